@@ -1,0 +1,31 @@
+"""Kernel Bayesian inference without a likelihood, for PyMC models."""
+
+from pymc_kbr.estimators import (
+    ESTIMATORS,
+    ConditionalMean,
+    Estimator,
+    Localised,
+    NadarayaWatson,
+    Rejection,
+)
+from pymc_kbr.posterior import Posterior
+from pymc_kbr.reference_table import ReferenceTable
+from pymc_kbr.sample import sample_abc
+from pymc_kbr.simulation import SimulationError, simulate, vector_simulator
+from pymc_kbr.support import Support
+
+__all__ = [
+    "ESTIMATORS",
+    "ConditionalMean",
+    "Estimator",
+    "Localised",
+    "NadarayaWatson",
+    "Posterior",
+    "ReferenceTable",
+    "Rejection",
+    "SimulationError",
+    "Support",
+    "sample_abc",
+    "simulate",
+    "vector_simulator",
+]

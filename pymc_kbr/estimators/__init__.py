@@ -1,0 +1,47 @@
+"""Posterior estimators: one a file, one row each in the table of their names."""
+
+from pymc_kbr.estimators.base import Estimator
+from pymc_kbr.estimators.conditional_mean import ConditionalMean
+from pymc_kbr.estimators.localised import Localised
+from pymc_kbr.estimators.nadaraya_watson import NadarayaWatson
+from pymc_kbr.estimators.rejection import Rejection
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "rejection": Rejection,
+    "nadaraya_watson": NadarayaWatson,
+    "conditional_mean": ConditionalMean,
+    "localised": Localised,
+}
+"""The name of each estimator."""
+
+
+def make_estimator(estimator: str | Estimator) -> Estimator:
+    """An estimator from its name, with its defaults, or the given one.
+
+    Raises
+    ------
+    ValueError
+        If there is no estimator of that name.
+    TypeError
+        If it is neither a name nor an estimator.
+    """
+    if isinstance(estimator, Estimator):
+        return estimator
+    if not isinstance(estimator, str):
+        raise TypeError(
+            f"estimator is {estimator!r}; give an estimator, or one of the names {', '.join(ESTIMATORS)}"
+        )
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"there is no estimator {estimator!r}; the names are {', '.join(ESTIMATORS)}")
+    return ESTIMATORS[estimator]()
+
+
+__all__ = [
+    "ESTIMATORS",
+    "ConditionalMean",
+    "Estimator",
+    "Localised",
+    "NadarayaWatson",
+    "Rejection",
+    "make_estimator",
+]

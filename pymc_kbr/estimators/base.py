@@ -1,0 +1,179 @@
+"""What all estimators share: checks at the door, one scale for the statistics, posteriors at the end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from pymc_kbr.embedding import Atoms
+from pymc_kbr.kernels import Gaussian, Scaler, conditional_spread
+from pymc_kbr.posterior import Posterior
+from pymc_kbr.support import Support
+
+
+class Estimator(BaseEstimator):
+    """A posterior estimator on a reference table.
+
+    A subclass stores its arguments in its constructor (among them `scale` and
+    `parameter_bandwidth`), checks them in `_check`, computes what it can in `_fit`, and gives the
+    weights of scaled observations in `_row_weights`.
+    """
+
+    scale: bool
+    parameter_bandwidth: float | None
+
+    def fit(self, parameters: np.ndarray, statistics: np.ndarray, support: Support | None = None) -> Self:
+        """Fit the estimator to a reference table.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+        statistics : ndarray of shape (n, d)
+        support : Support, optional
+            The prior's support, used by `Posterior.draw`; unbounded where left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together, hold less than two rows or values that are not
+            finite, if all statistics are constant, or if an argument of the estimator is out of range.
+        """
+        parameters = _rows("parameters", parameters)
+        statistics = _rows("statistics", statistics)
+        if len(parameters) != len(statistics):
+            raise ValueError(
+                f"there are {len(parameters)} rows of parameters and {len(statistics)} rows of statistics; "
+                "each simulation is one row of both"
+            )
+        if len(parameters) < 2:
+            raise ValueError(f"there is {len(parameters)} row; an estimator needs at least two")
+        if self.parameter_bandwidth is not None:
+            positive("parameter_bandwidth", self.parameter_bandwidth)
+        self._check(len(parameters))
+        self.scaler_ = Scaler.fit(statistics, self.scale)
+        self.statistics_ = self.scaler_.transform(statistics)
+        self.parameters_ = parameters
+        self.support_ = Support.unbounded(parameters.shape[1]) if support is None else support
+        if self.support_.size != parameters.shape[1]:
+            raise ValueError(
+                f"the support is one of {self.support_.size} parameters; there are {parameters.shape[1]}"
+            )
+        share = 0.5 if self.parameter_bandwidth is None else self.parameter_bandwidth
+        spread = conditional_spread(self.parameters_, self.statistics_)
+        self.parameter_kernel_ = Gaussian(tuple((share * spread).tolist()))
+        self.atoms_ = Atoms(self.parameters_, self.parameter_kernel_)
+        self._fit()
+        return self
+
+    def weights(self, observed: np.ndarray) -> np.ndarray:
+        """The weights of the fitted rows, of either sign.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+
+        Returns
+        -------
+        ndarray of shape (n,) or (k, n)
+        """
+        x, single = self._observations(observed)
+        rows, values = self._row_weights(x)
+        if rows is None:
+            weights = values
+        else:
+            weights = np.zeros((len(x), len(self.parameters_)))
+            np.put_along_axis(weights, rows, values, axis=1)
+        return weights[0] if single else weights
+
+    def condition(self, observed: np.ndarray) -> Any:
+        """The posterior given an observation.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+
+        Returns
+        -------
+        Posterior or list of Posterior
+            A list of k for k observations.
+        """
+        x, single = self._observations(observed)
+        rows, values = self._row_weights(x)
+        posteriors = []
+        for k in range(len(x)):
+            atoms = self.atoms_ if rows is None else Atoms(self.parameters_[rows[k]], self.parameter_kernel_)
+            posteriors.append(Posterior.of(atoms, values[k], self.support_, self.settings()))
+        return posteriors[0] if single else posteriors
+
+    def settings(self) -> dict[str, float]:
+        """The numbers that were given or chosen: fitted attributes such as `bandwidth_`."""
+        return {
+            name.removesuffix("_"): float(value)
+            for name, value in vars(self).items()
+            if name.endswith("_") and not name.startswith("_") and isinstance(value, int | float | np.number)
+        }
+
+    @abstractmethod
+    def _check(self, n: int) -> None:
+        """Raise ValueError or TypeError where an argument is out of range for n rows."""
+
+    @abstractmethod
+    def _fit(self) -> None:
+        """Compute from `statistics_` and `parameters_` what does not depend on an observation."""
+
+    @abstractmethod
+    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        """Rows (k, m), or None for all of them, and their weights (k, m), for scaled observations (k, d)."""
+
+    def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
+        if not hasattr(self, "statistics_"):
+            raise ValueError(f"this {type(self).__name__} is not fitted; call `fit` first")
+        observed = np.asarray(observed, dtype=float)
+        single = observed.ndim == 1
+        x = np.atleast_2d(observed)
+        d = len(self.scaler_.kept)
+        if x.ndim != 2 or x.shape[1] != d:
+            raise ValueError(
+                f"the observation has shape {observed.shape}; the estimator was fitted on {d} statistics, "
+                f"so it must have shape ({d},), or (k, {d}) for k observations"
+            )
+        if not np.all(np.isfinite(x)):
+            columns = np.flatnonzero(~np.isfinite(x).all(axis=0)).tolist()
+            raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
+        return self.scaler_.transform(x), single
+
+
+def positive(name: str, value: float) -> None:
+    """Refuse a number that is not positive and finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} is {value!r}; it must be a number above zero")
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} is {value!r}; it must be a finite number above zero")
+
+
+def whole(name: str, value: int, most: int) -> None:
+    """Refuse a count that is not whole, below one, or above the number of rows."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} is {value!r}; it must be a whole number")
+    if not 1 <= value <= most:
+        raise ValueError(f"{name} is {value}; it must lie between 1 and the number of rows, {most}")
+
+
+def _rows(name: str, array: np.ndarray) -> np.ndarray:
+    array = np.asarray(array, dtype=float)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(f"{name} have shape {array.shape}; they must be rows of at least one column")
+    bad = ~np.isfinite(array).all(axis=1)
+    if np.any(bad):
+        raise ValueError(
+            f"{bad.sum()} row(s) of {name} hold NaN or infinity, the first of them row "
+            f"{np.flatnonzero(bad)[0]}; leave those rows out"
+        )
+    return array

@@ -1,0 +1,87 @@
+"""Nadaraya-Watson: every row weighted by its similarity to the observation."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from pymc_kbr.estimators.base import Estimator, positive
+from pymc_kbr.kernels import PROFILES, median_heuristic, squared_distances
+from pymc_kbr.kernels.bandwidth import spread_out
+from pymc_kbr.kernels.leave_one_out import MOST_ROWS, embedding_targets
+
+SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
+
+
+class NadarayaWatson(Estimator):
+    """Kernel regression of the parameters' features on the statistics.
+
+    Parameters
+    ----------
+    bandwidth : float, optional
+        In units of the scaled statistics. Where left out, the multiple of the median heuristic
+        with the smallest leave-one-out error of the embedding.
+    kernel : {"gaussian", "epanechnikov", "top_hat"}
+    scale : bool
+        Whether statistics are divided by their standard deviation in the table.
+    parameter_bandwidth : float, optional
+        See `ConditionalMean`.
+
+    Notes
+    -----
+    w = k(x) / ||k(x)||_1, section 4.3 of the localised draft. With the top-hat kernel this is
+    rejection at a tolerance of one bandwidth.
+    """
+
+    def __init__(
+        self,
+        bandwidth: float | None = None,
+        *,
+        kernel: str = "gaussian",
+        scale: bool = True,
+        parameter_bandwidth: float | None = None,
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.scale = scale
+        self.parameter_bandwidth = parameter_bandwidth
+
+    def _check(self, n: int) -> None:
+        if self.kernel not in PROFILES:
+            raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
+        if self.bandwidth is not None:
+            positive("bandwidth", self.bandwidth)
+
+    def _fit(self) -> None:
+        self.bandwidth_ = self.bandwidth if self.bandwidth is not None else self._choose_bandwidth()
+
+    def _choose_bandwidth(self) -> float:
+        rows = spread_out(len(self.statistics_), MOST_ROWS)
+        x, targets = self.statistics_[rows], embedding_targets(self.parameters_[rows])
+        median = median_heuristic(x)
+        distances = np.sqrt(squared_distances(x))
+        errors = []
+        for scale in SCALES:
+            weights = PROFILES[self.kernel](distances / (scale * median))
+            np.fill_diagonal(weights, 0)
+            total = weights.sum(axis=1, keepdims=True)
+            # A row without neighbours is predicted by the mean of the table, which is zero here.
+            predicted = weights @ targets / np.where(total > 0, total, 1)
+            errors.append(np.mean(np.sum((targets - predicted) ** 2, axis=1)))
+        return float(SCALES[int(np.argmin(errors))] * median)
+
+    def _row_weights(self, x: np.ndarray) -> tuple[None, np.ndarray]:
+        distances = cdist(x, self.statistics_) / self.bandwidth_
+        if self.kernel == "gaussian":  # the nearest row has weight one, so that no sum is ever zero
+            similar = np.exp(0.5 * (distances.min(axis=1, keepdims=True) ** 2 - distances**2))
+        else:
+            similar = PROFILES[self.kernel](distances)
+        total = similar.sum(axis=1, keepdims=True)
+        empty = np.flatnonzero(total[:, 0] == 0)
+        if len(empty):
+            raise ValueError(
+                f"no row of the table lies within the bandwidth {self.bandwidth_:.4g} of observation "
+                f"{empty[0]}; its nearest row is {distances[empty[0]].min() * self.bandwidth_:.4g} away; take "
+                "a larger bandwidth, or the Gaussian kernel"
+            )
+        return None, similar / total

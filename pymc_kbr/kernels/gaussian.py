@@ -1,0 +1,56 @@
+"""The Gaussian kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """k(a, b) = exp(-|a - b|^2 / (2 s^2)).
+
+    Parameters
+    ----------
+    bandwidth : float or tuple of float, length p
+        s, one for all dimensions or one for each.
+
+    Examples
+    --------
+    >>> Gaussian(1.0)(np.array([[0.0], [2.0]])).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+
+    bandwidth: float | tuple[float, ...]
+
+    def __call__(self, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+        """The Gram matrix of the rows of `a` (n, p) and `b` (m, p), shape (n, m); of `a` alone without `b`."""
+        scale = np.sqrt(2) * np.asarray(self.bandwidth)
+        gram = squared_distances(a / scale, None if b is None else b / scale)
+        np.negative(gram, out=gram)
+        return np.exp(gram, out=gram)
+
+    def diag(self, a: np.ndarray) -> np.ndarray:
+        """The diagonal of the Gram matrix of `a`, shape (n,)."""
+        return np.ones(len(a))
+
+
+def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+    """Squared Euclidean distances between the rows of `a` (n, p) and `b` (m, p), shape (n, m).
+
+    Computed by one matrix product about a common centre; what rounding makes negative is zero.
+    """
+    centre = a.mean(axis=0)
+    a = a - centre
+    same = b is None
+    b = a if b is None else b - centre
+    squares = a @ b.T
+    squares *= -2
+    squares += np.einsum("ij,ij->i", a, a)[:, None]
+    squares += np.einsum("ij,ij->i", b, b)[None, :]
+    np.maximum(squares, 0, out=squares)
+    if same:
+        np.fill_diagonal(squares, 0)
+    return squares

@@ -1,0 +1,59 @@
+"""Bringing statistics to one scale, from the reference table alone."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """Subtracts a centre, divides by a scale, and leaves constant columns out.
+
+    Parameters
+    ----------
+    centre, scale : ndarray of shape (d,)
+    kept : ndarray of bool, shape (d,)
+        Columns that vary.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    kept: np.ndarray
+
+    @classmethod
+    def fit(cls, statistics: np.ndarray, scaled: bool = True) -> Scaler:
+        """Take the standard deviations of a table's columns, or leave the units as they are.
+
+        Raises
+        ------
+        ValueError
+            If all columns are constant.
+
+        Warns
+        -----
+        UserWarning
+            If some columns are constant; they are dropped.
+        """
+        largest = np.abs(statistics).max(axis=0)
+        kept = np.ptp(statistics, axis=0) > 1e-12 * largest
+        if not np.any(kept):
+            raise ValueError("all statistics are constant in the reference table; they say nothing")
+        if not np.all(kept):
+            warnings.warn(
+                f"the statistics in columns {np.flatnonzero(~kept).tolist()} are constant in the reference "
+                "table; they are dropped",
+                UserWarning,
+                stacklevel=4,
+            )
+        # Dividing by the largest value first keeps squares of huge or tiny units within range.
+        unit = np.where(kept, largest, 1.0)
+        centre = np.mean(statistics / unit, axis=0) * unit
+        deviation = np.std(statistics / unit, axis=0) * unit
+        return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)
+
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Rows of statistics (k, d) in the table's scale, shape (k, number of columns kept)."""
+        return (statistics[:, self.kept] - self.centre[self.kept]) / self.scale[self.kept]

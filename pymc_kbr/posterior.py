@@ -1,0 +1,221 @@
+"""A posterior as weighted atoms: expectations from the weights, draws by named steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pymc_kbr.embedding import Atoms, Embedding
+from pymc_kbr.support import Support
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What an estimator says about the parameters, given one observation.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        Parameters of simulations as atoms, the estimator's weights as it computed them, and the
+        kernel on parameters in which modes and projections are taken.
+    support : Support
+        The prior's support.
+    settings : dict of str to float
+        The estimator's chosen settings, such as its bandwidth and ridge.
+    """
+
+    embedding: Embedding
+    support: Support
+    settings: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, atoms: Atoms, weights: np.ndarray, support: Support, settings: dict[str, float] | None = None
+    ) -> Posterior:
+        return cls(Embedding(atoms, weights), support, settings or {})
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Parameters of the simulations that carry weight, shape (m, p)."""
+        return self.embedding.atoms.points
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The estimator's weights, of either sign, shape (m,)."""
+        return self.embedding.weights
+
+    def expectation(self, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Estimate of E[f(theta)] under the posterior.
+
+        Parameters
+        ----------
+        f : callable
+            From parameters (m, p) to values (m,) or (m, q).
+
+        Returns
+        -------
+        ndarray of shape () or (q,)
+
+        Notes
+        -----
+        sum_i w_i f(theta_i), eq. 2 of the localised draft, with the weights as they are: where their
+        `total_weight` is not one, expectations shrink or grow with it.
+        """
+        return self.weights @ np.asarray(f(self.atoms))
+
+    def mean(self) -> np.ndarray:
+        """Posterior mean, shape (p,)."""
+        return self.expectation(lambda theta: theta)
+
+    def cov(self) -> np.ndarray:
+        """Posterior covariance, shape (p, p), of the weights projected onto the simplex.
+
+        Signed weights can have a negative variance; their projection cannot.
+        """
+        centred = self.atoms - self.simplex_weights @ self.atoms
+        return (self.simplex_weights[:, None] * centred).T @ centred
+
+    def quantile(self, q: float | np.ndarray | list[float]) -> np.ndarray:
+        """Marginal quantiles of the weights projected onto the simplex.
+
+        Parameters
+        ----------
+        q : float or array_like of shape (k,)
+            Probabilities in [0, 1].
+
+        Returns
+        -------
+        ndarray of shape (p,) or (k, p)
+        """
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
+            raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
+        columns = [weighted_quantile(column, self.simplex_weights, levels) for column in self.atoms.T]
+        return np.column_stack(columns)[0 if np.ndim(q) == 0 else slice(None)]
+
+    def mode(self, starts: int = 5) -> np.ndarray:
+        """Posterior mode, shape (p,): see `Embedding.mode`.
+
+        Where signed weights lead the fixed point out of the prior's support, the atom at which the
+        embedding is largest is returned.
+        """
+        mode = self.embedding.mode(starts)
+        if self.support.contains(mode[None])[0]:
+            return mode
+        return self.atoms[int(np.argmax(self.embedding.atoms.apply_gram(self.weights)))]
+
+    @cached_property
+    def simplex_weights(self) -> np.ndarray:
+        """First step to draws: non-negative weights of sum one, nearest in RKHS norm, shape (m,).
+
+        Weights that are on the simplex already are returned as they are.
+        """
+        if np.all(self.weights >= 0) and np.isclose(self.total_weight, 1):
+            return self.weights / self.total_weight
+        return self.embedding.project_to_simplex()
+
+    def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Second step to draws: row numbers of atoms, drawn by systematic resampling, shape (draws,)."""
+        positions = (rng.random() + np.arange(draws)) / draws
+        rows = np.searchsorted(np.cumsum(self.simplex_weights), positions)
+        return rng.permutation(np.minimum(rows, len(self.atoms) - 1))
+
+    def draw(self, draws: int, rng: np.random.Generator | int | None = None) -> np.ndarray:
+        """Equally weighted draws from the posterior.
+
+        Parameters
+        ----------
+        draws : int
+        rng : numpy.random.Generator, int or None
+
+        Returns
+        -------
+        ndarray of shape (draws, p)
+            Inside the prior's support.
+
+        Notes
+        -----
+        Three steps: the weights are projected onto the simplex (`simplex_weights`), atoms are
+        resampled (`resample`), and the resampled atoms are smoothed in the unconstrained space
+        (`smooth`). Discrete parameters are not smoothed.
+        """
+        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+            raise ValueError(f"draws is {draws!r}; it must be a whole number of at least 1")
+        rng = np.random.default_rng(rng)
+        return self.smooth(self.resample(draws, rng), rng)
+
+    def smooth(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Third step to draws: Gaussian noise in the unconstrained space, shape (len(rows), p).
+
+        Notes
+        -----
+        A kernel density estimate with the posterior's own covariance S and Silverman's bandwidth h
+        for the effective sample size; atoms are drawn towards their mean by sqrt(1 - h^2), so that
+        the variance stays S (West 1993).
+
+        References
+        ----------
+        .. [1] M. West, Approximating posterior distributions by mixtures, J. R. Statist. Soc. B 55
+           (1993), 409-422.
+        """
+        free = self.support.forward(self.atoms)
+        smooth = self.support.smooth() & np.all(np.isfinite(free), axis=0)
+        chosen = free[rows]
+        if np.any(smooth):
+            v = self.simplex_weights
+            z = free[:, smooth]
+            mean = v @ z
+            h = silverman(effective_sample_size(v), z.shape[1])
+            root = _square_root((v[:, None] * (z - mean)).T @ (z - mean))
+            noise = rng.standard_normal((len(rows), z.shape[1])) @ root
+            chosen[:, smooth] = mean + np.sqrt(1 - h**2) * (z[rows] - mean) + h * noise
+        drawn = self.support.backward(chosen)
+        kept = self._unsmoothed_columns()
+        drawn[:, kept] = self.atoms[rows][:, kept]
+        return drawn
+
+    def _unsmoothed_columns(self) -> list[int]:
+        return [column for block in self.support.blocks if not block.smooth for column in block.columns]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights as the estimator computed them."""
+        return float(self.weights.sum())
+
+    @property
+    def effective_sample_size(self) -> float:
+        """Kish's effective sample size of the weights."""
+        return effective_sample_size(self.weights)
+
+    @property
+    def negative_share(self) -> float:
+        """Share of the absolute weight that is negative."""
+        return float(-np.minimum(self.weights, 0).sum() / np.abs(self.weights).sum())
+
+
+def effective_sample_size(weights: np.ndarray) -> float:
+    """(sum w)^2 / sum w^2 (Kish 1965)."""
+    return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
+def silverman(size: float, dimensions: int) -> float:
+    """Silverman's bandwidth for `size` standardised draws, at most one half."""
+    return float(min(0.5, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
+
+
+def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Quantiles of values (m,) with non-negative weights (m,) at levels (k,), by linear interpolation."""
+    order = np.argsort(values)
+    ordered = weights[order]
+    carried = ordered > 0
+    middle = (np.cumsum(ordered) - 0.5 * ordered)[carried] / ordered.sum()
+    return np.interp(levels, middle, values[order][carried])
+
+
+def _square_root(covariance: np.ndarray) -> np.ndarray:
+    """R with R' R = covariance, for a covariance that may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0))).T

@@ -1,0 +1,128 @@
+"""Random streams that do not depend on how the work is cut up.
+
+Every row, and every block of rows, has streams of its own, made from the user's seed and the row's
+number alone. So neither the number of cores nor the order of the work can change a bit of a table.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+PRIOR, ROW, BLOCK = range(3)
+"""What a stream is for: the first number of its key."""
+
+BLOCK_ROWS = 1024
+"""Rows drawn from one stream where draws are made in batches. Part of what a seed means."""
+
+
+def entropy_of(random_seed: None | int | np.random.Generator) -> int:
+    """The number that all streams of one simulation are made from.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the seed is no whole number, negative, or of another kind.
+    """
+    if random_seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    if isinstance(random_seed, np.random.Generator):
+        return int(random_seed.integers(2**63))
+    if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
+        raise TypeError(
+            f"random_seed is {random_seed!r}; give None, a whole number or a numpy.random.Generator"
+        )
+    if random_seed < 0:
+        raise ValueError(f"random_seed is {random_seed}; it must not be negative")
+    return int(random_seed)
+
+
+def streams(entropy: int, purpose: int, number: int, count: int) -> list[np.random.Generator]:
+    """`count` independent generators for one row (or block) and one purpose."""
+    return [
+        np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(purpose, number, k))))
+        for k in range(count)
+    ]
+
+
+class NotRowByRow(Exception):
+    """A batch asked its generator for something that does not fall into one part a row."""
+
+
+class RowStreams(np.random.Generator):
+    """A generator for a batch that draws row i from the generator of row i.
+
+    A simulator that treats the rows of a batch alike, and independently, returns with it exactly
+    what it returns row by row with the rows' own generators. That makes "may this simulator be
+    called in batches?" a question with an exact answer. It is far too slow for anything else.
+
+    Parameters
+    ----------
+    generators : sequence of numpy.random.Generator, length B
+    """
+
+    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._generators = list(generators)
+
+    @property
+    def bit_generator(self) -> Any:
+        raise NotRowByRow("it used the generator's bit generator")
+
+
+def _by_row(name: str) -> Callable[..., np.ndarray]:
+    signature = inspect.signature(getattr(np.random.Generator, name))
+
+    def draw(self: RowStreams, *args: Any, **kwargs: Any) -> np.ndarray:
+        given = dict(signature.bind(self, *args, **kwargs).arguments)
+        given.pop("self")
+        size = given.pop("size", None)
+        plain = {k: given.pop(k) for k in ("dtype", "endpoint", "method") if k in given}
+        if "out" in given:
+            raise NotRowByRow(f"it drew {name} into an array of its own")
+        arrays = {k: np.asarray(v) for k, v in given.items() if v is not None}
+        shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
+        if size is not None:
+            shape = tuple(np.atleast_1d(size).tolist())
+        rows = len(self._generators)
+        if not shape or shape[0] != rows:
+            raise NotRowByRow(f"it drew {name} of shape {shape} for a batch of {rows} rows")
+
+        def of_row(array: np.ndarray, row: int) -> np.ndarray:
+            if array.ndim < len(shape):
+                return array
+            return array[row if len(array) == rows else 0]
+
+        return np.stack(
+            [
+                getattr(generator, name)(
+                    **{k: of_row(a, row) for k, a in arrays.items()}, **plain, size=shape[1:]
+                )
+                for row, generator in enumerate(self._generators)
+            ]
+        )
+
+    return draw
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refuse(self: RowStreams, *args: Any, **kwargs: Any) -> Any:
+        raise NotRowByRow(f"it used {name}, which does not draw one part a row")
+
+    return refuse
+
+
+for _name in dir(np.random.Generator):
+    _method = getattr(np.random.Generator, _name)
+    if not _name.startswith("_") and callable(_method):
+        _elementwise = "size" in inspect.signature(_method).parameters and _name not in {
+            "choice",
+            "dirichlet",
+            "multinomial",
+            "multivariate_hypergeometric",
+            "multivariate_normal",
+        }
+        setattr(RowStreams, _name, _by_row(_name) if _elementwise else _refused(_name))

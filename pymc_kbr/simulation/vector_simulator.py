@@ -1,0 +1,99 @@
+"""Simulators that return a vector of statistics."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor import tensor as pt
+
+
+def vector_simulator(
+    name: str, fn: Callable[..., np.ndarray], *params: Any, observed: Any, **kwargs: Any
+) -> Any:
+    """A `pm.Simulator` whose function returns one vector of statistics a simulation.
+
+    PyMC takes a simulator's values for independent draws, one a parameter value, unless its
+    signature says otherwise; a scalar parameter then reaches the function with shape ``(1,)``. This
+    writes the signature, so that a scalar parameter arrives as a scalar.
+
+    Parameters
+    ----------
+    name : str
+        Name of the observed variable.
+    fn : callable
+        ``fn(rng, *params, size) -> ndarray of shape size + (k,)``. `size` is ``None`` or ``()``
+        for one simulation. A function that can simulate a batch gets parameters of shape
+        ``size + (their own shape)``; one that cannot need not look at `size`.
+    *params : tensors
+        The parameters, scalars or arrays, random variables or constants.
+    observed : array_like of shape (k,) or pm.Data
+        The observed statistics.
+    **kwargs
+        Passed to `pm.Simulator`, such as `dims` or `sum_stat`.
+
+    Returns
+    -------
+    TensorVariable
+        The observed random variable.
+
+    Raises
+    ------
+    ValueError
+        If `observed` is no vector, or there are no parameters.
+
+    Examples
+    --------
+    >>> def mean_and_spread(rng, mean, scale, size):
+    ...     y = rng.normal(mean, scale, 20)
+    ...     return np.array([y.mean(), y.std()])
+    >>> with pm.Model():
+    ...     mean, scale = pm.Normal("mean"), pm.HalfNormal("scale")
+    ...     _ = vector_simulator("y", mean_and_spread, mean, scale, observed=[0.3, 1.1])
+    """
+    if not params:
+        raise ValueError(f"the simulator {name!r} has no parameters; pass the variables it depends on")
+    value = observed if hasattr(observed, "eval") else np.asarray(observed, dtype=float)
+    if value.ndim != 1:
+        raise ValueError(
+            f"the observed value of {name!r} has {value.ndim} dimensions; it must be one vector of statistics"
+        )
+    length = int(value.shape[0].eval()) if hasattr(observed, "eval") else len(value)
+    tensors = [pt.as_tensor(p) for p in params]
+    cores = ["(" + ",".join(f"p{i}_{axis}" for axis in range(t.ndim)) + ")" for i, t in enumerate(tensors)]
+    signature = ",".join([*cores, "(k)"]) + "->(k)"
+    return pm.Simulator(
+        name,
+        _WithoutTemplate(fn),
+        *tensors,
+        np.zeros(length),
+        signature=signature,
+        observed=observed,
+        **kwargs,
+    )
+
+
+class _WithoutTemplate:
+    """A simulator's function without the last parameter, which only carries the vector's length."""
+
+    def __init__(self, fn: Callable[..., np.ndarray]) -> None:
+        self.fn = fn
+        self.__name__ = getattr(fn, "__name__", "fn")
+        try:
+            parameters = list(inspect.signature(fn).parameters.values())
+        except (TypeError, ValueError):
+            return
+        # What `inspect.signature` shows of this object: the function's own, with the template put in.
+        template = inspect.Parameter("template", inspect.Parameter.POSITIONAL_ONLY)
+        positional = [p.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+        rest = [p for p in parameters if p.kind > p.POSITIONAL_OR_KEYWORD]
+        if positional:
+            positional.insert(len(positional) - 1, template.replace(default=positional[-1].default))
+            self.__signature__ = inspect.Signature([*positional, *rest])
+
+    def __call__(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
+        *params, _, size = args
+        return self.fn(rng, *params, size)
