@@ -93,7 +93,7 @@ class Embedding:
                 best, highest = y, height
         return best
 
-    def project_to_simplex(self, iterations: int = 300, tolerance: float = 1e-6) -> np.ndarray:
+    def project_to_simplex(self, iterations: int = 100, tolerance: float = 1e-3) -> np.ndarray:
         """Weights v (m,), non-negative and of sum one, whose embedding is nearest to this one.
 
         Notes

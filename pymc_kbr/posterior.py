@@ -193,7 +193,7 @@ class Posterior:
     @property
     def negative_share(self) -> float:
         """Share of the absolute weight that is negative."""
-        return float(-np.minimum(self.weights, 0).sum() / np.abs(self.weights).sum())
+        return float(np.maximum(-self.weights, 0).sum() / np.abs(self.weights).sum())
 
 
 def effective_sample_size(weights: np.ndarray) -> float:

@@ -81,6 +81,8 @@ def sample_abc(
     rng = np.random.default_rng(random_seed)
     table = reference_table
     if table is None:
+        if isinstance(simulations, int) and simulations > 1:  # anything else `simulate` refuses
+            chosen.check(simulations)
         table = simulate(
             simulations,
             model=model,

@@ -54,9 +54,7 @@ class Estimator(BaseEstimator):
             )
         if len(parameters) < 2:
             raise ValueError(f"there is {len(parameters)} row; an estimator needs at least two")
-        if self.parameter_bandwidth is not None:
-            positive("parameter_bandwidth", self.parameter_bandwidth)
-        self._check(len(parameters))
+        self.check(len(parameters))
         self.scaler_ = Scaler.fit(statistics, self.scale)
         self.statistics_ = self.scaler_.transform(statistics)
         self.parameters_ = parameters
@@ -71,6 +69,20 @@ class Estimator(BaseEstimator):
         self.atoms_ = Atoms(self.parameters_, self.parameter_kernel_)
         self._fit()
         return self
+
+    def check(self, n: int) -> None:
+        """Refuse arguments that are out of range for a table of n rows, before the table is made.
+
+        Raises
+        ------
+        TypeError, ValueError
+            What was given and what is allowed.
+        MemoryError
+            If n rows do not fit the estimator's memory.
+        """
+        if self.parameter_bandwidth is not None:
+            positive("parameter_bandwidth", self.parameter_bandwidth)
+        self._check(n)
 
     def weights(self, observed: np.ndarray) -> np.ndarray:
         """The weights of the fitted rows, of either sign.
@@ -106,10 +118,11 @@ class Estimator(BaseEstimator):
         """
         x, single = self._observations(observed)
         rows, values = self._row_weights(x)
+        settings = self.settings()
         posteriors = []
         for k in range(len(x)):
             atoms = self.atoms_ if rows is None else Atoms(self.parameters_[rows[k]], self.parameter_kernel_)
-            posteriors.append(Posterior.of(atoms, values[k], self.support_, self.settings()))
+            posteriors.append(Posterior.of(atoms, values[k], self.support_, settings))
         return posteriors[0] if single else posteriors
 
     def settings(self) -> dict[str, float]:

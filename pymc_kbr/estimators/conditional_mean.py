@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
@@ -59,6 +61,15 @@ class ConditionalMean(Estimator):
         for name in ("bandwidth", "regularisation"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
+        self._check_memory(n)
+
+    def _check_memory(self, n: int) -> None:
+        needed, there = 8 * n**2, physical_memory()
+        if needed > 0.8 * there:
+            raise MemoryError(
+                f"the Gram matrix of {n} rows needs {needed / 1e9:.1f} GB and this machine has "
+                f"{there / 1e9:.1f} GB; take Localised, or fewer rows"
+            )
 
     def _fit(self) -> None:
         n = len(self.statistics_)
@@ -83,6 +94,14 @@ class ConditionalMean(Estimator):
     def _row_weights(self, x: np.ndarray) -> tuple[None, np.ndarray]:
         weights = cho_solve(self._factor, self._kernel(self.statistics_, x), check_finite=False).T
         return None, centre(weights) if self.centred else weights
+
+
+def physical_memory() -> float:
+    """Bytes of memory of this machine; infinity where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def too_small_a_ridge(regularisation: float) -> ValueError:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrs
 from scipy.spatial import KDTree
 from threadpoolctl import threadpool_limits
 
@@ -57,6 +57,9 @@ class Localised(ConditionalMean):
         if self.neighbours is not None:
             whole("neighbours", self.neighbours, n)
 
+    def _check_memory(self, n: int) -> None:
+        super()._check_memory(self.neighbours or 1)
+
     def _fit(self) -> None:
         n = len(self.statistics_)
         self.neighbours_ = min(500, n) if self.neighbours is None else int(self.neighbours)
@@ -66,18 +69,27 @@ class Localised(ConditionalMean):
         self._tree = KDTree(self.statistics_)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        _, rows = self._tree.query(x, k=[*range(1, self.neighbours_ + 1)], workers=-1)
+        m = self.neighbours_
+        _, rows = self._tree.query(x, k=[*range(1, m + 1)], workers=-1)
+        weights = np.empty(rows.shape)
+
+        def solve(numbers: np.ndarray) -> None:
+            gram = np.empty((m, m))  # used again for every observation: new memory costs more than filling it
+            for k in numbers:
+                weights[k] = self._local_weights(x[k], rows[k], gram)
+
         # Each system is small: observations run side by side, each on one BLAS thread.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
-            weights = np.array(list(threads.map(self._local_weights, x, rows)))
+            list(threads.map(solve, np.array_split(np.arange(len(x)), min(len(x), 4 * (cpu_count() or 1)))))
         return rows, centre(weights) if self.centred else weights
 
-    def _local_weights(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        nearest = self.statistics_[rows]
-        gram = self._kernel(nearest)
+    def _local_weights(self, x: np.ndarray, rows: np.ndarray, gram: np.ndarray) -> np.ndarray:
+        nearest = self.statistics_[rows] - x
+        self._kernel.upper_triangle(nearest, out=gram)
         gram.flat[:: len(rows) + 1] += self._ridge
-        factor, failed = dpotrf(gram.T, lower=True, overwrite_a=True, clean=False)
-        if failed:
-            raise too_small_a_ridge(self.regularisation_)
-        weights, _ = dpotrs(factor, self._kernel(nearest, x[None]), lower=True)
-        return weights[:, 0]
+        similar = self._kernel(nearest, np.zeros((1, nearest.shape[1])))
+        try:  # NumPy's factorisation lets other threads run, SciPy's does not
+            factor = np.linalg.cholesky(gram.T)
+        except np.linalg.LinAlgError:
+            raise too_small_a_ridge(self.regularisation_) from None
+        return dpotrs(factor.T, similar, lower=False)[0][:, 0]

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from pymc_kbr.estimators.base import Estimator, positive
-from pymc_kbr.kernels import PROFILES, median_heuristic, squared_distances
+from pymc_kbr.kernels import PROFILES, median_heuristic
 from pymc_kbr.kernels.bandwidth import spread_out
-from pymc_kbr.kernels.leave_one_out import MOST_ROWS, embedding_targets
 
 SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 
@@ -20,7 +19,7 @@ class NadarayaWatson(Estimator):
     ----------
     bandwidth : float, optional
         In units of the scaled statistics. Where left out, the multiple of the median heuristic
-        with the smallest leave-one-out error of the embedding.
+        with the smallest leave-one-out error of the posterior mean, on 300 rows.
     kernel : {"gaussian", "epanechnikov", "top_hat"}
     scale : bool
         Whether statistics are divided by their standard deviation in the table.
@@ -56,19 +55,22 @@ class NadarayaWatson(Estimator):
         self.bandwidth_ = self.bandwidth if self.bandwidth is not None else self._choose_bandwidth()
 
     def _choose_bandwidth(self) -> float:
-        rows = spread_out(len(self.statistics_), MOST_ROWS)
-        x, targets = self.statistics_[rows], embedding_targets(self.parameters_[rows])
-        median = median_heuristic(x)
-        distances = np.sqrt(squared_distances(x))
-        errors = []
-        for scale in SCALES:
-            weights = PROFILES[self.kernel](distances / (scale * median))
-            np.fill_diagonal(weights, 0)
-            total = weights.sum(axis=1, keepdims=True)
-            # A row without neighbours is predicted by the mean of the table, which is zero here.
-            predicted = weights @ targets / np.where(total > 0, total, 1)
-            errors.append(np.mean(np.sum((targets - predicted) ** 2, axis=1)))
-        return float(SCALES[int(np.argmin(errors))] * median)
+        """The candidate that predicts some rows' parameters best from all the other rows."""
+        x = self.statistics_
+        deviation = self.parameters_.std(axis=0)
+        targets = (self.parameters_ - self.parameters_.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
+        candidates = [scale * median_heuristic(x) for scale in SCALES]
+        errors = np.zeros(len(candidates))
+        for row in spread_out(len(x), 300):
+            distances = cdist(x[row : row + 1], x)[0]
+            distances[row] = np.inf
+            for k, bandwidth in enumerate(candidates):
+                weights = PROFILES[self.kernel](distances / bandwidth)
+                total = weights.sum()
+                # A row without neighbours is predicted by the mean of the table, which is zero here.
+                predicted = weights @ targets / total if total > 0 else 0.0
+                errors[k] += np.sum((targets[row] - predicted) ** 2)
+        return float(candidates[int(np.argmin(errors))])
 
     def _row_weights(self, x: np.ndarray) -> tuple[None, np.ndarray]:
         distances = cdist(x, self.statistics_) / self.bandwidth_

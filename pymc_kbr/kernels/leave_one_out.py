@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from os import cpu_count
 
 import numpy as np
 from scipy.linalg import eigh
+from threadpoolctl import threadpool_limits
 
 from pymc_kbr.kernels.bandwidth import median_heuristic, spread_out
 from pymc_kbr.kernels.gaussian import Gaussian, squared_distances
@@ -86,18 +89,20 @@ def choose_bandwidth_and_ridge(
     """
     rows = spread_out(len(statistics), most)
     x = statistics[rows]
-    targets = embedding_targets(parameters[rows])
-    median = median_heuristic(x)
+    with threadpool_limits(1, user_api="blas"):
+        targets = embedding_targets(parameters[rows])
     squares = squared_distances(x)
-    best: Choice | None = None
-    for s in [bandwidth] if bandwidth is not None else [scale * median for scale in SCALES]:
+    ridges = RIDGES if ridge is None else (ridge,)
+
+    def best_ridge(s: float) -> Choice:
         left_out = LeaveOneOut(np.exp(-squares / (2 * s**2)), targets)
-        for r in [ridge] if ridge is not None else RIDGES:
-            error = float(np.mean(np.sum(left_out.residuals(r) ** 2, axis=1)))
-            if best is None or error < best.error:
-                best = Choice(float(s), float(r), error)
-    assert best is not None
-    return best
+        errors = [float(np.mean(np.sum(left_out.residuals(r) ** 2, axis=1))) for r in ridges]
+        return Choice(s, float(ridges[int(np.argmin(errors))]), min(errors))
+
+    bandwidths = [scale * median_heuristic(x) for scale in SCALES] if bandwidth is None else [bandwidth]
+    # Eigendecompositions of this size are done sooner side by side than each on all cores.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
+        return min(threads.map(best_ridge, map(float, bandwidths)), key=lambda choice: choice.error)
 
 
 def embedding_targets(parameters: np.ndarray) -> np.ndarray:

@@ -24,6 +24,10 @@ from rich.text import Text
 from pymc_kbr.simulation.job import Chunk, Job, run_pickled
 from pymc_kbr.simulation.model import ModelGraph, is_simulator
 
+SECONDS_A_CHUNK = 0.25
+MOST_ROWS_A_CHUNK = 512
+"""How finely work is cut up where rows run one by one: a matter of speed and of the progress bar."""
+
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
 
@@ -45,8 +49,8 @@ def run_chunks(
     """
     if job.batch is not None:
         chunk_rows = job.block_rows * max(1, min(4, len(parameters) // (job.block_rows * cores)))
-    else:  # about a quarter of a second each
-        chunk_rows = max(1, min(512, int(0.25 / max(seconds, 1e-6))))
+    else:
+        chunk_rows = max(1, min(MOST_ROWS_A_CHUNK, int(SECONDS_A_CHUNK / max(seconds, 1e-6))))
     starts = range(start, len(parameters), chunk_rows)
     if executor is None and (cores == 1 or len(starts) == 1):
         for first in starts:

@@ -1,0 +1,141 @@
+"""The main job: from a coalescent model to posteriors against the truth.
+
+``python -m case_studies.coalescent`` simulates a reference table, conditions four estimators on
+three samples with known parameters, and writes a table and a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+import arviz as az
+import matplotlib
+import numpy as np
+import pandas as pd
+from scipy.stats import gaussian_kde
+
+import pymc_kbr as pk
+from case_studies.coalescent.model import coalescent_model, simulate_statistics
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+HERE = Path(__file__).parent
+TRUTHS = {"slow": (3.5, 2.0), "middling": (6.0, 5.0), "fast": (8.5, 8.0)}
+STYLES = {
+    "rejection": ("0.55", ":"),
+    "nadaraya_watson": ("tab:blue", "--"),
+    "conditional_mean": ("tab:green", "-."),
+    "localised": ("tab:red", "-"),
+}
+DRAWS = 2000
+
+
+def observations(random_seed: int) -> np.ndarray:
+    """The statistics of one sample for each of `TRUTHS`, shape (3, 7)."""
+    generators = np.random.default_rng(random_seed).spawn(len(TRUTHS))
+    return np.array(
+        [simulate_statistics(rng, *truth) for rng, truth in zip(generators, TRUTHS.values(), strict=True)]
+    )
+
+
+def condition_all(
+    table: pk.ReferenceTable, observed: np.ndarray, random_seed: int
+) -> tuple[pd.DataFrame, dict[tuple[str, str], np.ndarray]]:
+    """Every estimator on every observation: a tidy table, and the draws by estimator and sample."""
+    rows, draws = [], {}
+    for name, cls in pk.ESTIMATORS.items():
+        started = time.perf_counter()
+        estimator = cls().fit(table.parameters, table.statistics, table.support)
+        fitted = time.perf_counter()
+        posteriors = estimator.condition(observed)
+        conditioned = time.perf_counter()
+        for (sample, truth), posterior in zip(TRUTHS.items(), posteriors, strict=True):
+            drawn = posterior.draw(DRAWS, np.random.default_rng(random_seed))
+            draws[name, sample] = drawn
+            lower, upper = np.quantile(drawn, [0.05, 0.95], axis=0)
+            for i, parameter in enumerate(table.parameter_names):
+                rows.append(
+                    {
+                        "estimator": name,
+                        "sample": sample,
+                        "parameter": parameter,
+                        "truth": truth[i],
+                        "mean": posterior.mean()[i],
+                        "mode": posterior.mode()[i],
+                        "lower_5": lower[i],
+                        "upper_95": upper[i],
+                        "effective_sample_size": posterior.effective_sample_size,
+                        "negative_share": posterior.negative_share,
+                        "seconds_fit": fitted - started,
+                        "seconds_condition": (conditioned - fitted) / len(observed),
+                    }
+                )
+    return pd.DataFrame(rows), draws
+
+
+def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> None:
+    """Posterior densities of both parameters, a row a sample, against the truth."""
+    figure, axes = plt.subplots(
+        len(TRUTHS), 2, figsize=(8, 6.4), sharex="col", constrained_layout=True, squeeze=False
+    )
+    for row, (sample, truth) in zip(axes, TRUTHS.items(), strict=True):
+        for i, (axis, label, bounds) in enumerate(zip(row, ("theta", "rho"), ((2, 10), (0, 10)), strict=True)):
+            grid = np.linspace(*bounds, 200)
+            for name, (colour, line) in STYLES.items():
+                # Reflected at the prior's edges, where the densities end.
+                drawn = draws[name, sample][:, i]
+                mirrored = np.concatenate([drawn, 2 * bounds[0] - drawn, 2 * bounds[1] - drawn])
+                width = 1.06 * drawn.std() * len(drawn) ** -0.2 / mirrored.std()
+                density = 3 * gaussian_kde(mirrored, bw_method=width)(grid)
+                axis.plot(grid, density, color=colour, linestyle=line, label=name.replace("_", " "))
+            axis.axhline(1 / (bounds[1] - bounds[0]), color="0.85", zorder=0, label="prior")
+            axis.axvline(truth[i], color="black", linewidth=1, label="truth")
+            axis.set(yticks=[], xlim=bounds, ylim=(0, None))
+            if sample == list(TRUTHS)[-1]:
+                axis.set_xlabel({"theta": r"mutation rate $\theta$", "rho": r"recombination rate $\rho$"}[label])
+        row[0].set_ylabel(f"{sample} sample")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Run the main job."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--simulations", type=int, default=10_000)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path, default=HERE, help="folder of results.csv and posteriors.png")
+    parser.add_argument("--quick", action="store_true", help="1,000 simulations, for a trial")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
+    started = time.perf_counter()
+
+    observed = observations(arguments.seed + 1)
+    model = coalescent_model(observed[1])
+    simulations = 1_000 if arguments.quick else arguments.simulations
+    table = pk.simulate(simulations, model=model, random_seed=arguments.seed, cores=arguments.cores)
+    print(f"{table}\n{table.timings['simulate']:.0f} s of simulation\n")
+
+    idata = pk.sample_abc(
+        DRAWS, reference_table=table, model=model, estimator="localised", random_seed=arguments.seed
+    )
+    print("The middling sample, localised: az.summary")
+    print(az.summary(idata).to_string(), "\n")
+
+    results, draws = condition_all(table, observed, arguments.seed)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    results.round(4).to_csv(arguments.output / "results.csv", index=False)
+    plot_posteriors(draws, arguments.output / "posteriors.png")
+    print(results.to_string(index=False, float_format="{:.3f}".format))
+    print(f"\nresults.csv and posteriors.png are in {arguments.output}")
+    print(f"{time.perf_counter() - started:.0f} s from simulation to picture")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Accuracy on held-out rows: ``python -m case_studies.coalescent.accuracy``.
+
+Fits every estimator on the first rows of the project's own table (or of a user's `coal`) and scores
+it on the last 1,000: root mean squared error of the posterior mean, CRPS and 90% coverage of the
+draws. Rows 1 to 100 of `coal` are left out: `coalobs` repeats them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import pymc_kbr as pk
+from pymc_kbr.datasets import load_coalescent, read_rda
+from pymc_kbr.scores import covered, crps, rmse
+
+HERE = Path(__file__).parent
+BOUNDS = {"theta": (2, 10), "rho": (0, 10)}
+
+
+def load(coal: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters and statistics of the project's table, or of `coal` without its first 100 rows."""
+    if coal is None:
+        table = load_coalescent()
+        return table.parameters, table.statistics
+    frame = read_rda(coal, "coal") if coal.suffix == ".rda" else pd.read_csv(coal)
+    values = frame.to_numpy(dtype=float)[100:]
+    return values[:, :2], values[:, 2:]
+
+
+def score(
+    name: str,
+    table: tuple[np.ndarray, np.ndarray],
+    held_out: tuple[np.ndarray, np.ndarray],
+    draws: int = 1000,
+    random_seed: int = 0,
+) -> dict[str, float | str | int]:
+    """One line of the table: an estimator fitted on `table`, scored on `held_out`."""
+    support = pk.Support.from_bounds(BOUNDS, list(BOUNDS))
+    truth, observed = held_out
+    line: dict[str, float | str | int] = {"estimator": name, "rows": len(table[0]), "held_out": len(truth)}
+    try:
+        started = time.perf_counter()
+        estimator = pk.ESTIMATORS[name]().fit(*table, support)
+        fitted = time.perf_counter()
+    except MemoryError as error:
+        return {**line, "refused": str(error)}
+    means, scores, covers = [], [], []
+    rng = np.random.default_rng(random_seed)
+    seconds_condition = seconds_draw = 0.0
+    for part in np.array_split(np.arange(len(truth)), max(1, len(truth) // 50)):
+        then = time.perf_counter()
+        posteriors = estimator.condition(observed[part])
+        conditioned = time.perf_counter()
+        for row, posterior in zip(part, posteriors, strict=True):
+            drawn = posterior.draw(draws, rng)
+            means.append(posterior.mean())
+            scores.append(crps(drawn, truth[row]))
+            covers.append(covered(drawn, truth[row]))
+        seconds_condition += conditioned - then
+        seconds_draw += time.perf_counter() - conditioned
+    for column, values in {
+        "rmse": rmse(np.array(means), truth),
+        "crps": np.mean(scores, axis=0),
+        "coverage_90": np.mean(covers, axis=0),
+    }.items():
+        line |= {f"{column}_{parameter}": float(v) for parameter, v in zip(BOUNDS, values, strict=True)}
+    return line | {
+        "seconds_fit": fitted - started,
+        "ms_condition": 1e3 * seconds_condition / len(truth),
+        "ms_draw": 1e3 * seconds_draw / len(truth),
+    }
+
+
+def main() -> None:
+    """Score all estimators and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 69_900])
+    parser.add_argument("--held-out", type=int, default=1000)
+    parser.add_argument("--estimators", nargs="+", default=list(pk.ESTIMATORS), choices=list(pk.ESTIMATORS))
+    parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")
+    arguments = parser.parse_args()
+    parameters, statistics = load(arguments.coal)
+    held_out = parameters[-arguments.held_out :], statistics[-arguments.held_out :]
+    lines = []
+    for rows in arguments.rows:
+        n = min(rows, len(parameters) - arguments.held_out)
+        for name in arguments.estimators:
+            lines.append(score(name, (parameters[:n], statistics[:n]), held_out))
+            print(lines[-1], flush=True)
+    default = HERE / ("accuracy.csv" if arguments.coal is None else "accuracy_coal.csv")
+    result = pd.DataFrame(lines)
+    result.round(4).to_csv(arguments.output or default, index=False)
+    print(result.to_string(index=False, float_format="{:.3f}".format))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Models and simulators that the tests share; in a module, so that workers can import them."""
+
+import numpy as np
+import pymc as pm
+
+import pymc_kbr as pk
+
+DATA = np.array([0.3, 1.2, -0.4, 0.8])
+
+
+def normal(rng, mean, scale, size=None):
+    """Broadcasts."""
+    return rng.normal(mean, scale, size=size)
+
+
+def normal_by_hand(rng, mean, scale, size=None):
+    """One row at a time: takes its parameters for numbers."""
+    mean, scale = np.asarray(mean).item(), np.asarray(scale).item()
+    return np.array([rng.normal(mean, scale) for _ in range(size[-1])])
+
+
+def two_statistics(rng, mean, scale, size=None):
+    """A vector of statistics, in batches too."""
+    y = np.asarray(mean)[..., None] + np.asarray(scale)[..., None] * rng.standard_normal((*(size or ()), 20))
+    return np.stack([y.mean(axis=-1), y.std(axis=-1)], axis=-1)
+
+
+def two_statistics_by_hand(rng, mean, scale, size=None):
+    """A vector of statistics, one simulation at a time."""
+    y = [rng.normal(float(mean), float(scale)) for _ in range(20)]
+    return np.array([np.mean(y), np.std(y)])
+
+
+def fails_when_high(rng, mean, scale, size=None):
+    """Raises for a mean above one, returns NaN below minus one."""
+    mean = float(np.asarray(mean).item())
+    if mean > 1:
+        raise RuntimeError("the population died out")
+    return np.full(size, np.nan) if mean < -1 else rng.normal(mean, 1.0, size=size)
+
+
+def nan_when_high(rng, mean, scale, size=None):
+    """NaN for a mean above one, in batches too."""
+    y = rng.normal(mean, scale, size=size)
+    return np.where(mean > 1, np.nan, y)
+
+
+def model(fn=normal, observed=DATA, **kwargs):
+    with pm.Model() as made:
+        mean = pm.Normal("mean", 0, 1)
+        scale = pm.HalfNormal("scale", 1)
+        pm.Simulator("y", fn, mean, scale, observed=observed, **kwargs)
+    return made
+
+
+def vector_model(fn=two_statistics, observed=(0.1, 1.0), **kwargs):
+    with pm.Model(coords={"statistic": ["centre", "spread"]}) as made:
+        mean = pm.Normal("mean", 0, 1)
+        scale = pm.HalfNormal("scale", 1)
+        pk.vector_simulator("y", fn, mean, scale, observed=np.array(observed), **kwargs)
+    return made
+
+
+def table(draws, made, **kwargs):
+    return pk.simulate(draws, model=made, **{"random_seed": 1, "progressbar": False, **kwargs})
