@@ -1,0 +1,1 @@
+"""Case studies: a claim, a command and a picture each."""

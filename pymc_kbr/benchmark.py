@@ -10,6 +10,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from os import cpu_count
 from pathlib import Path
@@ -66,9 +67,7 @@ def batched_simulation(rows: int, prior_predictive_rows: int) -> list[Row]:
     model = normal_model("mean")
     simulate(1000, model=model, random_seed=0, progressbar=False)
     pm.sample_prior_predictive(10, model=model, random_seed=0)
-    theirs = seconds(
-        lambda: pm.sample_prior_predictive(prior_predictive_rows, model=model, random_seed=0)
-    )
+    theirs = seconds(lambda: pm.sample_prior_predictive(prior_predictive_rows, model=model, random_seed=0))
     other = 1e6 * theirs / prior_predictive_rows
     rng = np.random.default_rng(0)
     mean, scale = rng.normal(size=(1024, 1)), rng.exponential(size=(1024, 1))
@@ -76,7 +75,7 @@ def batched_simulation(rows: int, prior_predictive_rows: int) -> list[Row]:
     table = []
     for cores in (1, 2):
         taken = seconds(
-            lambda cores=cores: simulate(rows, model=model, random_seed=0, cores=cores, progressbar=False), 3
+            partial(simulate, rows, model=model, random_seed=0, cores=cores, progressbar=False), 3
         )
         ours = 1e6 * taken / rows
         table.append(

@@ -32,10 +32,12 @@ class Variable:
 
     @property
     def size(self) -> int:
+        """Number of columns it takes up."""
         return math.prod(self.shape)
 
     @property
     def column_names(self) -> list[str]:
+        """Name of each of its columns."""
         if not self.shape:
             return [self.name]
         labels = self.labels or [", ".join(map(str, index)) for index in np.ndindex(self.shape)]
@@ -59,14 +61,17 @@ class Columns:
 
     @classmethod
     def scalars(cls, names: list[str]) -> Columns:
+        """One scalar variable a name."""
         return cls(tuple(Variable(name) for name in names))
 
     @property
     def names(self) -> list[str]:
+        """Name of each column."""
         return [name for variable in self.variables for name in variable.column_names]
 
     @property
     def size(self) -> int:
+        """Number of columns."""
         return sum(variable.size for variable in self.variables)
 
     def slices(self) -> dict[str, slice]:
@@ -90,6 +95,7 @@ class Columns:
         return np.hstack([np.asarray(v, dtype=float).reshape(len(v), -1) for v in values])
 
     def to_json(self) -> list[dict[str, Any]]:
+        """Plain lists and strings."""
         return [
             {
                 "name": v.name,
@@ -102,6 +108,7 @@ class Columns:
 
     @classmethod
     def from_json(cls, document: list[Mapping[str, Any]]) -> Columns:
+        """The inverse of `to_json`."""
         return cls(
             tuple(
                 Variable(

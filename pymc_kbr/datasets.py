@@ -92,5 +92,5 @@ def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
     if getattr(found, "ndim", 0) == 2 and found.dims[1] in found.coords:
         return pd.DataFrame(found.values, columns=[str(c) for c in found.coords[found.dims[1]].values])
     raise ValueError(
-        f"{name!r} in {path} is a {type(found).__name__}, neither a data frame nor a matrix with named columns"
+        f"{name!r} in {path} is a {type(found).__name__}, not a data frame or a matrix with named columns"
     )

@@ -65,15 +65,17 @@ class Embedding:
         Notes
         -----
         The fixed point of eq. 3 of the localised draft, y <- sum_i y_i w_i k(y_i, y) / sum_i w_i
-        k(y_i, y), from the atoms at which the embedding is largest. For a Gaussian kernel the
-        nearest feature is where the embedding is largest, and the step is an ascent of it while
-        weights are positive; with signed ones a step that does not ascend is halved.
+        k(y_i, y), from several of the 200 heaviest atoms, the first of them the one at which the
+        embedding is largest. For a Gaussian kernel the nearest feature is where the embedding is
+        largest, and the step is an ascent of it while weights are positive; with signed ones a step
+        that does not ascend is halved.
         """
         points, weights = self.atoms.points, self.weights
-        heights = self.atoms.apply_gram(weights)
-        best, highest = points[int(np.argmax(heights))], -np.inf
-        for start in np.argsort(heights)[::-1][:: max(1, len(points) // (20 * starts))][:starts]:
-            y, height = points[start], float(self(points[start : start + 1])[0])
+        heaviest = points[np.argsort(weights)[::-1][:200]]
+        descending = heaviest[np.argsort(self(heaviest))[::-1]]
+        best, highest = descending[0], -np.inf
+        for y in descending[:: max(1, len(descending) // starts)][:starts]:
+            height = float(self(y[None])[0])
             for _ in range(iterations):
                 similar = self.atoms.kernel(y[None], points)[0] * weights
                 total = similar.sum()
@@ -93,7 +95,7 @@ class Embedding:
                 best, highest = y, height
         return best
 
-    def project_to_simplex(self, iterations: int = 100, tolerance: float = 1e-3) -> np.ndarray:
+    def project_to_simplex(self, iterations: int = 500, tolerance: float = 1e-4) -> np.ndarray:
         """Weights v (m,), non-negative and of sum one, whose embedding is nearest to this one.
 
         Notes

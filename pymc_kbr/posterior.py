@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from pymc_kbr.embedding import Atoms, Embedding
+from pymc_kbr.kernels import Gaussian
 from pymc_kbr.support import Support
 
 
@@ -20,7 +21,7 @@ class Posterior:
     ----------
     embedding : Embedding
         Parameters of simulations as atoms, the estimator's weights as it computed them, and the
-        kernel on parameters in which modes and projections are taken.
+        kernel on parameters in which the weights are projected.
     support : Support
         The prior's support.
     settings : dict of str to float
@@ -35,6 +36,7 @@ class Posterior:
     def of(
         cls, atoms: Atoms, weights: np.ndarray, support: Support, settings: dict[str, float] | None = None
     ) -> Posterior:
+        """The posterior of weighted atoms."""
         return cls(Embedding(atoms, weights), support, settings or {})
 
     @property
@@ -96,16 +98,28 @@ class Posterior:
         columns = [weighted_quantile(column, self.simplex_weights, levels) for column in self.atoms.T]
         return np.column_stack(columns)[0 if np.ndim(q) == 0 else slice(None)]
 
-    def mode(self, starts: int = 5) -> np.ndarray:
+    def mode(self, starts: int = 5, bandwidth: float = 0.5) -> np.ndarray:
         """Posterior mode, shape (p,): see `Embedding.mode`.
 
-        Where signed weights lead the fixed point out of the prior's support, the atom at which the
-        embedding is largest is returned.
+        Parameters
+        ----------
+        starts : int
+            Fixed-point iterations, of which the highest end is taken.
+        bandwidth : float
+            Of the Gaussian kernel, as a share of each parameter's posterior standard deviation. The
+            mode is that of the posterior seen through this kernel.
+
+        Notes
+        -----
+        Where signed weights lead the fixed point out of the prior's support, the heaviest atom of the
+        weights projected onto the simplex is returned.
         """
-        mode = self.embedding.mode(starts)
+        deviation = np.sqrt(np.diag(self.cov()))
+        width = bandwidth * np.where(deviation > 0, deviation, 1.0)
+        mode = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights).mode(starts)
         if self.support.contains(mode[None])[0]:
             return mode
-        return self.atoms[int(np.argmax(self.embedding.atoms.apply_gram(self.weights)))]
+        return self.atoms[int(np.argmax(self.simplex_weights))]
 
     @cached_property
     def simplex_weights(self) -> np.ndarray:

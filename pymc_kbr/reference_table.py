@@ -38,6 +38,7 @@ class Failures:
 
     @classmethod
     def none(cls, size: int) -> Failures:
+        """No failures, of draws with `size` parameters."""
         return cls(np.empty(0, dtype=np.int64), np.empty((0, size)), ())
 
     def __len__(self) -> int:
@@ -244,9 +245,7 @@ class ReferenceTable:
                 f"both tables were simulated with the seed {self.seed}, so their rows repeat each "
                 "other; simulate the second one with another random_seed"
             )
-        if (self.observed is None) != (other.observed is None) or (
-            self.observed is not None and not np.array_equal(self.observed, other.observed)
-        ):
+        if not _same(self.observed, other.observed):
             raise ValueError(
                 "the table to append has another observation; set the same one with `with_observed`"
             )
@@ -314,6 +313,12 @@ class ReferenceTable:
             provenance=documents["provenance"],
             timings=documents["timings"],
         )
+
+
+def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return np.array_equal(one, two)
 
 
 def _seeds(table: ReferenceTable) -> str:
@@ -385,4 +390,6 @@ def _observation(
     try:
         return np.array(observed, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"the observation {observed!r} is not numeric; give one number a statistic") from None
+        raise ValueError(
+            f"the observation {observed!r} is not numeric; give one number a statistic"
+        ) from None

@@ -24,7 +24,7 @@ def sample_abc(
     simulations: int = 10_000,
     reference_table: ReferenceTable | None = None,
     model: pm.Model | None = None,
-    random_seed: None | int | np.random.Generator = None,
+    random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
     executor: Executor | None = None,
     on_failure: str = "raise",

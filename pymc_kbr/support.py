@@ -194,9 +194,7 @@ class Support:
         return cls(size, (Block(tuple(range(size))),) if size else ())
 
     @classmethod
-    def from_bounds(
-        cls, bounds: Mapping[str, tuple[float, float]] | None, names: Sequence[str]
-    ) -> Support:
+    def from_bounds(cls, bounds: Mapping[str, tuple[float, float]] | None, names: Sequence[str]) -> Support:
         """One interval a column.
 
         Parameters

@@ -96,9 +96,7 @@ def _dataset(
     return xr.Dataset(variables, coords=used)
 
 
-def _dims(
-    columns: Columns, model: pm.Model | None
-) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
+def _dims(columns: Columns, model: pm.Model | None) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
     """The dimensions of each variable and their coordinates: the model's own, or ArviZ's usual ones."""
     dims: dict[str, tuple[str, ...]] = {}
     coords: dict[str, Any] = {}
@@ -132,9 +130,7 @@ def _observed_data(table: ReferenceTable, model: pm.Model | None) -> xr.Dataset:
         columns = table.statistic_columns
         values = {name: value[0] for name, value in columns.split(table.observed[None]).items()}
     dims, coords = _dims(columns, model)
-    return xr.Dataset(
-        {v.name: (dims[v.name], values[v.name]) for v in columns.variables}, coords=coords
-    )
+    return xr.Dataset({v.name: (dims[v.name], values[v.name]) for v in columns.variables}, coords=coords)
 
 
 def _attributes(

@@ -113,7 +113,7 @@ def test_the_mode_takes_the_higher_of_two_peaks(rng):
 
 
 def test_the_mode_is_a_stationary_point_of_the_embedding(signed):
-    mode = signed.mode()
+    mode = signed.embedding.mode()
     for direction in np.vstack([np.eye(2), -np.eye(2)]):
         assert signed.embedding((mode + 1e-3 * direction)[None])[0] <= signed.embedding(mode[None])[0] + 1e-9
 

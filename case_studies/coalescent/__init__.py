@@ -1,0 +1,1 @@
+"""The infinite-sites coalescent with recombination."""

@@ -21,7 +21,7 @@ import pymc_kbr as pk
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
 TRUTHS = {"slow": (3.5, 2.0), "middling": (6.0, 5.0), "fast": (8.5, 8.0)}
@@ -83,7 +83,9 @@ def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> Non
         len(TRUTHS), 2, figsize=(8, 6.4), sharex="col", constrained_layout=True, squeeze=False
     )
     for row, (sample, truth) in zip(axes, TRUTHS.items(), strict=True):
-        for i, (axis, label, bounds) in enumerate(zip(row, ("theta", "rho"), ((2, 10), (0, 10)), strict=True)):
+        for i, (axis, label, bounds) in enumerate(
+            zip(row, ("theta", "rho"), ((2, 10), (0, 10)), strict=True)
+        ):
             grid = np.linspace(*bounds, 200)
             for name, (colour, line) in STYLES.items():
                 # Reflected at the prior's edges, where the densities end.
@@ -96,7 +98,9 @@ def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> Non
             axis.axvline(truth[i], color="black", linewidth=1, label="truth")
             axis.set(yticks=[], xlim=bounds, ylim=(0, None))
             if sample == list(TRUTHS)[-1]:
-                axis.set_xlabel({"theta": r"mutation rate $\theta$", "rho": r"recombination rate $\rho$"}[label])
+                axis.set_xlabel(
+                    {"theta": r"mutation rate $\theta$", "rho": r"recombination rate $\rho$"}[label]
+                )
         row[0].set_ylabel(f"{sample} sample")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize=9)
@@ -106,7 +110,9 @@ def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> Non
 
 def main() -> None:
     """Run the main job."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

@@ -78,7 +78,9 @@ def score(
 
 def main() -> None:
     """Score all estimators and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 69_900])
     parser.add_argument("--held-out", type=int, default=1000)

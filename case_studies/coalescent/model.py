@@ -89,7 +89,7 @@ def mean_r_squared(genotypes: np.ndarray, positions: np.ndarray) -> float:
 
 
 def coalescent_model(observed: np.ndarray) -> pm.Model:
-    """theta ~ Uniform(2, 10), rho ~ Uniform(0, 10), and the seven statistics of a sample.
+    """Theta ~ Uniform(2, 10), rho ~ Uniform(0, 10), and the seven statistics of a sample.
 
     Parameters
     ----------
@@ -99,7 +99,5 @@ def coalescent_model(observed: np.ndarray) -> pm.Model:
     with pm.Model(coords={"statistic": STATISTICS}) as model:
         theta = pm.Uniform("theta", 2, 10)
         rho = pm.Uniform("rho", 0, 10)
-        pk.vector_simulator(
-            "sample", simulate_statistics, theta, rho, observed=observed, dims="statistic"
-        )
+        pk.vector_simulator("sample", simulate_statistics, theta, rho, observed=observed, dims="statistic")
     return model

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from pymc_kbr.embedding import Atoms
-from pymc_kbr.kernels import Gaussian, Scaler, conditional_spread
+from pymc_kbr.kernels import Scaler, parameter_kernel
 from pymc_kbr.posterior import Posterior
 from pymc_kbr.support import Support
 
@@ -63,9 +63,7 @@ class Estimator(BaseEstimator):
             raise ValueError(
                 f"the support is one of {self.support_.size} parameters; there are {parameters.shape[1]}"
             )
-        share = 0.5 if self.parameter_bandwidth is None else self.parameter_bandwidth
-        spread = conditional_spread(self.parameters_, self.statistics_)
-        self.parameter_kernel_ = Gaussian(tuple((share * spread).tolist()))
+        self.parameter_kernel_ = parameter_kernel(self.parameters_, self.parameter_bandwidth)
         self.atoms_ = Atoms(self.parameters_, self.parameter_kernel_)
         self._fit()
         return self

@@ -27,8 +27,8 @@ class ConditionalMean(Estimator):
     scale : bool
         Whether statistics are divided by their standard deviation in the table.
     parameter_bandwidth : float, optional
-        Of the kernel on the parameters, in which modes and projections are taken, as a share of each
-        parameter's standard deviation among rows of similar statistics; one half where left out.
+        Of the kernel on the parameters in which weights are projected onto the simplex, in standard
+        deviations of each parameter over the table; the median heuristic where left out.
 
     Notes
     -----
@@ -91,7 +91,7 @@ class ConditionalMean(Estimator):
         choice = choose_bandwidth_and_ridge(self.statistics_, self.parameters_, self.bandwidth, given)
         return choice.bandwidth, choice.ridge
 
-    def _row_weights(self, x: np.ndarray) -> tuple[None, np.ndarray]:
+    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
         weights = cho_solve(self._factor, self._kernel(self.statistics_, x), check_finite=False).T
         return None, centre(weights) if self.centred else weights
 
@@ -107,8 +107,8 @@ def physical_memory() -> float:
 def too_small_a_ridge(regularisation: float) -> ValueError:
     """The error for a Gram matrix that rounding has made indefinite."""
     return ValueError(
-        f"G + n lambda I is not positive definite in double precision with regularisation={regularisation:.3g}; "
-        "take a larger one, or leave it out to have it chosen"
+        "G + n lambda I is not positive definite in double precision with "
+        f"regularisation={regularisation:.3g}; take a larger one, or leave it out to have it chosen"
     )
 
 

@@ -83,7 +83,7 @@ class NadarayaWatson(Estimator):
         if len(empty):
             raise ValueError(
                 f"no row of the table lies within the bandwidth {self.bandwidth_:.4g} of observation "
-                f"{empty[0]}; its nearest row is {distances[empty[0]].min() * self.bandwidth_:.4g} away; take "
-                "a larger bandwidth, or the Gaussian kernel"
+                f"{empty[0]}; its nearest row is {distances[empty[0]].min() * self.bandwidth_:.4g} away; "
+                "take a larger bandwidth, or the Gaussian kernel"
             )
         return None, similar / total

@@ -1,6 +1,6 @@
 """Kernel functions, the scale of their arguments, and how their bandwidths are chosen."""
 
-from pymc_kbr.kernels.bandwidth import conditional_spread, median_heuristic
+from pymc_kbr.kernels.bandwidth import median_heuristic, parameter_kernel
 from pymc_kbr.kernels.gaussian import Gaussian, squared_distances
 from pymc_kbr.kernels.leave_one_out import LeaveOneOut, choose_bandwidth_and_ridge
 from pymc_kbr.kernels.profiles import PROFILES
@@ -12,7 +12,7 @@ __all__ = [
     "LeaveOneOut",
     "Scaler",
     "choose_bandwidth_and_ridge",
-    "conditional_spread",
     "median_heuristic",
+    "parameter_kernel",
     "squared_distances",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import KDTree
 from scipy.spatial.distance import pdist
+
+from pymc_kbr.kernels.gaussian import Gaussian
 
 
 def spread_out(n: int, most: int) -> np.ndarray:
@@ -36,17 +37,25 @@ def median_heuristic(points: np.ndarray, most: int = 1000) -> float:
     return median
 
 
-def conditional_spread(parameters: np.ndarray, statistics: np.ndarray, neighbours: int = 50) -> np.ndarray:
-    """The typical standard deviation of each parameter among rows of similar statistics, shape (p,).
+def parameter_kernel(parameters: np.ndarray, bandwidth: float | None = None) -> Gaussian:
+    """The kernel on parameters in which embeddings are compared.
 
-    The median over 200 rows of the deviations among each one's nearest rows.
+    Parameters
+    ----------
+    parameters : ndarray of shape (n, p)
+    bandwidth : float, optional
+        In standard deviations of each parameter over the table; where left out, the median heuristic
+        on the standardised parameters.
+
+    Notes
+    -----
+    A bandwidth at the scale of the prior compares distributions by their location and spread first.
+    Kernel regression estimates these well; it does not estimate what is much finer than its own
+    bandwidth on the statistics, and a narrow kernel here would take its errors for features.
     """
-    n = len(parameters)
-    if n <= 2 * neighbours:
-        spread = parameters.std(axis=0)
-    else:
-        rows = spread_out(n, 200)
-        _, nearest = KDTree(statistics).query(statistics[rows], k=neighbours)
-        spread = np.median(parameters[nearest].std(axis=1), axis=0)
-    whole = parameters.std(axis=0)
-    return np.where(spread > 1e-9 * whole, spread, np.where(whole > 0, whole, 1.0))
+    deviation = parameters.std(axis=0)
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    if bandwidth is None:
+        scaled = parameters / deviation
+        bandwidth = median_heuristic(scaled) if np.any(np.ptp(scaled, axis=0) > 0) else 1.0
+    return Gaussian(tuple((bandwidth * deviation).tolist()))

@@ -26,7 +26,7 @@ class Gaussian:
     bandwidth: float | tuple[float, ...]
 
     def __call__(self, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-        """The Gram matrix of the rows of `a` (n, p) and `b` (m, p), shape (n, m); of `a` alone without `b`."""
+        """The Gram matrix of the rows of `a` (n, p) and `b` (m, p), or of `a` alone, shape (n, m)."""
         scale = np.sqrt(2) * np.asarray(self.bandwidth)
         gram = squared_distances(a / scale, None if b is None else b / scale)
         np.negative(gram, out=gram)

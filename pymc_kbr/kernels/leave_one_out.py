@@ -10,8 +10,8 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
-from pymc_kbr.kernels.bandwidth import median_heuristic, spread_out
-from pymc_kbr.kernels.gaussian import Gaussian, squared_distances
+from pymc_kbr.kernels.bandwidth import median_heuristic, parameter_kernel, spread_out
+from pymc_kbr.kernels.gaussian import squared_distances
 
 SCALES = tuple(2.0 ** np.arange(-2, 4))
 """Bandwidths that are tried, as multiples of the median heuristic."""
@@ -84,8 +84,8 @@ def choose_bandwidth_and_ridge(
 
     Notes
     -----
-    The error is that of the embedding: the mean squared distance, in the space of a Gaussian kernel
-    on the standardised parameters, of each row's parameter from its embedding predicted by the others.
+    The error is that of the embedding: the mean squared distance, in the space of the kernel on the
+    parameters, of the feature of each row's parameters from its embedding predicted by the others.
     """
     rows = spread_out(len(statistics), most)
     x = statistics[rows]
@@ -106,14 +106,12 @@ def choose_bandwidth_and_ridge(
 
 
 def embedding_targets(parameters: np.ndarray) -> np.ndarray:
-    """A factor F (n, t) of the centred Gram matrix of the standardised parameters.
+    """A factor F (n, t) of the parameters' centred Gram matrix (see `parameter_kernel`).
 
     F F' is that matrix but for eigenvalues below a thousandth of the largest, which hold no more of
     the posterior than noise and would only cost time.
     """
-    deviation = parameters.std(axis=0)
-    scaled = (parameters - parameters.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
-    gram = Gaussian(max(median_heuristic(scaled), 1e-12))(scaled)
+    gram = parameter_kernel(parameters)(parameters)
     gram -= gram.mean(axis=0)
     gram -= gram.mean(axis=1, keepdims=True)
     values, vectors = eigh(gram, driver="evd")

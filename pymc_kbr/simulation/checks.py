@@ -151,9 +151,7 @@ def _batch_program(
     return program, "every simulator gave for a batch what it gave row by row"
 
 
-def _arguments(
-    program: Program, k: int, values: list[np.ndarray], simulated: list[np.ndarray]
-) -> list[Any]:
+def _arguments(program: Program, k: int, values: list[np.ndarray], simulated: list[np.ndarray]) -> list[Any]:
     """Size and parameters of the k-th simulator of a batch, given what the other ones simulated."""
     nodes = [output.owner for output in program.outputs[: len(simulated)]]
     others = {node.outputs[1]: node.outputs[1].type() for j, node in enumerate(nodes) if j != k}

@@ -47,12 +47,14 @@ class Program:
 
     @classmethod
     def make(cls, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Program:
+        """A program from a piece of graph, whose generators are found."""
         sources = [v for v in _leaves(outputs) if isinstance(v.type, RandomType)]
         generators = [source.type() for source in sources]
         given = dict(zip(sources, generators, strict=True))
         return cls(sources, generators, list(inputs), substitute(outputs, given))
 
     def compile(self) -> Callable[..., list[np.ndarray]]:
+        """The function ``outputs = f(*generators, *inputs)``; it advances the generators in place."""
         distinct = list(dict.fromkeys(self.outputs))
         places = [distinct.index(output) for output in self.outputs]
         scans = any(isinstance(node.op, Scan) for node in io_toposort([], self.outputs))
@@ -91,9 +93,7 @@ def prior_batch(graph: ModelGraph) -> Program:
 def forward_rows(graph: ModelGraph) -> Program:
     """What is simulated, then its summaries, from one value of every free variable."""
     values = [rv.type() for rv in graph.free]
-    outputs = substitute(
-        [*graph.simulated, *graph.summaries], dict(zip(graph.free, values, strict=True))
-    )
+    outputs = substitute([*graph.simulated, *graph.summaries], dict(zip(graph.free, values, strict=True)))
     return Program.make(values, outputs)
 
 
@@ -124,9 +124,7 @@ def substitute(outputs: Sequence[Variable], replacements: dict[Variable, Variabl
     return graph_replace(list(outputs), used, strict=False)
 
 
-def _batched(
-    outputs: Sequence[Variable], given: dict[Variable, Variable], rows: Variable
-) -> list[Variable]:
+def _batched(outputs: Sequence[Variable], given: dict[Variable, Variable], rows: Variable) -> list[Variable]:
     """Give every random variable between `given` and `outputs` a leading dimension of rows."""
     replacements = dict(given)
     for node in io_toposort(list(given), outputs):

@@ -66,34 +66,33 @@ def read_model(model: pm.Model | None) -> ModelGraph:
             f"the model has the potentials {[p.name for p in model.potentials]}; forward simulation "
             "cannot take a Potential into account; write it as a prior, or leave it out"
         )
-    if not model.observed_RVs:
-        raise ValueError(
-            "the model has no observed variables; pass the data as `observed` to a pm.Simulator"
-        )
-    for rv in model.observed_RVs:
+    # After `pm.sample_posterior_predictive` a model may list a variable twice.
+    observed_rvs = list(dict.fromkeys(model.observed_RVs))
+    if not observed_rvs:
+        raise ValueError("the model has no observed variables; pass the data as `observed` to a pm.Simulator")
+    for rv in observed_rvs:
         if isinstance(rv.owner.op, PartialObservedRV) or (
             rv.owner.inputs and _is_part_of_imputation(rv, model)
         ):
             _refuse_gaps(rv.name.removesuffix("_observed"))
-    observed_data = {rv.name: _value(model, rv) for rv in model.observed_RVs}
+    observed_data = {rv.name: _value(model, rv) for rv in observed_rvs}
     for name, value in observed_data.items():
         if not np.all(np.isfinite(value)):
             _refuse_gaps(name)
     if not model.free_RVs:
         raise ValueError(
-            "the model has no free variables; there is nothing to infer; give it a prior, "
-            "such as pm.Uniform"
+            "the model has no free variables; there is nothing to infer; give it a prior, such as pm.Uniform"
         )
-    summaries = [_summary(rv, rv) for rv in model.observed_RVs]
+    summaries = [_summary(rv, rv) for rv in observed_rvs]
     observed = [
         np.asarray(_summary(rv, pt.as_tensor(value, dtype=rv.dtype)).eval(mode=QUICK), dtype=float)
-        for rv, value in zip(model.observed_RVs, observed_data.values(), strict=True)
+        for rv, value in zip(observed_rvs, observed_data.values(), strict=True)
     ]
     shapes = pytensor.function([], [rv.shape for rv in model.free_RVs], mode=QUICK)()
     return ModelGraph(
         model=model,
         free=list(model.free_RVs),
-        simulated=list(model.observed_RVs),
+        simulated=observed_rvs,
         summaries=summaries,
         parameters=Columns(
             tuple(
@@ -103,8 +102,7 @@ def read_model(model: pm.Model | None) -> ModelGraph:
         ),
         statistics=Columns(
             tuple(
-                _variable(model, rv, values.shape)
-                for rv, values in zip(model.observed_RVs, observed, strict=True)
+                _variable(model, rv, values.shape) for rv, values in zip(observed_rvs, observed, strict=True)
             )
         ),
         observed_data=observed_data,

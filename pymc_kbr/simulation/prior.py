@@ -179,9 +179,7 @@ def _interval(
     return Interval(lower, upper, lower_slopes, upper_slopes)
 
 
-def _bound_values(
-    graph: ModelGraph, bound: Any, variable: Variable, parameters: np.ndarray
-) -> np.ndarray:
+def _bound_values(graph: ModelGraph, bound: Any, variable: Variable, parameters: np.ndarray) -> np.ndarray:
     """The value of a bound for each row of parameters, shape (n, size of the variable)."""
     inputs = [rv.type() for rv in graph.free]
     replaced = substitute([pt.as_tensor(bound)], dict(zip(graph.free, inputs, strict=True)))

@@ -15,6 +15,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -28,7 +29,7 @@ SECONDS_A_CHUNK = 0.25
 MOST_ROWS_A_CHUNK = 512
 """How finely work is cut up where rows run one by one: a matter of speed and of the progress bar."""
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def run_chunks(
@@ -95,7 +96,8 @@ def check_picklable(graph: ModelGraph) -> None:
 class RateColumn(ProgressColumn):
     """Rows a second."""
 
-    def render(self, task) -> Text:  # type: ignore[no-untyped-def]
+    def render(self, task: Task) -> Text:
+        """The rate, once there is one."""
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f} rows/s")
 

@@ -19,7 +19,7 @@ BLOCK_ROWS = 1024
 """Rows drawn from one stream where draws are made in batches. Part of what a seed means."""
 
 
-def entropy_of(random_seed: None | int | np.random.Generator) -> int:
+def entropy_of(random_seed: int | np.random.Generator | None) -> int:
     """The number that all streams of one simulation are made from.
 
     Raises
@@ -70,6 +70,7 @@ class RowStreams(np.random.Generator):
 
     @property
     def bit_generator(self) -> Any:
+        """Refused: its bits belong to no row."""
         raise NotRowByRow("it used the generator's bit generator")
 
 

@@ -88,7 +88,11 @@ class _WithoutTemplate:
             return
         # What `inspect.signature` shows of this object: the function's own, with the template put in.
         template = inspect.Parameter("template", inspect.Parameter.POSITIONAL_ONLY)
-        positional = [p.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+        positional = [
+            p.replace(kind=inspect.Parameter.POSITIONAL_ONLY)
+            for p in parameters
+            if p.kind <= p.POSITIONAL_OR_KEYWORD
+        ]
         rest = [p for p in parameters if p.kind > p.POSITIONAL_OR_KEYWORD]
         if positional:
             positional.insert(len(positional) - 1, template.replace(default=positional[-1].default))

@@ -133,7 +133,9 @@ def test_no_model_on_the_stack():
 )
 def test_bad_arguments_of_sample_abc_are_refused(arguments, error, words):
     with pytest.raises(error, match=words):
-        pk.sample_abc(**{"draws": 10, "simulations": 600, "model": model(), "progressbar": False, **arguments})
+        pk.sample_abc(
+            **{"draws": 10, "simulations": 600, "model": model(), "progressbar": False, **arguments}
+        )
 
 
 def test_estimators_are_refused_before_the_first_simulation():
@@ -141,7 +143,7 @@ def test_estimators_are_refused_before_the_first_simulation():
         raise AssertionError("simulated")
 
     for estimator in ("magic", pk.Localised(neighbours=101), pk.Rejection(accepted=1.5)):
-        with pytest.raises(ValueError, match="magic|neighbours|accepted"):
+        with pytest.raises(ValueError, match=r"magic|neighbours|accepted"):
             pk.sample_abc(10, simulations=100, estimator=estimator, model=model(never), progressbar=False)
 
 

@@ -307,7 +307,7 @@ def test_a_simulator_that_cannot_be_sent_is_named_and_works_here():
         with lock:
             return models.normal_by_hand(rng, mean, scale, size)
 
-    with pytest.raises(TypeError, match="simulator of 'y' cannot be sent.*cores=1"):
+    with pytest.raises(TypeError, match=r"simulator of 'y' cannot be sent.*cores=1"):
         table(10, model(locked), cores=2)
     assert len(table(10, model(locked))) == 10
 
@@ -356,7 +356,6 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_ends_the_workers(request):
-    pytest.importorskip("psutil")
     script = SCRIPT.format(root=str(request.config.rootpath), after=20).replace(
         "    from loky.process_executor import _executor_manager_thread_cleanup as _\n", ""
     )
@@ -406,7 +405,9 @@ def test_when_all_fail_there_is_no_table():
     def never(rng, mean, scale, size=None):
         raise RuntimeError("no")
 
-    with pytest.raises(pk.SimulationError, match="20 of 20 simulations failed, the first with RuntimeError: no"):
+    with pytest.raises(
+        pk.SimulationError, match="20 of 20 simulations failed, the first with RuntimeError: no"
+    ):
         table(20, model(never), on_failure="drop")
 
 

@@ -46,7 +46,7 @@ def simulate(
     draws: int,
     *,
     model: pm.Model | None = None,
-    random_seed: None | int | np.random.Generator = None,
+    random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
     executor: Executor | None = None,
     on_failure: str = "raise",
@@ -197,6 +197,7 @@ class Clock:
         self._last = time.perf_counter()
 
     def lap(self, stage: str) -> None:
+        """Note the seconds since the last lap as those of a stage."""
         now = time.perf_counter()
         self.laps[stage] = now - self._last
         self._last = now

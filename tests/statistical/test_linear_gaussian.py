@@ -1,0 +1,81 @@
+"""A model whose posterior is known: theta ~ N(0, I), 20 data of mean A theta and deviation one.
+
+The statistics are the data's means, so the posterior is normal with precision I + 20 A'A.
+"""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_kbr as pk
+
+MIX = np.array([[1.0, 0.5], [-0.3, 0.8]])
+OBSERVED = np.array([[0.6, -0.4], [0.0, 0.3], [-0.9, 0.1], [1.2, 0.9]])
+SIMULATIONS = 10_000
+COVARIANCE = np.linalg.inv(np.eye(2) + 20 * MIX.T @ MIX)
+DEVIATION = np.sqrt(np.diag(COVARIANCE))
+MEANS = OBSERVED @ (20 * MIX) @ COVARIANCE
+
+# Error allowed to the posterior mean, in posterior deviations: three Monte Carlo deviations of as many
+# rows as the estimator's effective sample size, plus a bias. With 10,000 rows in two dimensions the 100
+# nearest lie within a tenth of the prior's deviation of the observation, which is about half of a
+# posterior deviation: inside that radius rejection and Nadaraya-Watson average a slope that they do
+# not see, the more so away from the prior's centre. The ridge regressions see the slope.
+BIAS = {"rejection": 0.15, "nadaraya_watson": 0.15, "conditional_mean": 0.02, "localised": 0.05}
+
+
+def simulator(rng, a, b, size=None):
+    """Means of 20 data, for one pair of parameters or a batch."""
+    centre = np.stack([a, b], axis=-1) @ MIX.T
+    return centre + rng.standard_normal(centre.shape) / np.sqrt(20)
+
+
+def make_model(observed):
+    with pm.Model() as model:
+        a, b = pm.Normal("a", 0, 1), pm.Normal("b", 0, 1)
+        pk.vector_simulator("y", simulator, a, b, observed=observed)
+    return model
+
+
+@pytest.fixture(scope="module")
+def table():
+    return pk.simulate(SIMULATIONS, model=make_model(OBSERVED[0]), random_seed=7, progressbar=False)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", sorted(pk.ESTIMATORS))
+def test_posteriors_are_within_their_stated_error_of_the_exact_ones(name, table):
+    estimator = pk.ESTIMATORS[name]().fit(table.parameters, table.statistics, table.support)
+    for posterior, exact in zip(estimator.condition(OBSERVED), MEANS, strict=True):
+        allowed = BIAS[name] + 3 / np.sqrt(posterior.effective_sample_size)
+        assert np.abs((posterior.mean() - exact) / DEVIATION).max() < allowed
+        draws = posterior.draw(4000, 1)
+        assert np.abs((draws.mean(axis=0) - exact) / DEVIATION).max() < allowed + 3 / np.sqrt(4000) + 0.1
+        # A deviation estimated from m draws has a relative error of 1 / sqrt(2 m); the kernel
+        # estimators' neighbourhoods widen it, the projection of signed weights changes it a little.
+        ratio = draws.std(axis=0) / DEVIATION
+        assert np.all(ratio > 0.75 - 3 / np.sqrt(2 * posterior.effective_sample_size))
+        assert np.all(ratio < 1.25 + 3 / np.sqrt(2 * posterior.effective_sample_size))
+
+
+@pytest.mark.statistical
+def test_nuts_on_the_likelihood_agrees(table):
+    with pm.Model():
+        a, b = pm.Normal("a", 0, 1), pm.Normal("b", 0, 1)
+        centre = pm.math.stack([MIX[0, 0] * a + MIX[0, 1] * b, MIX[1, 0] * a + MIX[1, 1] * b])
+        pm.Normal("y", centre, 1 / np.sqrt(20), observed=OBSERVED[0])
+        nuts = pm.sample(
+            1000,
+            tune=500,
+            chains=2,
+            cores=1,
+            random_seed=3,
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
+    by_nuts = np.array([float(nuts["posterior"][name].mean()) for name in ("a", "b")])
+    # 2,000 draws of NUTS are worth 1,000 independent ones or more.
+    assert np.abs((by_nuts - MEANS[0]) / DEVIATION).max() < 4 / np.sqrt(1000)
+    posterior = pk.ConditionalMean().fit(table.parameters, table.statistics).condition(OBSERVED[0])
+    allowed = BIAS["conditional_mean"] + 3 / np.sqrt(posterior.effective_sample_size) + 4 / np.sqrt(1000)
+    assert np.abs((posterior.mean() - by_nuts) / DEVIATION).max() < allowed
