@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pymc_kbr import table_file
 from pymc_kbr.columns import Columns
 from pymc_kbr.support import Support
+from pymc_kbr.table_checks import check_columns, check_side, observation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,8 +93,8 @@ class ReferenceTable:
     timings: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_side("parameter", self.parameters, self.parameter_columns)
-        _check_side("statistic", self.statistics, self.statistic_columns)
+        check_side("parameter", self.parameters, self.parameter_columns)
+        check_side("statistic", self.statistics, self.statistic_columns)
         if len(self.parameters) != len(self.statistics):
             raise ValueError(
                 f"there are {len(self.parameters)} rows of parameters and {len(self.statistics)} rows "
@@ -192,11 +193,11 @@ class ReferenceTable:
         ReferenceTable(3 rows; parameters ['rate']; statistics ['count']; observed)
         """
         parameters, statistics = list(parameters), list(statistics)
-        _check_columns(df, parameters, statistics)
+        check_columns(df, parameters, statistics)
         table = cls(
             parameters=df[parameters].to_numpy(dtype=float, copy=True),
             statistics=df[statistics].to_numpy(dtype=float, copy=True),
-            observed=_observation(observed, statistics),
+            observed=observation(observed, statistics),
             parameter_columns=Columns.scalars(parameters),
             statistic_columns=Columns.scalars(statistics),
             support=Support.from_bounds(bounds, parameters),
@@ -217,7 +218,7 @@ class ReferenceTable:
     def with_observed(self, observed: Mapping[str, float] | Sequence[float]) -> ReferenceTable:
         """The same simulations with another observation, by statistic name or in their order."""
         return dataclasses.replace(
-            self, observed=_observation(observed, self.statistic_names), observed_data={}
+            self, observed=observation(observed, self.statistic_names), observed_data={}
         )
 
     def append(self, other: ReferenceTable) -> ReferenceTable:
@@ -327,69 +328,3 @@ def _seeds(table: ReferenceTable) -> str:
 
 def _shorten(names: list[str]) -> str:
     return str(names) if len(names) <= 8 else f"[{', '.join(map(repr, names[:6]))}, ... {len(names)} in all]"
-
-
-def _check_side(side: str, array: np.ndarray, columns: Columns) -> None:
-    if array.ndim != 2 or array.shape[1] != columns.size:
-        raise ValueError(
-            f"the {side}s have shape {array.shape}; they need two dimensions and {columns.size} columns"
-        )
-    names = columns.names
-    if not names:
-        raise ValueError(f"there is no {side}; name at least one column")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"the {side} names {twice} stand more than once; rename them")
-    bad = ~np.isfinite(array).all(axis=1)
-    if np.any(bad):
-        row = np.flatnonzero(bad)[0]
-        column = names[int(np.flatnonzero(~np.isfinite(array[row]))[0])]
-        raise ValueError(
-            f"{bad.sum()} row(s) of {side}s are missing or infinite, the first of them row {row} "
-            f"in {column!r}; leave those rows out, and mind that this conditions the prior on success"
-        )
-
-
-def _check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str]) -> None:
-    asked = [*parameters, *statistics]
-    for side, names in (("parameters", parameters), ("statistics", statistics)):
-        if not names:
-            raise ValueError(f"no {side} are named; name at least one column of {list(df.columns)}")
-    twice = sorted({name for name in asked if asked.count(name) > 1})
-    if twice:
-        raise ValueError(f"the columns {twice} are named more than once; name each once, on one side")
-    missing = [name for name in asked if name not in df.columns]
-    if missing:
-        raise ValueError(f"the data frame has no column {missing}; it has {list(df.columns)}")
-    repeated = [name for name in asked if list(df.columns).count(name) > 1]
-    if repeated:
-        raise ValueError(f"the data frame has more than one column called {repeated}; rename them")
-    import pandas as pd
-
-    wrong = [
-        name
-        for name in asked
-        if not pd.api.types.is_numeric_dtype(df[name]) or pd.api.types.is_complex_dtype(df[name])
-    ]
-    if wrong:
-        kinds = {name: str(df[name].dtype) for name in wrong}
-        raise ValueError(f"the columns {kinds} are not numeric; convert or leave them out")
-
-
-def _observation(
-    observed: Mapping[str, float] | Sequence[float] | None, names: list[str]
-) -> np.ndarray | None:
-    if observed is None:
-        return None
-    if hasattr(observed, "keys"):
-        values: Any = observed
-        missing = [name for name in names if name not in values.keys()]  # noqa: SIM118  (a Series iterates over values)
-        if missing:
-            raise ValueError(f"the observation lacks {missing}; the statistics are {names}")
-        observed = [values[name] for name in names]
-    try:
-        return np.array(observed, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"the observation {observed!r} is not numeric; give one number a statistic"
-        ) from None

@@ -116,9 +116,10 @@ def _usual_dims(variable: Variable) -> tuple[str, ...]:
 def _with_deterministics(posterior: xr.Dataset, model: pm.Model) -> xr.Dataset:
     import pymc as pm
 
-    return pm.compute_deterministics(
-        posterior, model=model, merge_dataset=True, progressbar=False, compile_kwargs={"mode": "FAST_COMPILE"}
+    computed = pm.compute_deterministics(
+        posterior, model=model, progressbar=False, compile_kwargs={"mode": "FAST_COMPILE"}
     )
+    return xr.merge([posterior, computed])
 
 
 def _observed_data(table: ReferenceTable, model: pm.Model | None) -> xr.Dataset:

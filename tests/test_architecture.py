@@ -6,9 +6,18 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
-ARRAYS_ONLY = ["kernels", "embedding", "posterior", "estimators", "support", "columns", "scores"]
+ARRAYS_ONLY = [
+    "kernels",
+    "embedding",
+    "posterior",
+    "estimators",
+    "bijections",
+    "support",
+    "columns",
+    "scores",
+]
 FLOORS = [
-    ["support", "columns", "table_file", "kernels", "scores"],
+    ["bijections", "support", "columns", "table_file", "table_checks", "kernels", "scores"],
     ["reference_table", "embedding"],
     ["simulation", "posterior", "datasets"],
     ["estimators", "to_arviz"],
@@ -47,7 +56,7 @@ def test_array_floors_import_numpy_scipy_and_scikit_learn_only(part):
 
 def test_no_floor_imports_a_floor_above_or_beside_it():
     floor = {part: level for level, parts in enumerate(FLOORS) for part in parts}
-    inside_a_floor = {("embedding", "kernels"), ("reference_table", "table_file")}
+    inside_a_floor = {("support", "bijections"), ("table_checks", "columns")}
     for part, level in floor.items():
         for path in modules(part):
             for name in imported(path):

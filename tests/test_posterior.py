@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import pymc_kbr as pk
+from pymc_kbr.bijections import Interval
 from pymc_kbr.embedding import Atoms, Embedding, onto_simplex, pivoted_cholesky
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior import Posterior, weighted_quantile
-from pymc_kbr.support import Block, Interval, Support
+from pymc_kbr.support import Block, Support
 
 
 def make(points, weights, bandwidth=0.5, support=None):

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_kbr.support import Block, Circular, Interval, Ordered, Simplex, Support, ZeroSum
+from pymc_kbr.bijections import Circular, Interval, Ordered, Simplex, ZeroSum
+from pymc_kbr.support import Block, Support
 
 
 def everything():

@@ -11,15 +11,19 @@ import pytensor
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor import tensor as pt
 from pytensor.compile.io import In, Out
-from pytensor.compile.mode import get_mode
+from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.link.vm import VMLinker
 from pytensor.scan.op import Scan
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 
-from pymc_kbr.simulation.model import QUICK, ModelGraph
+from pymc_kbr.simulation.model import ModelGraph
+
+IN_PYTHON = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer="fast_run")
+"""Graphs are simplified as for sampling, but run by NumPy: nothing is compiled to machine code."""
 
 
 class CannotBatch(Exception):
@@ -61,7 +65,7 @@ class Program:
         function = pytensor.function(
             [*(In(generator, mutable=True) for generator in self.generators), *self.inputs],
             [Out(output, borrow=True) for output in distinct],
-            mode=None if scans else get_mode(QUICK).including("random_make_inplace"),
+            mode=None if scans else IN_PYTHON,
             on_unused_input="ignore",
         )
 

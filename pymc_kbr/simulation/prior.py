@@ -13,11 +13,12 @@ from pymc.logprob import transforms as logprob_transforms
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
 
+from pymc_kbr.bijections import Circular, Interval, Ordered, Simplex, Step, ZeroSum
 from pymc_kbr.columns import Variable
 from pymc_kbr.simulation.graphs import CannotBatch, Program, prior_batch, prior_rows, substitute
 from pymc_kbr.simulation.model import QUICK, ModelGraph
 from pymc_kbr.simulation.streams import BLOCK_ROWS, PRIOR, streams
-from pymc_kbr.support import Block, Circular, Interval, Ordered, Simplex, Step, Support, ZeroSum
+from pymc_kbr.support import Block, Support
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,143 @@
+"""Bijections between columns with constraints and columns without, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+
+class Step(Protocol):
+    """One bijection of some columns; `parameters` holds every column that is already known."""
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Each column between two bounds, either of which may be infinite or depend on other columns.
+
+    Parameters
+    ----------
+    lower, upper : tuple of float, length k
+        The constant part of the bounds of the k columns.
+    lower_slopes, upper_slopes : tuple of tuple of float, shape (k, p), optional
+        A bound may be an affine function of the table's p parameters, as that of
+        ``pm.Uniform("b", 0, a)`` is: ``upper + parameters @ upper_slopes.T``.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    lower_slopes: tuple[tuple[float, ...], ...] | None = None
+    upper_slopes: tuple[tuple[float, ...], ...] | None = None
+
+    def bounds(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (
+            _affine(self.lower, self.lower_slopes, parameters),
+            _affine(self.upper, self.upper_slopes, parameters),
+        )
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        lower, upper = self.bounds(parameters)
+        with np.errstate(divide="ignore"):
+            above = np.where(np.isfinite(lower), np.log(np.where(values > lower, values - lower, 0)), 0)
+            below = np.where(np.isfinite(upper), np.log(np.where(values < upper, upper - values, 0)), 0)
+        unbounded = np.isinf(lower) & np.isinf(upper)
+        return np.where(unbounded, values, above - below)
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        lower, upper = self.bounds(parameters)
+        both = np.isfinite(lower) & np.isfinite(upper)
+        # An interval's share is taken from the nearer end, so that neither end loses digits.
+        width = np.where(both, upper, 0) - np.where(both, lower, 0)
+        inside = np.where(free < 0, lower + width * expit(free), upper - width * expit(-free))
+        with np.errstate(over="ignore", invalid="ignore"):
+            from_below = lower + np.exp(free)
+            from_above = upper - np.exp(-free)
+        return np.select(
+            [both, np.isfinite(lower), np.isfinite(upper)], [inside, from_below, from_above], free
+        )
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        lower, upper = self.bounds(parameters)
+        return np.all((values >= lower) & (values <= upper), axis=1)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Columns that increase from the first to the last: the gaps are taken in logarithms."""
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.hstack([values[:, :1], np.log(np.diff(values, axis=1))])
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.cumsum(np.hstack([free[:, :1], np.exp(free[:, 1:])]), axis=1)
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.all(np.diff(values, axis=1) >= 0, axis=1)
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """k non-negative columns that sum to one, as k - 1 log ratios to the last of them."""
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            logs = np.log(values)
+        return logs[:, :-1] - logs[:, -1:]
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        logs = np.hstack([free, np.zeros((len(free), 1))])
+        return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.all(values >= 0, axis=1) & (np.abs(values.sum(axis=1) - 1) < 1e-6)
+
+
+@dataclass(frozen=True)
+class ZeroSum:
+    """k columns that sum to zero, as the first k - 1 of them."""
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return values[:, :-1]
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.hstack([free, -free.sum(axis=1, keepdims=True)])
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.abs(values.sum(axis=1)) <= 1e-6 * (1 + np.abs(values).max(axis=1))
+
+
+@dataclass(frozen=True)
+class Circular:
+    """Angles, wrapped into [-pi, pi]."""
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return values
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.arctan2(np.sin(free), np.cos(free))
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.all(np.abs(values) <= np.pi, axis=1)
+
+
+KINDS: dict[str, Any] = {
+    "interval": Interval,
+    "ordered": Ordered,
+    "simplex": Simplex,
+    "zero_sum": ZeroSum,
+    "circular": Circular,
+}
+
+
+def _affine(
+    constant: tuple[float, ...], slopes: tuple[tuple[float, ...], ...] | None, parameters: np.ndarray
+) -> np.ndarray:
+    base = np.asarray(constant)[None, :]
+    return base if slopes is None else base + parameters @ np.asarray(slopes).T
