@@ -71,6 +71,8 @@ class Trial:
 def trial_run(job: Job, parameters: np.ndarray) -> Trial:
     """Simulate the first rows until `TRIAL_ROWS` of them succeeded, but not more than ten.
 
+    As many for every number of draws, so that the way to simulate does not depend on it.
+
     Raises
     ------
     SimulatorShapeError
@@ -78,7 +80,7 @@ def trial_run(job: Job, parameters: np.ndarray) -> Trial:
     """
     outcomes: list[list[np.ndarray] | str] = []
     outputs: dict[int, list[np.ndarray]] = {}
-    for row in range(min(10, len(parameters))):
+    for row in range(10):
         started = time.perf_counter()
         outcomes.append(job.try_row(row, parameters[row]))
         seconds = time.perf_counter() - started

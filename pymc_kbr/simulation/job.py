@@ -43,6 +43,16 @@ class Chunk:
     statistics: np.ndarray
     failures: tuple[tuple[int, str], ...] = ()
 
+    @classmethod
+    def none(cls, size: int) -> Chunk:
+        """The outcome of no rows, with `size` statistics."""
+        return cls(0, np.empty((0, size)))
+
+    def head(self, end: int) -> Chunk:
+        """The rows before row `end`."""
+        failures = tuple((row, message) for row, message in self.failures if row < end)
+        return Chunk(self.start, self.statistics[: max(0, end - self.start)], failures)
+
 
 @dataclass(frozen=True, eq=False)
 class Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import time
 import warnings
@@ -141,21 +142,24 @@ def _simulate(
     prior = draw_prior(sampler, support, -(-draws // BLOCK_ROWS) * BLOCK_ROWS)
     clock.lap("draw_prior")
     job = Job.of(graph, entropy)
-    trial = trial_run(job, prior.parameters[:draws])
+    trial = trial_run(job, prior.parameters)
     job, reason = decide_batches(graph, job, prior.parameters, trial, batched)
-    if job.batch is None and (executor is not None or cores > 1):
+    if executor is not None or (job.batch is None and cores > 1):
         check_picklable(graph)
     clock.lap("check")
 
     parameters = prior.parameters if job.batch else prior.parameters[:draws]
     statistics = np.empty((len(parameters), graph.statistics.size))
-    failures = [] if job.batch else _record(trial.chunk, statistics, parameters, graph, draws, on_failure)
+    failures = []
+    first = Chunk.none(graph.statistics.size) if job.batch else trial.chunk.head(draws)
+    how = "in batches" if job.batch else "row by row"
     with progress_bar(progressbar) as bar:
-        done = 0 if job.batch else len(trial.chunk.statistics)
-        how = "in batches" if job.batch else "row by row"
-        task = bar.add_task(f"Simulating {how}", total=draws, completed=done)
+        task = bar.add_task(f"Simulating {how}", total=draws)
+        rest = run_chunks(
+            job, parameters, len(first.statistics), trial.seconds, cores=cores, executor=executor
+        )
         try:
-            for chunk in run_chunks(job, parameters, done, trial.seconds, cores=cores, executor=executor):
+            for chunk in itertools.chain([first], rest):
                 failures += _record(chunk, statistics, parameters, graph, draws, on_failure)
                 bar.advance(task, min(len(chunk.statistics), max(0, draws - chunk.start)))
         except BrokenExecutor as error:
@@ -182,11 +186,17 @@ def _simulate(
             "prior_drawn": "in batches" if sampler.batched else "row by row",
             "prior_rejected": f"{prior.rejected / (prior.rejected + len(prior.parameters)):.4g}",
             "cores": str(cores) if executor is None else type(executor).__name__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("pymc_kbr", "pymc", "pytensor", "numpy")},
+            **_versions(),
         },
         timings=clock.laps,
     )
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("pymc_kbr", "pymc", "pytensor", "numpy")},
+    }
 
 
 class Clock:

@@ -257,10 +257,11 @@ def test_cores_do_not_change_a_bit(made):
 
 
 @pytest.mark.parametrize("made", [model(), model(models.normal_by_hand)])
-def test_a_longer_table_begins_with_the_shorter_one(made):
-    short, long = table(37, made), table(1500, made)
-    np.testing.assert_array_equal(long.parameters[:37], short.parameters)
-    np.testing.assert_array_equal(long.statistics[:37], short.statistics)
+@pytest.mark.parametrize("draws", [2, 37])
+def test_a_longer_table_begins_with_the_shorter_one(made, draws):
+    short, long = table(draws, made), table(1500, made)
+    np.testing.assert_array_equal(long.parameters[:draws], short.parameters)
+    np.testing.assert_array_equal(long.statistics[:draws], short.statistics)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 500])
@@ -277,8 +278,8 @@ def test_large_data_make_smaller_batches(monkeypatch):
     same(table(200, model()), table(200, model(), cores=2))
 
 
-def test_any_executor_gives_the_same():
-    made = vector_model(models.two_statistics_by_hand)
+@pytest.mark.parametrize("made", [model(), vector_model(models.two_statistics_by_hand)])
+def test_any_executor_gives_the_same(made):
     with concurrent.futures.ThreadPoolExecutor(2) as executor:
         same(table(100, made), table(100, made, executor=executor))
 
