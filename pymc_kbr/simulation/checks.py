@@ -21,6 +21,9 @@ from pymc_kbr.simulation.streams import ROW, NotRowByRow, RowStreams, streams
 TRIAL_ROWS = 3
 """Rows that every model is tried out on."""
 
+TRIED_ROWS = 10
+"""Rows among which they are found, where some fail."""
+
 
 def check_signatures(graph: ModelGraph) -> None:
     """Whether each simulator takes the arguments that PyMC will call it with.
@@ -69,7 +72,7 @@ class Trial:
 
 
 def trial_run(job: Job, parameters: np.ndarray) -> Trial:
-    """Simulate the first rows until `TRIAL_ROWS` of them succeeded, but not more than ten.
+    """Simulate the first rows until `TRIAL_ROWS` of them succeeded, but not more than `TRIED_ROWS`.
 
     As many for every number of draws, so that the way to simulate does not depend on it.
 
@@ -80,7 +83,7 @@ def trial_run(job: Job, parameters: np.ndarray) -> Trial:
     """
     outcomes: list[list[np.ndarray] | str] = []
     outputs: dict[int, list[np.ndarray]] = {}
-    for row in range(10):
+    for row in range(TRIED_ROWS):
         started = time.perf_counter()
         outcomes.append(job.try_row(row, parameters[row]))
         seconds = time.perf_counter() - started

@@ -14,10 +14,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pymc_kbr.reference_table import Failures, ReferenceTable
-from pymc_kbr.simulation.checks import check_signatures, decide_batches, trial_run
+from pymc_kbr.simulation.checks import TRIED_ROWS, check_signatures, decide_batches, trial_run
 from pymc_kbr.simulation.job import Chunk, Job
 from pymc_kbr.simulation.model import ModelGraph, read_model
-from pymc_kbr.simulation.prior import PriorSampler, draw_prior, prior_support
+from pymc_kbr.simulation.prior import PriorRows, PriorSampler, prior_support
 from pymc_kbr.simulation.run import check_picklable, progress_bar, run_chunks
 from pymc_kbr.simulation.streams import BLOCK_ROWS, entropy_of
 
@@ -139,28 +139,27 @@ def _simulate(
     support = prior_support(graph, sampler)
     clock.lap("compile")
     # Whole blocks, so that a longer table of the same seed begins with this one.
-    prior = draw_prior(sampler, support, -(-draws // BLOCK_ROWS) * BLOCK_ROWS)
-    clock.lap("draw_prior")
+    prior = PriorRows(sampler, support, -(-draws // BLOCK_ROWS) * BLOCK_ROWS)
     job = Job.of(graph, entropy)
-    trial = trial_run(job, prior.parameters)
-    job, reason = decide_batches(graph, job, prior.parameters, trial, batched)
+    trial = trial_run(job, prior[:TRIED_ROWS])
+    job, reason = decide_batches(graph, job, prior[:TRIED_ROWS], trial, batched)
     if executor is not None or (job.batch is None and cores > 1):
         check_picklable(graph)
     clock.lap("check")
 
-    parameters = prior.parameters if job.batch else prior.parameters[:draws]
-    statistics = np.empty((len(parameters), graph.statistics.size))
+    rows = len(prior.parameters) if job.batch else draws
+    statistics = np.empty((rows, graph.statistics.size))
     failures = []
     first = Chunk.none(graph.statistics.size) if job.batch else trial.chunk.head(draws)
     how = "in batches" if job.batch else "row by row"
     with progress_bar(progressbar) as bar:
         task = bar.add_task(f"Simulating {how}", total=draws)
         rest = run_chunks(
-            job, parameters, len(first.statistics), trial.seconds, cores=cores, executor=executor
+            job, prior, range(len(first.statistics), rows), trial.seconds, cores=cores, executor=executor
         )
         try:
             for chunk in itertools.chain([first], rest):
-                failures += _record(chunk, statistics, parameters, graph, draws, on_failure)
+                failures += _record(chunk, statistics, prior.parameters, graph, draws, on_failure)
                 bar.advance(task, min(len(chunk.statistics), max(0, draws - chunk.start)))
         except BrokenExecutor as error:
             raise RuntimeError(
@@ -168,9 +167,9 @@ def _simulate(
                 f"draws with cores=1 to see which ({error})"
             ) from error
     clock.lap("simulate")
-    kept, failed = _split_failures(draws, sorted(failures), parameters)
+    kept, failed = _split_failures(draws, sorted(failures), prior.parameters)
     return ReferenceTable(
-        parameters=parameters[kept],
+        parameters=prior.parameters[kept],
         statistics=statistics[kept],
         observed=graph.observed,
         parameter_columns=graph.parameters,
@@ -184,7 +183,7 @@ def _simulate(
             "simulated": how,
             "why": reason,
             "prior_drawn": "in batches" if sampler.batched else "row by row",
-            "prior_rejected": f"{prior.rejected / (prior.rejected + len(prior.parameters)):.4g}",
+            "prior_rejected": f"{prior.rejected_share:.4g}",
             "cores": str(cores) if executor is None else type(executor).__name__,
             **_versions(),
         },

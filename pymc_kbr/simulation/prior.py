@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,23 +18,6 @@ from pymc_kbr.simulation.graphs import CannotBatch, Program, prior_batch, prior_
 from pymc_kbr.simulation.model import QUICK, ModelGraph
 from pymc_kbr.simulation.streams import BLOCK_ROWS, PRIOR, streams
 from pymc_kbr.support import Block, Support
-
-
-@dataclass(frozen=True, eq=False)
-class PriorDraws:
-    """Draws from the prior.
-
-    Parameters
-    ----------
-    parameters : ndarray of shape (n, p)
-    rejected : int
-        Draws that were thrown away because a transform of the model confines a variable to less
-        than its distribution's support (as `transform=ordered` does): PyMC's posterior has a prior
-        confined in the same way.
-    """
-
-    parameters: np.ndarray
-    rejected: int
 
 
 class PriorSampler:
@@ -72,32 +54,63 @@ class PriorSampler:
         return self._graph.parameters.stack(values)
 
 
-def draw_prior(sampler: PriorSampler, support: Support, draws: int) -> PriorDraws:
-    """Draw rows that lie in the support.
+class PriorRows:
+    """Draws from the prior that lie in its support, each made when it is first asked for.
 
-    Raises
-    ------
-    ValueError
-        If the prior is not finite, or has next to no mass where the transforms confine it to.
+    So the prior is drawn while workers simulate. Draws outside are thrown away and counted: they occur
+    where a transform of the model confines a variable to less than its distribution's support (as
+    `transform=ordered` does), and PyMC's posterior has a prior confined in the same way.
+
+    Parameters
+    ----------
+    sampler : PriorSampler
+    support : Support
+    rows : int
+        Number n of draws that may be asked for.
+
+    Attributes
+    ----------
+    parameters : ndarray of shape (n, p)
+        The draws, as far as they are made.
     """
-    parameters = np.empty((draws, support.size))
-    kept = rejected = number = 0
-    while kept < draws:
-        block = sampler.block(number)
-        number += 1
+
+    def __init__(self, sampler: PriorSampler, support: Support, rows: int) -> None:
+        self.parameters = np.empty((rows, support.size))
+        self._sampler, self._support = sampler, support
+        self._made = self._blocks = self._rejected = 0
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """The rows of a slice, shape (length, p).
+
+        Raises
+        ------
+        ValueError
+            If the prior is not finite, or has next to no mass where the transforms confine it to.
+        """
+        while self._made < min(rows.stop, len(self.parameters)):
+            self._draw_block()
+        return self.parameters[rows]
+
+    @property
+    def rejected_share(self) -> float:
+        """Share of what was drawn that lay outside the support."""
+        return self._rejected / (self._blocks * BLOCK_ROWS)
+
+    def _draw_block(self) -> None:
+        block = self._sampler.block(self._blocks)
         if not np.all(np.isfinite(block)):
             raise ValueError("the prior drew NaN or infinity; check the parameters of its distributions")
-        taken = np.flatnonzero(support.contains(block))[: draws - kept]
-        parameters[kept : kept + len(taken)] = block[taken]
-        kept += len(taken)
-        seen = taken[-1] + 1 if kept == draws else len(block)
-        rejected += int(seen) - len(taken)
-        if kept < number and number >= 100:
+        inside = np.flatnonzero(self._support.contains(block))
+        taken = inside[: len(self.parameters) - self._made]
+        self.parameters[self._made : self._made + len(taken)] = block[taken]
+        self._made += len(taken)
+        self._blocks += 1
+        self._rejected += len(block) - len(inside)
+        if self._made < self._blocks and self._blocks >= 100:
             raise ValueError(
-                f"of {number * BLOCK_ROWS} draws from the prior only {kept} satisfy the model's transforms; "
-                "write the constraint into the prior itself (sort it, or truncate it)"
+                f"of {self._blocks * BLOCK_ROWS} draws from the prior only {self._made} satisfy the model's "
+                "transforms; write the constraint into the prior itself (sort it, or truncate it)"
             )
-    return PriorDraws(parameters, rejected)
 
 
 def prior_support(graph: ModelGraph, sampler: PriorSampler) -> Support:

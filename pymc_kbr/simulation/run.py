@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from typing import Protocol
 
 import cloudpickle
 import numpy as np
@@ -32,30 +33,39 @@ MOST_ROWS_A_CHUNK = 512
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
+class Rows(Protocol):
+    """Rows of parameters that can be sliced: an array, or draws that are made when they are needed."""
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray:
+        """The rows of a slice."""
+        ...
+
+
 def run_chunks(
     job: Job,
-    parameters: np.ndarray,
-    start: int,
+    parameters: Rows,
+    rows: range,
     seconds: float,
     *,
     cores: int,
     executor: Executor | None,
 ) -> Iterator[Chunk]:
-    """Run rows `start` and following in chunks, and yield each as it is done, in any order.
+    """Run some rows in chunks, and yield each as it is done, in any order.
 
-    `seconds` is what one row took in the trial.
+    Parameters are taken slice by slice, when their chunk is handed out. `seconds` is what one row took in
+    the trial.
 
     Batches run in threads, since NumPy lets go of the interpreter's lock; single rows run in worker
     processes. Not more than four chunks a worker are under way at once.
     """
     if job.batch is not None:
-        chunk_rows = job.block_rows * max(1, min(4, len(parameters) // (job.block_rows * cores)))
+        chunk_rows = job.block_rows * max(1, min(4, len(rows) // (job.block_rows * cores)))
     else:
         chunk_rows = max(1, min(MOST_ROWS_A_CHUNK, int(SECONDS_A_CHUNK / max(seconds, 1e-6))))
-    starts = range(start, len(parameters), chunk_rows)
+    starts = range(rows.start, rows.stop, chunk_rows)
     if executor is None and (cores == 1 or len(starts) == 1):
         for first in starts:
-            yield job.run(first, parameters[first : first + chunk_rows])
+            yield job.run(first, parameters[first : min(first + chunk_rows, rows.stop)])
         return
     if executor is not None:
         submit = _pickled(job, executor)
@@ -122,7 +132,7 @@ def _pickled(job: Job, executor: Executor) -> Callable[[int, np.ndarray], Future
 
 def _in_flight(
     submit: Callable[[int, np.ndarray], Future[Chunk]],
-    parameters: np.ndarray,
+    parameters: Rows,
     starts: range,
     chunk_rows: int,
     limit: int,
@@ -132,7 +142,7 @@ def _in_flight(
     try:
         while True:
             for first in waiting:
-                running.add(submit(first, parameters[first : first + chunk_rows]))
+                running.add(submit(first, parameters[first : min(first + chunk_rows, starts.stop)]))
                 if len(running) >= limit:
                     break
             if not running:
