@@ -23,20 +23,24 @@ ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 
 def to_arviz(
     posterior: Posterior,
-    draws: np.ndarray,
+    draws: int | np.ndarray = 1000,
     *,
+    random_seed: int | np.random.Generator | None = None,
     table: ReferenceTable | None = None,
     model: pm.Model | None = None,
     estimator: str = "",
     timings: dict[str, float] | None = None,
 ) -> Any:
-    """Pack a posterior and its draws for ArviZ.
+    """Pack a posterior and its draws for ArviZ; also the method `Posterior.to_arviz`.
 
     Parameters
     ----------
     posterior : Posterior
-    draws : ndarray of shape (draws, p)
-        Made by `Posterior.draw`. They are independent: there is one chain, and `r_hat` is not defined.
+    draws : int or ndarray of shape (draws, p)
+        Draws made by `Posterior.draw`, or their number. They are independent: there is one chain, and
+        `r_hat` is not defined.
+    random_seed : int or numpy.random.Generator, optional
+        For draws that are made here.
     table : ReferenceTable, optional
         Gives names, shapes, the observation and the account of the simulations.
     model : pymc.Model, optional
@@ -53,6 +57,8 @@ def to_arviz(
         the simulated parameters as variables of dimension ``atom``, the estimator's signed ``weight``
         and its projection ``simplex_weight``.
     """
+    if not isinstance(draws, np.ndarray):
+        draws = posterior.draw(draws, np.random.default_rng(random_seed))
     p = draws.shape[1]
     columns = table.parameter_columns if table else Columns.scalars([f"theta_{i}" for i in range(p)])
     attributes = _attributes(posterior, table, estimator, timings or {})

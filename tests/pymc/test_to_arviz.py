@@ -153,3 +153,18 @@ def test_the_seed_decides_the_result(made):
         pk.sample_abc(20, simulations=600, model=made, random_seed=9, progressbar=False) for _ in range(2)
     )
     xr.testing.assert_equal(group(first, "posterior"), group(second, "posterior"))
+
+
+def test_a_posterior_goes_to_arviz_by_itself(made):
+    table = models.table(600, made, random_seed=4)
+    posterior = (
+        pk.Localised(100).fit(table.parameters, table.statistics, table.support).condition(table.observed)
+    )
+    named = posterior.to_arviz(50, random_seed=2, table=table, model=made)
+    assert group(named, "posterior")["total"].dims == ("chain", "draw", "group")
+    np.testing.assert_allclose(
+        table.parameter_columns.split(posterior.draw(50, 2))["mean"], group(named, "posterior")["mean"][0]
+    )
+    bare = posterior.to_arviz(posterior.draw(50, 2))
+    assert group(bare, "posterior")["theta_0"].shape == (1, 50)
+    assert "weight" in group(bare, "weighted_atoms")
