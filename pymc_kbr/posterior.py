@@ -168,7 +168,8 @@ class Posterior:
         -----
         A kernel density estimate with the posterior's own covariance S and Silverman's bandwidth h
         for the effective sample size; atoms are drawn towards their mean by sqrt(1 - h^2), so that
-        the variance stays S (West 1993).
+        the variance stays S (West 1993). Atoms on an edge of the support have no finite place in the
+        unconstrained space: they are left where they are, and S is that of the others.
 
         References
         ----------
@@ -176,16 +177,19 @@ class Posterior:
            (1993), 409-422.
         """
         free = self.support.forward(self.atoms)
-        smooth = self.support.smooth() & np.all(np.isfinite(free), axis=0)
+        smooth = self.support.smooth()
+        z = free[:, smooth]
+        inside = np.all(np.isfinite(z), axis=1)
+        v = np.where(inside, self.simplex_weights, 0)
         chosen = free[rows]
-        if np.any(smooth):
-            v = self.simplex_weights
-            z = free[:, smooth]
-            mean = v @ z
+        if np.any(smooth) and v.sum() > 0:
+            v = v / v.sum()
+            mean = v[inside] @ z[inside]
             h = silverman(effective_sample_size(v), z.shape[1])
-            root = _square_root((v[:, None] * (z - mean)).T @ (z - mean))
+            root = _square_root((v[inside, None] * (z[inside] - mean)).T @ (z[inside] - mean))
             noise = rng.standard_normal((len(rows), z.shape[1])) @ root
-            chosen[:, smooth] = mean + np.sqrt(1 - h**2) * (z[rows] - mean) + h * noise
+            moved = mean + np.sqrt(1 - h**2) * (z[rows] - mean) + h * noise
+            chosen[:, smooth] = np.where(inside[rows, None], moved, z[rows])
         drawn = self.support.backward(chosen)
         kept = self._unsmoothed_columns()
         drawn[:, kept] = self.atoms[rows][:, kept]

@@ -160,6 +160,15 @@ def test_atoms_on_an_edge_can_be_drawn():
     assert set(np.unique(draws)) <= {0.0, 0.5, 1.0}
 
 
+def test_one_atom_on_an_edge_does_not_stop_the_smoothing_of_the_others(rng):
+    support = Support.from_bounds({"a": (0, 1)}, ["a"])
+    points = np.append(rng.uniform(0.2, 0.8, 50), 1.0)[:, None]
+    draws = make(points, np.full(51, 1 / 51), support=support).draw(510, rng)[:, 0]
+    on_the_edge = draws == 1.0
+    assert on_the_edge.sum() in (10, 11)
+    assert len(np.unique(draws[~on_the_edge])) == (~on_the_edge).sum()
+
+
 def test_one_atom_gives_draws_of_that_atom():
     assert np.unique(make([[2.0]], [1.0]).draw(7, 0)).tolist() == [2.0]
 

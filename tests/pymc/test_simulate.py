@@ -348,7 +348,6 @@ threading.Timer({after}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     table(20_000, model(slow), cores=2)
 except KeyboardInterrupt:
-    from loky.process_executor import _executor_manager_thread_cleanup as _
     import psutil
     time.sleep(1)
     left = [c for c in psutil.Process().children(recursive=True) if "popen_loky" in " ".join(c.cmdline())]
@@ -357,9 +356,7 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_ends_the_workers(request):
-    script = SCRIPT.format(root=str(request.config.rootpath), after=20).replace(
-        "    from loky.process_executor import _executor_manager_thread_cleanup as _\n", ""
-    )
+    script = SCRIPT.format(root=str(request.config.rootpath), after=20)
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert "interrupted, workers left: 0" in run.stdout, run.stderr[-2000:]
 
