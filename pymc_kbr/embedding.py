@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import minimize
 
-from pymc_kbr.kernels.gaussian import Gaussian
+from pymc_kbr.gram import pivoted_cholesky
+from pymc_kbr.kernels import Gaussian, Kernel
 
 EXACT_ATOMS = 200
 """Atoms up to which Gram matrices are formed whole; above, they are factored to a low rank."""
+
+BLOCK = 1024
+"""Rows of a Gram matrix that are formed at once in inner products."""
+
+TOLERANCE, MOST = 1e-4, 400
+"""Where that factorisation ends: its residual as a share of the trace, and its rank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,18 +29,18 @@ class Atoms:
     Parameters
     ----------
     points : ndarray of shape (m, p)
-    kernel : Gaussian
+    kernel : Kernel
     """
 
     points: np.ndarray
-    kernel: Gaussian
+    kernel: Kernel
 
     @cached_property
     def gram(self) -> np.ndarray:
         """The Gram matrix (m, m), or a factor F (m, r) of it with F F' close to it where m is large."""
         if len(self.points) <= EXACT_ATOMS:
             return self.kernel(self.points)
-        return pivoted_cholesky(self.points, self.kernel)
+        return pivoted_cholesky(self.kernel, self.points, MOST, TOLERANCE)[0]
 
     def apply_gram(self, weights: np.ndarray) -> np.ndarray:
         """The Gram matrix times weights (m,)."""
@@ -59,8 +68,134 @@ class Embedding:
         """The embedding as a function, at points (l, p): shape (l,)."""
         return self.atoms.kernel(points, self.atoms.points) @ self.weights
 
+    def expectation(self, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """sum_i w_i f(y_i), the expectation of f from points (m, p) to values (m,) or (m, q)."""
+        return self.weights @ np.asarray(f(self.atoms.points))
+
+    def inner(self, other: Embedding) -> float:
+        """The inner product with another embedding of the same kernel.
+
+        For embeddings of distributions this is the kernel Bayes average of one under the other.
+
+        Raises
+        ------
+        ValueError
+            If the kernels differ.
+        """
+        if self.atoms.kernel != other.atoms.kernel:
+            raise ValueError(
+                f"the embeddings have the kernels {self.atoms.kernel} and {other.atoms.kernel}; inner products "
+                "and distances need one kernel for both"
+            )
+        a, b = self.atoms.points, other.atoms.points
+        return float(
+            sum(
+                self.weights[i : i + BLOCK] @ (self.atoms.kernel(a[i : i + BLOCK], b) @ other.weights)
+                for i in range(0, len(a), BLOCK)
+            )
+        )
+
+    def distance(self, other: Embedding) -> float:
+        """The RKHS distance to another embedding; of equal weights, the maximum mean discrepancy."""
+        squared = self.inner(self) - 2 * self.inner(other) + other.inner(other)
+        return float(np.sqrt(max(squared, 0.0)))
+
+    def shrunk(self, target: Embedding) -> tuple[Embedding, float]:
+        """This empirical embedding of equally weighted draws, moved towards another one.
+
+        Parameters
+        ----------
+        target : Embedding
+            Of the same kernel; what this one is compared with.
+
+        Returns
+        -------
+        Embedding
+            (1 - a) times this one plus a times `target`, on the atoms of both.
+        float
+            a, in [0, 1].
+
+        Notes
+        -----
+        a = min(1, D / |m - t|^2), with m this embedding, t the target and D an unbiased estimate of
+        m's squared error, as James and Stein's estimator for a mean.
+
+        References
+        ----------
+        .. [1] K. Muandet, B. Sriperumbudur, K. Fukumizu, A. Gretton, B. Schölkopf, Kernel mean shrinkage
+           estimators, JMLR 17 (2016), 48.
+        """
+        share = shrinkage(self, target)
+        atoms = Atoms(np.vstack([self.atoms.points, target.atoms.points]), self.atoms.kernel)
+        weights = np.concatenate([(1 - share) * self.weights, share * target.weights])
+        return Embedding(atoms, weights), share
+
+    def herd(self, draws: int) -> np.ndarray:
+        """Row numbers of atoms whose equally weighted sum is near to this embedding, shape (draws,).
+
+        Kernel herding: each draw is the atom at which the embedding exceeds that of the draws before
+        it most [1]_.
+
+        References
+        ----------
+        .. [1] Y. Chen, M. Welling, A. Smola, Super-samples from kernel herding, UAI (2010).
+        """
+        points, kernel = self.atoms.points, self.atoms.kernel
+        target = self.atoms.apply_gram(self.weights)
+        half_norms = 0.5 * kernel.diag(points)
+        drawn = np.zeros(draws, dtype=int)
+        total = np.zeros(len(points))
+        for t in range(draws):
+            drawn[t] = int(np.argmax((t + 1) * target - total - half_norms))
+            total += kernel(points, points[drawn[t] : drawn[t] + 1])[:, 0]
+        return drawn
+
+    def squared_error_to_gaussian(self, mean: np.ndarray, covariance: np.ndarray) -> float:
+        """The squared RKHS distance to the embedding of a normal distribution, under a Gaussian kernel.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (p,)
+        covariance : ndarray of shape (p, p)
+
+        Notes
+        -----
+        Section 5.1 of the localised draft, in the scale of its kernel, which is a normal density: for
+        k = exp(-|a - b|^2 / (2 s^2)) each term is multiplied by the density's constant.
+
+        Raises
+        ------
+        TypeError
+            If the kernel is not Gaussian.
+        """
+        kernel = self.atoms.kernel
+        if not isinstance(kernel, Gaussian):
+            raise TypeError(f"the kernel is {kernel!r}; the closed form holds for Gaussian kernels")
+        points = self.atoms.points
+        variance = np.broadcast_to(np.asarray(kernel.bandwidth, dtype=float) ** 2, points.shape[1:])
+        own = gaussian_mean(np.zeros((1, len(mean))), np.zeros_like(mean), 2 * covariance, variance)[0]
+        cross = gaussian_mean(points, mean, covariance, variance)
+        return float(own - 2 * self.weights @ cross + self.inner(self))
+
     def mode(self, starts: int = 5, iterations: int = 200) -> np.ndarray:
-        """The point whose feature is nearest to the embedding, shape (p,).
+        """The point whose feature is nearest to the embedding, shape (p,): the pre-image.
+
+        Under a Gaussian kernel by a fixed point (see `_fixed_point`), under others by SciPy's
+        minimiser from the atoms at which the embedding is largest.
+        """
+        if isinstance(self.atoms.kernel, Gaussian):
+            return self._fixed_point(starts, iterations)
+        kernel, points = self.atoms.kernel, self.atoms.points
+
+        def gap(y: np.ndarray) -> float:
+            return float(kernel.diag(y[None])[0] - 2 * self(y[None])[0])
+
+        nearest = points[np.argsort(kernel.diag(points) - 2 * self(points))[:starts]]
+        ends = [minimize(gap, y, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-12}) for y in nearest]
+        return min(ends, key=lambda end: end.fun).x
+
+    def _fixed_point(self, starts: int, iterations: int) -> np.ndarray:
+        """The highest end of fixed-point iterations from several atoms, for a Gaussian kernel.
 
         Notes
         -----
@@ -131,6 +266,30 @@ class Embedding:
         return v
 
 
+def shrinkage(embedding: Embedding, target: Embedding) -> float:
+    """How far an embedding of draws should be moved towards another one: see `Embedding.shrunk`."""
+    weights, kernel = embedding.weights, embedding.atoms.kernel
+    size = weights.sum() ** 2 / (weights @ weights)
+    norm = embedding.inner(embedding)
+    diagonal = float(weights @ kernel.diag(embedding.atoms.points))
+    if size <= 1:
+        return 1.0
+    error = max(diagonal - norm, 0.0) / (size - 1)
+    apart = norm - 2 * embedding.inner(target) + target.inner(target)
+    return float(min(1.0, error / apart)) if apart > 0 else 1.0
+
+
+def gaussian_mean(
+    points: np.ndarray, mean: np.ndarray, covariance: np.ndarray, variance: np.ndarray
+) -> np.ndarray:
+    """E exp(-(y - Z)' V^-1 (y - Z) / 2) of Z ~ N(mean, covariance), V = diag(variance), at points (l, p)."""
+    total = covariance + np.diag(variance)
+    apart = points - mean
+    distances = np.einsum("ij,ij->i", apart, np.linalg.solve(total, apart.T).T)
+    constant = np.linalg.slogdet(total)[1] - np.log(variance).sum()
+    return np.exp(-0.5 * (distances + constant))
+
+
 def onto_simplex(weights: np.ndarray) -> np.ndarray:
     """The point of the probability simplex nearest to weights (m,) in Euclidean distance."""
     descending = np.sort(weights)[::-1]
@@ -138,25 +297,6 @@ def onto_simplex(weights: np.ndarray) -> np.ndarray:
     count = np.arange(1, len(weights) + 1)
     last = np.flatnonzero(descending - excess / count > 0)[-1]
     return np.maximum(weights - excess[last] / count[last], 0)
-
-
-def pivoted_cholesky(
-    points: np.ndarray, kernel: Gaussian, tolerance: float = 1e-4, most: int = 400
-) -> np.ndarray:
-    """A factor F (m, r) of the Gram matrix with trace(G - F F') <= tolerance * m, r at most `most`."""
-    m = len(points)
-    factor = np.zeros((m, min(m, most)), order="F")
-    residual = kernel.diag(points)
-    for rank in range(factor.shape[1]):
-        if residual.sum() <= tolerance * m:
-            return factor[:, :rank]
-        pivot = int(np.argmax(residual))
-        column = kernel(points, points[pivot : pivot + 1])[:, 0]
-        column -= factor[:, :rank] @ factor[pivot, :rank]
-        factor[:, rank] = column / np.sqrt(residual[pivot])
-        residual = np.maximum(residual - factor[:, rank] ** 2, 0)
-        residual[pivot] = 0
-    return factor
 
 
 def _largest_eigenvalue(atoms: Atoms) -> float:

@@ -13,6 +13,9 @@ FIXED = {
     "nadaraya_watson": {"bandwidth": 0.7},
     "conditional_mean": {"bandwidth": 2.0, "regularisation": 1e-3},
     "localised": {"neighbours": 100, "bandwidth": 2.0, "regularisation": 1e-3},
+    "kbr": {"bandwidth": 2.0, "regularisation": 1e-6},
+    "iw_kbr": {"bandwidth": 2.0, "regularisation": 1e-3},
+    "kde": {"bandwidth": 0.3},
 }
 OBSERVED = np.array([[0.5, -1.0, 0.3], [0.0, 0.2, -0.1], [2.0, 1.0, 1.0]])
 

@@ -2,6 +2,9 @@
 
 from pymc_kbr.estimators.base import Estimator
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
+from pymc_kbr.estimators.importance_weighted import ImportanceWeightedKernelBayes
+from pymc_kbr.estimators.kernel_bayes import KernelBayes
+from pymc_kbr.estimators.kernel_density import KernelDensity
 from pymc_kbr.estimators.localised import Localised
 from pymc_kbr.estimators.nadaraya_watson import NadarayaWatson
 from pymc_kbr.estimators.rejection import Rejection
@@ -11,6 +14,9 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "nadaraya_watson": NadarayaWatson,
     "conditional_mean": ConditionalMean,
     "localised": Localised,
+    "kbr": KernelBayes,
+    "iw_kbr": ImportanceWeightedKernelBayes,
+    "kde": KernelDensity,
 }
 """The name of each estimator."""
 
@@ -40,6 +46,9 @@ __all__ = [
     "ESTIMATORS",
     "ConditionalMean",
     "Estimator",
+    "ImportanceWeightedKernelBayes",
+    "KernelBayes",
+    "KernelDensity",
     "Localised",
     "NadarayaWatson",
     "Rejection",

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from pymc_kbr.embedding import Atoms
-from pymc_kbr.kernels import Scaler, parameter_kernel
+from pymc_kbr.kernels import Kernel, Scaler, parameter_kernel
 from pymc_kbr.posterior import Posterior
 from pymc_kbr.support import Support
 
@@ -25,7 +25,15 @@ class Estimator(BaseEstimator):
     scale: bool
     parameter_bandwidth: float | None
 
-    def fit(self, parameters: np.ndarray, statistics: np.ndarray, support: Support | None = None) -> Self:
+    def fit(
+        self,
+        parameters: np.ndarray,
+        statistics: np.ndarray,
+        support: Support | None = None,
+        *,
+        ratio: np.ndarray | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Self:
         """Fit the estimator to a reference table.
 
         Parameters
@@ -34,6 +42,11 @@ class Estimator(BaseEstimator):
         statistics : ndarray of shape (n, d)
         support : Support, optional
             The prior's support, used by `Posterior.draw`; unbounded where left out.
+        ratio : ndarray of shape (n,), optional
+            The density of another prior over that of the table's, at each row and up to a constant:
+            the posterior is then that under the other prior. Rows where it is zero are left out.
+        random_seed : int or numpy.random.Generator, optional
+            For solvers that draw at random.
 
         Returns
         -------
@@ -55,15 +68,25 @@ class Estimator(BaseEstimator):
         if len(parameters) < 2:
             raise ValueError(f"there is {len(parameters)} row; an estimator needs at least two")
         self.check(len(parameters))
+        self.rows_ = _rows_with_density(ratio, len(parameters))
+        self.size_ = len(parameters)
         self.scaler_ = Scaler.fit(statistics, self.scale)
         self.statistics_ = self.scaler_.transform(statistics)
         self.parameters_ = parameters
+        self.ratio_ = None
+        if ratio is not None:
+            self.statistics_, self.parameters_ = self.statistics_[self.rows_], parameters[self.rows_]
+            self.ratio_ = np.asarray(ratio, dtype=float)[self.rows_]
+            self.ratio_ = self.ratio_ / self.ratio_.mean()
+            self.ratio_effective_sample_size_ = self.ratio_.sum() ** 2 / np.sum(self.ratio_**2)
+            self.check(len(self.parameters_))
+        self._rng = np.random.default_rng(random_seed)
         self.support_ = Support.unbounded(parameters.shape[1]) if support is None else support
         if self.support_.size != parameters.shape[1]:
             raise ValueError(
                 f"the support is one of {self.support_.size} parameters; there are {parameters.shape[1]}"
             )
-        self.parameter_kernel_ = parameter_kernel(self.parameters_, self.parameter_bandwidth)
+        self.parameter_kernel_ = self._parameter_kernel()
         self.atoms_ = Atoms(self.parameters_, self.parameter_kernel_)
         self._fit()
         return self
@@ -95,11 +118,11 @@ class Estimator(BaseEstimator):
         """
         x, single = self._observations(observed)
         rows, values = self._row_weights(x)
+        weights = np.zeros((len(x), self.size_))
         if rows is None:
-            weights = values
+            weights[:, self.rows_] = values
         else:
-            weights = np.zeros((len(x), len(self.parameters_)))
-            np.put_along_axis(weights, rows, values, axis=1)
+            np.put_along_axis(weights, self.rows_[rows], values, axis=1)
         return weights[0] if single else weights
 
     def condition(self, observed: np.ndarray) -> Any:
@@ -119,16 +142,20 @@ class Estimator(BaseEstimator):
         settings = self.settings()
         posteriors = []
         for k in range(len(x)):
-            atoms = self.atoms_ if rows is None else Atoms(self.parameters_[rows[k]], self.parameter_kernel_)
+            atoms = self.atoms_ if rows is None else Atoms(self.atoms_.points[rows[k]], self.parameter_kernel_)
             posteriors.append(Posterior.of(atoms, values[k], self.support_, settings))
         return posteriors[0] if single else posteriors
+
+    def _parameter_kernel(self) -> Kernel:
+        """The kernel on parameters in which the posterior is embedded."""
+        return parameter_kernel(self.parameters_, self.parameter_bandwidth)
 
     def settings(self) -> dict[str, float]:
         """The numbers that were given or chosen: fitted attributes such as `bandwidth_`."""
         return {
             name.removesuffix("_"): float(value)
             for name, value in vars(self).items()
-            if name.endswith("_") and not name.startswith("_") and isinstance(value, int | float | np.number)
+            if name != "size_" and name.endswith("_") and not name.startswith("_") and isinstance(value, int | float | np.number)
         }
 
     @abstractmethod
@@ -175,6 +202,27 @@ def whole(name: str, value: int, most: int) -> None:
         raise TypeError(f"{name} is {value!r}; it must be a whole number")
     if not 1 <= value <= most:
         raise ValueError(f"{name} is {value}; it must lie between 1 and the number of rows, {most}")
+
+
+def _rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
+    """The rows to which another prior gives density, of n."""
+    if ratio is None:
+        return np.arange(n)
+    ratio = np.asarray(ratio, dtype=float)
+    if ratio.shape != (n,):
+        raise ValueError(f"the density ratio has shape {ratio.shape}; there are {n} rows, one ratio for each")
+    if not np.all(np.isfinite(ratio)) or np.any(ratio < 0):
+        raise ValueError(
+            f"the density ratio is negative, NaN or infinite in row {np.flatnonzero(~(ratio >= 0) | np.isinf(ratio))[0]}; "
+            "it is a density over a positive density"
+        )
+    rows = np.flatnonzero(ratio > 0)
+    if len(rows) < 2:
+        raise ValueError(
+            f"the other prior has density at {len(rows)} of the table's {n} rows; an estimator needs at least "
+            "two: simulate a table from this prior"
+        )
+    return rows
 
 
 def _rows(name: str, array: np.ndarray) -> np.ndarray:

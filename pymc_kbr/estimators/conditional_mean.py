@@ -1,14 +1,39 @@
-"""The conditional mean embedding on all rows, solved exactly."""
+"""The conditional mean embedding on all rows."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from pymc_kbr.estimators.base import Estimator, positive
-from pymc_kbr.kernels import Gaussian, choose_bandwidth_and_ridge
+from pymc_kbr.gram import Gram, Operator, Solver, make_solver
+from pymc_kbr.kernels import (
+    FAMILIES,
+    Choice,
+    Kernel,
+    check_kernel,
+    choose_kernel_and_ridge,
+    median_heuristic,
+)
+from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
+
+
+@dataclass(frozen=True, eq=False)
+class PriorWeights:
+    """How the rows stand for the prior; each of shape (n,), or None where they are a sample of it.
+
+    Attributes
+    ----------
+    gamma : of either sign, of sum about one; what the rule is given.
+    base : of sum one; the posterior where the statistics say nothing.
+    score : not negative; with which rows enter the leave-one-out error.
+    """
+
+    gamma: np.ndarray | None = None
+    base: np.ndarray | None = None
+    score: np.ndarray | None = None
 
 
 class ConditionalMean(Estimator):
@@ -16,14 +41,20 @@ class ConditionalMean(Estimator):
 
     Parameters
     ----------
-    bandwidth : float, optional
-        Of the Gaussian kernel on the scaled statistics. Where left out, the multiple of the median
-        heuristic with the smallest leave-one-out error.
+    bandwidth : float or "median", optional
+        Of the kernel on the scaled statistics. Where left out, the multiple of the median heuristic
+        with the smallest leave-one-out error.
     regularisation : float, optional
         lambda. Where left out, n * lambda is chosen together with the bandwidth.
+    kernel : str or Kernel
+        "gaussian", "laplace" or "matern", of the bandwidth above; or a kernel on the scaled
+        statistics, ours or one of scikit-learn's Gaussian processes, which is taken as it is.
+    solver : str or Solver
+        How the regression is solved, see `pymc_kbr.gram`: "auto" is exact up to 4 GB.
     centred : bool
-        Whether features are regressed about their mean over the rows, so that the weights sum to one
-        and shrink towards the prior; otherwise they are those of the equation, and shrink towards zero.
+        Whether features on both sides are regressed about their means over the rows, so that the
+        weights sum to one and shrink towards the prior; otherwise they are those of the equation, and
+        shrink towards zero.
     scale : bool
         Whether statistics are divided by their standard deviation in the table.
     parameter_bandwidth : float, optional
@@ -32,9 +63,11 @@ class ConditionalMean(Estimator):
 
     Notes
     -----
-    w = (G + n lambda I)^-1 k(x), eq. 1 of the localised draft, by Cholesky factorisation; with
-    `centred`, (1 - sum w) / n is added to each weight. Bandwidth and ridge are chosen on at most
-    1000 rows by the leave-one-out error in closed form.
+    w = (G + n lambda I)^-1 k(x), eq. 1 of the localised draft; `centred`, the same with centred kernels,
+    and what the weights lack of one in equal parts. Bandwidth and ridge are chosen on at most 1000
+    rows by the leave-one-out error in closed form. Under another prior, whose density ratio r is given
+    to `fit`, w = D^(1/2) (D^(1/2) G D^(1/2) + lambda I)^-1 D^(1/2) k(x) with D = diag(r / n), Algorithm 1
+    of Xu 2022.
 
     References
     ----------
@@ -44,56 +77,115 @@ class ConditionalMean(Estimator):
 
     def __init__(
         self,
-        bandwidth: float | None = None,
+        bandwidth: float | str | None = None,
         regularisation: float | None = None,
         *,
+        kernel: str | Kernel = "gaussian",
+        solver: str | Solver = "auto",
         centred: bool = True,
         scale: bool = True,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.bandwidth = bandwidth
         self.regularisation = regularisation
+        self.kernel = kernel
+        self.solver = solver
         self.centred = centred
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
 
     def _check(self, n: int) -> None:
-        for name in ("bandwidth", "regularisation"):
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
+        check_kernel("kernel", self.kernel)
+        if self.bandwidth is not None:
+            if self.bandwidth != "median":
+                positive("bandwidth", self.bandwidth)  # type: ignore[arg-type]
+            if not isinstance(self.kernel, str):
+                raise ValueError(
+                    f"bandwidth is {self.bandwidth!r} and kernel is {self.kernel!r}; a kernel has its own "
+                    "bandwidth: give one of the two"
+                )
+        if self.regularisation is not None:
+            positive("regularisation", self.regularisation)
         self._check_memory(n)
 
     def _check_memory(self, n: int) -> None:
-        needed, there = 8 * n**2, physical_memory()
+        needed, there = make_solver(self.solver).bytes(n), physical_memory()
         if needed > 0.8 * there:
             raise MemoryError(
                 f"the Gram matrix of {n} rows needs {needed / 1e9:.1f} GB and this machine has "
-                f"{there / 1e9:.1f} GB; take Localised, or fewer rows"
+                f"{there / 1e9:.1f} GB; take solver='auto', Localised, or fewer rows"
             )
 
     def _fit(self) -> None:
+        prior = self._prior_weights()
         n = len(self.statistics_)
-        self.bandwidth_, ridge = self._choose(n)
-        self.regularisation_ = ridge / n
-        self._kernel = Gaussian(self.bandwidth_)
-        gram = self._kernel(self.statistics_)
-        gram.flat[:: n + 1] += ridge
-        try:
-            self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            raise too_small_a_ridge(self.regularisation_) from None
+        solver = make_solver(self.solver)
+        choice = self._choose(solver.rows(n), prior)
+        self.kernel_ = choice.kernel
+        self.regularisation_ = choice.ridge / solver.rows(n)
+        gram = solver.gram(self.kernel_, self.statistics_, self._rng, n * self.regularisation_)
+        self._centre = self._base = None
+        if self.centred:
+            self._centre = np.full(n, 1 / n)
+            if prior.gamma is not None:
+                self._centre = np.maximum(prior.gamma, 0) / np.maximum(prior.gamma, 0).sum()
+            self._base = self._centre if prior.base is None else prior.base
+            gram = gram.centred(self._centre)
+        self._operator = self._factored(gram, prior)
+        self.ridge_raised_ = self._operator.raised
 
-    def _choose(self, rows: int) -> tuple[float, float]:
-        """Bandwidth and ridge, the given ones or the best ones, for regressions on so many rows."""
-        given = None if self.regularisation is None else self.regularisation * rows
-        if self.bandwidth is not None and given is not None:
-            return float(self.bandwidth), float(given)
-        choice = choose_bandwidth_and_ridge(self.statistics_, self.parameters_, self.bandwidth, given)
-        return choice.bandwidth, choice.ridge
+    def _prior_weights(self) -> PriorWeights:
+        if self.ratio_ is None:
+            return PriorWeights()
+        gamma = self.ratio_ / self.ratio_.sum()
+        return PriorWeights(gamma, gamma, gamma)
+
+    def _factored(self, gram: Gram, prior: PriorWeights) -> Operator:
+        """The factored regression, for weights of sum one: lambda stands beside G / n."""
+        n = len(self.statistics_)
+        scale = None if prior.gamma is None else np.sqrt(n * np.maximum(prior.gamma, 0))
+        return gram.regularised(n * self.regularisation_, scale)
+
+    def _choose(self, rows: int, prior: PriorWeights) -> Choice:
+        """Kernel and ridge, the given ones or the best ones, for regressions on so many rows."""
+        kernels = self._kernels()
+        ridges = RIDGES if self.regularisation is None else (self._ridge_of(self.regularisation) * rows,)
+        if len(kernels) == len(ridges) == 1:
+            choice = Choice(kernels[0], float(ridges[0]), float("nan"))
+        else:
+            n = len(self.statistics_)
+            choice = choose_kernel_and_ridge(
+                self.statistics_,
+                self.parameters_,
+                kernels,
+                ridges,
+                weights=None if prior.gamma is None else n * np.maximum(prior.gamma, 0),
+                score_weights=None if prior.score is None else n * prior.score,
+                centred=self.centred,
+            )
+        if isinstance(self.kernel, str):
+            self.bandwidth_ = float(choice.kernel.bandwidth)  # type: ignore[attr-defined]
+        return choice
+
+    def _ridge_of(self, regularisation: float) -> float:
+        """The lambda to which a given regularisation corresponds."""
+        return regularisation
+
+    def _kernels(self) -> list[Kernel]:
+        """The kernels among which is chosen."""
+        if not isinstance(self.kernel, str):
+            return [self.kernel]
+        family = FAMILIES[self.kernel]
+        if self.bandwidth is not None and self.bandwidth != "median":
+            return [family(float(self.bandwidth))]
+        median = median_heuristic(self.statistics_)
+        return [family(median)] if self.bandwidth == "median" else [family(s * median) for s in SCALES]
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-        weights = cho_solve(self._factor, self._kernel(self.statistics_, x), check_finite=False).T
-        return None, centre(weights) if self.centred else weights
+        weights = self._operator.weights(x)
+        if self._centre is not None:
+            weights = weights - weights.sum(axis=1, keepdims=True) * self._centre + self._base
+        return None, weights
 
 
 def physical_memory() -> float:
@@ -102,16 +194,3 @@ def physical_memory() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return float("inf")
-
-
-def too_small_a_ridge(regularisation: float) -> ValueError:
-    """The error for a Gram matrix that rounding has made indefinite."""
-    return ValueError(
-        "G + n lambda I is not positive definite in double precision with "
-        f"regularisation={regularisation:.3g}; take a larger one, or leave it out to have it chosen"
-    )
-
-
-def centre(weights: np.ndarray) -> np.ndarray:
-    """Weights (k, m) with what they lack of one added in equal parts: regression about the mean."""
-    return weights + (1 - weights.sum(axis=-1, keepdims=True)) / weights.shape[-1]

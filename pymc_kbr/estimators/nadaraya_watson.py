@@ -78,6 +78,8 @@ class NadarayaWatson(Estimator):
             similar = np.exp(0.5 * (distances.min(axis=1, keepdims=True) ** 2 - distances**2))
         else:
             similar = PROFILES[self.kernel](distances)
+        if self.ratio_ is not None:
+            similar = similar * self.ratio_
         total = similar.sum(axis=1, keepdims=True)
         empty = np.flatnonzero(total[:, 0] == 0)
         if len(empty):

@@ -62,4 +62,7 @@ class Rejection(Estimator):
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         _, rows = self._tree.query(x, k=[*range(1, self.accepted_ + 1)], workers=-1)
-        return rows, np.full(rows.shape, 1 / self.accepted_)
+        if self.ratio_ is None:
+            return rows, np.full(rows.shape, 1 / self.accepted_)
+        weights = self.ratio_[rows]
+        return rows, weights / weights.sum(axis=1, keepdims=True)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
+
+from pymc_kbr.kernels.kernel import Composable
+
+FEW = 4
+"""Points up to which distances are computed one by one."""
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Composable):
     """k(a, b) = exp(-|a - b|^2 / (2 s^2)).
 
     Parameters
@@ -27,9 +33,13 @@ class Gaussian:
 
     def __call__(self, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
         """The Gram matrix of the rows of `a` (n, p) and `b` (m, p), or of `a` alone, shape (n, m)."""
-        scale = np.sqrt(2) * np.asarray(self.bandwidth)
-        gram = squared_distances(a / scale, None if b is None else b / scale)
-        np.negative(gram, out=gram)
+        if np.ndim(self.bandwidth) == 0:
+            gram = squared_distances(a, b)
+            gram *= -0.5 / np.square(self.bandwidth)
+        else:
+            scale = np.sqrt(2) * np.asarray(self.bandwidth)
+            gram = squared_distances(a / scale, None if b is None else b / scale)
+            np.negative(gram, out=gram)
         return np.exp(gram, out=gram)
 
     def upper_triangle(self, a: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -56,8 +66,11 @@ class Gaussian:
 def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     """Squared Euclidean distances between the rows of `a` (n, p) and `b` (m, p), shape (n, m).
 
-    Computed by one matrix product about a common centre; what rounding makes negative is zero.
+    Computed by one matrix product about a common centre, where what rounding makes negative is zero;
+    to a few points, one by one.
     """
+    if b is not None and len(b) <= FEW:
+        return cdist(a, b, "sqeuclidean")
     centre = a.mean(axis=0)
     a = a - centre
     same = b is None

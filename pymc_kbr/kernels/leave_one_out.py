@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import cpu_count
@@ -10,75 +11,118 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
-from pymc_kbr.kernels.bandwidth import median_heuristic, parameter_kernel, spread_out
-from pymc_kbr.kernels.gaussian import squared_distances
+from pymc_kbr.kernels.bandwidth import parameter_kernel, spread_out
+from pymc_kbr.kernels.kernel import Kernel
 
 SCALES = tuple(2.0 ** np.arange(-2, 4))
 """Bandwidths that are tried, as multiples of the median heuristic."""
 
-RIDGES = tuple(10.0 ** np.arange(-6.0, 3.0))
+RIDGES = tuple(10.0 ** np.arange(-6.0, 3.1, 0.5))
 """Ridges n * lambda that are tried."""
 
 MOST_ROWS = 1000
 """Rows of the table on which the choice is made."""
 
+NEAR = 0.25
+"""Standard errors by which a simpler candidate's error may exceed the lowest one."""
+
+LEAST_WEIGHT = 1e-6
+"""Rows of less weight than this share of the mean are given it, so that their residuals are defined."""
+
 
 class LeaveOneOut:
-    """Leave-one-out residuals of the ridge regression ``(G + r I)^-1`` for any ridge r at once.
+    """Leave-one-out residuals of a weighted ridge regression for any ridge r at once.
 
     Parameters
     ----------
     gram : ndarray of shape (n, n)
         G, positive semi-definite.
     targets : ndarray of shape (n, t)
-        What is regressed; for the residuals of an embedding, a factor F of the parameters' Gram
+        What is regressed, T; for the residuals of an embedding, a factor F of the parameters' Gram
         matrix F F'.
+    weights : ndarray of shape (n,), optional
+        Weights d_i of the squared residuals in what the regression minimises; one where left out.
+    intercept : bool
+        Whether a constant that is not penalised is fitted too, which is the same as centring features
+        and targets about their means over the rows that are not left out.
 
     Notes
     -----
-    With K = G + r I, the residual of row i when it is left out is ``(K^-1 T)_i / (K^-1)_ii``. One
-    eigendecomposition G = U diag(s) U' gives both for every ridge.
+    With K = G + r diag(1 / d), the residual of row i when it is left out is ``(K^-1 T)_i / (K^-1)_ii``.
+    One eigendecomposition diag(d)^(1/2) G diag(d)^(1/2) = U diag(s) U' gives both for every ridge. With
+    an intercept, K^-1 - K^-1 1 1' K^-1 / (1' K^-1 1) takes the place of K^-1.
     """
 
-    def __init__(self, gram: np.ndarray, targets: np.ndarray) -> None:
-        self._values, self._vectors = eigh(gram, driver="evd")
+    def __init__(
+        self,
+        gram: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
+        intercept: bool = False,
+    ) -> None:
+        d = np.ones(len(gram)) if weights is None else weights
+        self._root = np.sqrt(np.maximum(d, LEAST_WEIGHT * d.mean()))
+        self._values, self._vectors = eigh(self._root[:, None] * gram * self._root, driver="evd")
+        self._values = np.maximum(self._values, 0)
         self._squares = self._vectors**2
-        self._rotated = self._vectors.T @ targets
+        self._rotated = self._vectors.T @ (self._root[:, None] * targets)
+        self._ones = self._vectors.T @ self._root if intercept else None
+
+    def degrees_of_freedom(self, ridge: float) -> float:
+        """Effective number of coefficients, the trace of K^-1 G."""
+        return float(np.sum(self._values / (self._values + ridge)))
 
     def residuals(self, ridge: float) -> np.ndarray:
         """Residuals of every row, shape (n, t), each predicted from all the other rows."""
-        inverse = 1 / (np.maximum(self._values, 0) + ridge)
-        diagonal = self._squares @ inverse
-        return (self._vectors @ (inverse[:, None] * self._rotated)) / diagonal[:, None]
+        inverse = 1 / (self._values + ridge)
+        diagonal = self._root**2 * (self._squares @ inverse)
+        solved = self._root[:, None] * (self._vectors @ (inverse[:, None] * self._rotated))
+        if self._ones is not None:
+            constant = self._root * (self._vectors @ (inverse * self._ones))
+            total = constant.sum()
+            solved -= np.outer(constant, solved.sum(axis=0) / total)
+            diagonal -= constant**2 / total
+        return solved / diagonal[:, None]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A bandwidth and ridge n * lambda, and the mean squared leave-one-out error that they reached."""
+    """A kernel and ridge n * lambda, and the mean squared leave-one-out error that they reached."""
 
-    bandwidth: float
+    kernel: Kernel
     ridge: float
     error: float
 
 
-def choose_bandwidth_and_ridge(
+def choose_kernel_and_ridge(
     statistics: np.ndarray,
     parameters: np.ndarray,
-    bandwidth: float | None = None,
-    ridge: float | None = None,
+    kernels: Sequence[Kernel],
+    ridges: Sequence[float] = RIDGES,
+    *,
+    weights: np.ndarray | None = None,
+    score_weights: np.ndarray | None = None,
+    centred: bool = True,
     most: int = MOST_ROWS,
 ) -> Choice:
-    """The bandwidth and ridge with the smallest leave-one-out error of the conditional mean.
+    """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
 
     Parameters
     ----------
     statistics : ndarray of shape (n, d)
         In the scale that the kernel will see.
     parameters : ndarray of shape (n, p)
-    bandwidth, ridge : float, optional
-        Given ones are kept and only the other is chosen. The ridge is n * lambda: as a number to
-        be added to the Gram matrix's diagonal it holds for any number of rows, as the noise of a
-        Gaussian process would.
+    kernels : sequence of Kernel
+        Those that are tried, on the statistics; for instance of several bandwidths.
+    ridges : sequence of float
+        Those that are tried. A ridge is n * lambda: as a number to be added to the Gram matrix's
+        diagonal it holds for any number of rows, as the noise of a Gaussian process would.
+    weights : ndarray of shape (n,), optional
+        Of mean one: the density ratio of another prior, with which rows enter the regression.
+    score_weights : ndarray of shape (n,), optional
+        Not negative: with which the rows' squared errors enter the score; `weights` where left out.
+    centred : bool
+        Whether features are regressed about their weighted means.
     most : int
         Rows used, evenly spread over the table.
 
@@ -86,34 +130,77 @@ def choose_bandwidth_and_ridge(
     -----
     The error is that of the embedding: the mean squared distance, in the space of the kernel on the
     parameters, of the feature of each row's parameters from its embedding predicted by the others.
+    Weighted with a density ratio it estimates the error under another prior [1]_.
+
+    References
+    ----------
+    .. [1] M. Sugiyama, M. Krauledat, K.-R. Müller, Covariate shift adaptation by importance weighted
+       cross validation, JMLR 8 (2007), 985-1005.
     """
     rows = spread_out(len(statistics), most)
     x = statistics[rows]
+    d = np.ones(len(rows)) if weights is None else weights[rows]
+    score = d if score_weights is None else score_weights[rows]
+    base = d / d.sum() if centred else None
     with threadpool_limits(1, user_api="blas"):
-        targets = embedding_targets(parameters[rows])
-    squares = squared_distances(x)
-    ridges = RIDGES if ridge is None else (ridge,)
+        targets = embedding_targets(parameters[rows], base)
 
-    def best_ridge(s: float) -> Choice:
-        left_out = LeaveOneOut(np.exp(-squares / (2 * s**2)), targets)
-        errors = [float(np.mean(np.sum(left_out.residuals(r) ** 2, axis=1))) for r in ridges]
-        return Choice(s, float(ridges[int(np.argmin(errors))]), min(errors))
+    def tried(kernel: Kernel) -> list[tuple[float, np.ndarray]]:
+        left_out = LeaveOneOut(kernel(x), targets, weights=d, intercept=centred)
+        return [(left_out.degrees_of_freedom(r), np.sum(left_out.residuals(r) ** 2, axis=1)) for r in ridges]
 
-    bandwidths = [scale * median_heuristic(x) for scale in SCALES] if bandwidth is None else [bandwidth]
     # Eigendecompositions of this size are done sooner side by side than each on all cores.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
-        return min(threads.map(best_ridge, map(float, bandwidths)), key=lambda choice: choice.error)
+        per_kernel = list(threads.map(tried, kernels))
+    degrees, squares = map(np.array, zip(*[pair for pairs in per_kernel for pair in pairs], strict=True))
+    chosen, error = simplest_near_the_best(squares, degrees, score / score.sum())
+    return Choice(kernels[chosen // len(ridges)], float(ridges[chosen % len(ridges)]), error)
 
 
-def embedding_targets(parameters: np.ndarray) -> np.ndarray:
-    """A factor F (n, t) of the parameters' centred Gram matrix (see `parameter_kernel`).
+def simplest_near_the_best(
+    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray
+) -> tuple[int, float]:
+    """The number of the candidate with the fewest degrees of freedom among the nearly best, and its error.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (c, n)
+        Squared errors of each candidate on each row.
+    degrees : ndarray of shape (c,)
+    weights : ndarray of shape (n,)
+        Of the rows, not negative and of sum one.
+
+    Notes
+    -----
+    Nearly best is what lies within `NEAR` standard errors of the difference from the lowest error.
+    """
+    errors = squares @ weights
+    apart = squares - squares[int(np.argmin(errors))]
+    excess = apart @ weights
+    standard_errors = np.sqrt(((apart - excess[:, None]) ** 2) @ weights**2)
+    near = np.flatnonzero(excess <= NEAR * standard_errors)
+    chosen = int(near[np.argmin(degrees[near])])
+    return chosen, float(errors[chosen])
+
+
+def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
+    """A factor F (n, t) of the parameters' Gram matrix, centred about its mean under `base` if there is one.
 
     F F' is that matrix but for eigenvalues below a thousandth of the largest, which hold no more of
-    the posterior than noise and would only cost time.
+    the posterior than noise and would only cost time (see `parameter_kernel`).
     """
     gram = parameter_kernel(parameters)(parameters)
-    gram -= gram.mean(axis=0)
-    gram -= gram.mean(axis=1, keepdims=True)
+    if base is not None:
+        gram = centred_gram(gram, base)
     values, vectors = eigh(gram, driver="evd")
     large = values > 1e-3 * values[-1]
     return vectors[:, large] * np.sqrt(values[large])
+
+
+def centred_gram(gram: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """The Gram matrix (n, n) of features less their mean under weights `base` (n,) of sum one; in place."""
+    mean = gram @ base
+    constant = base @ mean
+    gram -= mean[:, None]
+    gram -= mean[None, :] - constant
+    return gram

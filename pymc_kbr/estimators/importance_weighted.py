@@ -1,0 +1,34 @@
+"""Importance-weighted kernel Bayes' rule."""
+
+from __future__ import annotations
+
+from pymc_kbr.estimators.with_prior import WithPrior
+
+
+class ImportanceWeightedKernelBayes(WithPrior):
+    """Kernel ridge regression weighted with the ratio of the prior to the table's parameters.
+
+    Parameters
+    ----------
+    prior, bandwidth, prior_regularisation, kernel, solver, centred, scale, parameter_kernel, parameter_bandwidth
+        See `WithPrior`.
+    regularisation : float, optional
+        lambda.
+
+    Notes
+    -----
+    w = D^(1/2) (D^(1/2) G D^(1/2) + lambda I)^-1 D^(1/2) k(x), Algorithm 1 of Xu 2022, with D = diag(max(
+    gamma, 0)) and gamma = (G_theta + n eta I)^-1 g_prior, of sum about one. With gamma = 1 / n this is
+    `ConditionalMean`. What is cut off is in `prior_negative_share_`.
+
+    `centred`, the default, regularises the ratio towards one, divides gamma by its sum, and regresses
+    features about the prior's embedding, so that without information in the statistics the posterior is
+    the prior; bandwidth and lambda have the smallest leave-one-out error, weighted with the ratio. With
+    ``centred=False, scale=False, bandwidth="median"``, a `parameter_kernel` and both regularisations
+    given it is the algorithm as published.
+
+    References
+    ----------
+    .. [1] L. Xu, Y. Chen, A. Doucet, A. Gretton, Importance weighting approach in kernel Bayes' rule,
+       arXiv:2202.02474 (2022).
+    """

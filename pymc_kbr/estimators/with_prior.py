@@ -1,0 +1,153 @@
+"""What kernel Bayes' rules share: a prior of their own, known by draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.density_ratio import REGULARISATIONS, choose_ratio, kulsif
+from pymc_kbr.embedding import Atoms, Embedding, shrinkage
+from pymc_kbr.estimators.base import positive
+from pymc_kbr.estimators.conditional_mean import ConditionalMean, PriorWeights
+from pymc_kbr.gram import Solver, make_solver
+from pymc_kbr.kernels import Kernel, check_kernel, parameter_kernel
+
+PRIOR_SCALES = tuple(2.0 ** np.arange(-1, 4))
+"""Bandwidths on the parameters that are tried, as multiples of the median heuristic."""
+
+LEAST_REGULARISATION = 1e-5
+"""eta of the weights that score a setting under the prior: small, since what they weight is averaged."""
+
+
+class WithPrior(ConditionalMean):
+    """A conditional mean under a prior that is given by draws.
+
+    Parameters
+    ----------
+    prior : ndarray of shape (l, p), or pair of such and of weights of shape (l,), optional
+        Draws of the prior, or draws with weights of either sign; the table's own parameters where left
+        out.
+    bandwidth, kernel, solver, centred, scale
+        As in `ConditionalMean`; `centred` also regularises the density ratio towards one instead of zero.
+    regularisation : float, optional
+        lambda, or delta: see the rule. Chosen with the bandwidth where left out.
+    prior_regularisation : float, optional
+        eta, of the prior's weights. Where left out, that with the best leave-one-out score.
+    parameter_kernel : Kernel, optional
+        On the parameters, for the prior's weights and the posterior's embedding.
+    parameter_bandwidth : float, optional
+        Of a Gaussian kernel in its place, in standard deviations of each parameter over the table.
+        Where both are left out, the prior's weights take the multiple of the median heuristic with the
+        best leave-one-out score.
+    """
+
+    def __init__(
+        self,
+        bandwidth: float | str | None = None,
+        regularisation: float | None = None,
+        *,
+        prior: Any = None,
+        prior_regularisation: float | None = None,
+        kernel: str | Kernel = "gaussian",
+        solver: str | Solver = "auto",
+        centred: bool = True,
+        scale: bool = True,
+        parameter_kernel: Kernel | None = None,
+        parameter_bandwidth: float | None = None,
+    ) -> None:
+        super().__init__(
+            bandwidth,
+            regularisation,
+            kernel=kernel,
+            solver=solver,
+            centred=centred,
+            scale=scale,
+            parameter_bandwidth=parameter_bandwidth,
+        )
+        self.prior = prior
+        self.prior_regularisation = prior_regularisation
+        self.parameter_kernel = parameter_kernel
+
+    def _check(self, n: int) -> None:
+        super()._check(n)
+        if self.prior_regularisation is not None:
+            positive("prior_regularisation", self.prior_regularisation)
+        if self.parameter_kernel is not None:
+            check_kernel("parameter_kernel", self.parameter_kernel)
+            if isinstance(self.parameter_kernel, str):
+                raise TypeError(
+                    f"parameter_kernel is {self.parameter_kernel!r}; give a kernel with its bandwidth, or a "
+                    "parameter_bandwidth"
+                )
+        if self.prior is not None:
+            weighted_draws(self.prior)
+
+    def _parameter_kernel(self) -> Kernel:
+        return super()._parameter_kernel() if self.parameter_kernel is None else self.parameter_kernel
+
+    def _prior_weights(self) -> PriorWeights:
+        if self.ratio_ is not None:
+            return super()._prior_weights()
+        if self.prior is None and self.centred:
+            return PriorWeights()
+        theta, n = self.parameters_, len(self.parameters_)
+        draws, weights = (theta, np.full(n, 1 / n)) if self.prior is None else weighted_draws(self.prior)
+        if draws.shape[1] != theta.shape[1]:
+            raise ValueError(f"the prior has {draws.shape[1]} parameters; the table has {theta.shape[1]}")
+        kernel, eta = self._ratio_settings(draws, weights)
+        self.prior_regularisation_ = eta
+        gram = make_solver(self.solver).gram(kernel, theta, self._rng, n * eta)
+        prior = Embedding(Atoms(draws, kernel), weights)
+        gamma = kulsif(gram, prior, eta, self.centred)
+        self.prior_total_ = float(gamma.sum())
+        self.prior_negative_share_ = float(np.maximum(-gamma, 0).sum() / np.abs(gamma).sum())
+        self.ratio_effective_sample_size_ = float(gamma.sum() ** 2 / (gamma @ gamma))
+        if not self.centred:
+            return PriorWeights(gamma, None, np.maximum(gamma, 0))
+        score = kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred)
+        base = score / score.sum()
+        own = np.full(n, 1 / n)
+        self.prior_shrinkage_ = shrinkage(prior, Embedding(Atoms(theta, kernel), own))
+        base = (1 - self.prior_shrinkage_) * base + self.prior_shrinkage_ * own
+        return PriorWeights(gamma / gamma.sum(), base, np.maximum(score, 0))
+
+    def _ratio_settings(self, draws: np.ndarray, weights: np.ndarray) -> tuple[Kernel, float]:
+        """The kernel and regularisation of the prior's weights, the given ones or the best ones."""
+        given = self.parameter_kernel is not None or self.parameter_bandwidth is not None
+        if given and self.prior_regularisation is not None:
+            return self.parameter_kernel_, float(self.prior_regularisation)
+        kernels = [self.parameter_kernel_]
+        if not given:
+            median = parameter_kernel(self.parameters_)
+            kernels = [type(median)(tuple(s * np.array(median.bandwidth))) for s in PRIOR_SCALES]
+        etas = REGULARISATIONS if self.prior_regularisation is None else (self.prior_regularisation,)
+        if np.ptp(weights) > 0:  # the score is one of equally weighted draws
+            positive_part = np.maximum(weights, 0)
+            rows = self._rng.choice(len(draws), len(draws), p=positive_part / positive_part.sum())
+            draws = draws[rows]
+        choice = choose_ratio(self.parameters_, draws, kernels, etas, self.centred)
+        return choice.kernel, choice.regularisation
+
+
+def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Draws (l, p) and weights (l,), from draws or from a pair of both.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or values are not finite.
+    """
+    draws, weights = prior if isinstance(prior, tuple) and len(prior) == 2 else (prior, None)
+    draws = np.asarray(draws, dtype=float)
+    if draws.ndim != 2 or 0 in draws.shape:
+        raise ValueError(
+            f"the prior's draws have shape {draws.shape}; they must be rows (l, p), or a pair of such rows "
+            "and of weights (l,)"
+        )
+    weights = np.full(len(draws), 1 / len(draws)) if weights is None else np.asarray(weights, dtype=float)
+    if weights.shape != (len(draws),):
+        raise ValueError(f"the prior has {len(draws)} draws and weights of shape {weights.shape}")
+    if not (np.all(np.isfinite(draws)) and np.all(np.isfinite(weights))):
+        raise ValueError("the prior's draws or weights hold NaN or infinity")
+    return draws, weights

@@ -1,0 +1,134 @@
+"""The exact Gram matrix and Cholesky factors of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
+
+from pymc_kbr.gram.gram import Gram, Operator, raising
+from pymc_kbr.kernels import Kernel, centred_gram
+
+
+class DenseGram(Gram):
+    """G = (k(x_i, x_j)), formed anew for each factorisation and not kept.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    points : ndarray of shape (n, d)
+    base : ndarray of shape (n,), optional
+        Weights of sum one about whose mean the features are centred.
+    """
+
+    def __init__(self, kernel: Kernel, points: np.ndarray, base: np.ndarray | None = None) -> None:
+        self.kernel, self.points, self.base = kernel, points, base
+        self._mean = None if base is None else _apply(kernel, points, base)
+
+    def matrix(self) -> np.ndarray:
+        """G, shape (n, n)."""
+        gram = self.kernel(self.points)
+        return gram if self.base is None else centred_gram(gram, self.base)
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return len(self.points)
+
+    def apply(self, v: np.ndarray) -> np.ndarray:
+        """G times v (n,) or (n, k)."""
+        if self.base is None or self._mean is None:
+            return _apply(self.kernel, self.points, v)
+        constant = self.base @ self._mean
+        total = v.sum(axis=0)
+        rest = _apply(self.kernel, self.points, v) - np.multiply.outer(self._mean, total)
+        return rest - (self._mean @ v - constant * total)
+
+    def cross(self, x: np.ndarray) -> np.ndarray:
+        """The kernel between the points and new ones x (k, d), shape (n, k)."""
+        cross = self.kernel(self.points, x)
+        if self.base is not None and self._mean is not None:
+            cross -= (self.base @ cross - self.base @ self._mean)[None, :]
+            cross -= self._mean[:, None]
+        return cross
+
+    def centred(self, base: np.ndarray) -> DenseGram:
+        """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
+        return DenseGram(self.kernel, self.points, base)
+
+    def regularised(self, ridge: float, scale: np.ndarray | None = None) -> CholeskyOperator:
+        """S (S G S + ridge I)^-1 S by Cholesky factorisation."""
+        n = len(self.points)
+
+        def factor(r: float) -> tuple[np.ndarray, bool]:
+            gram = self.matrix()
+            if scale is not None:
+                gram *= scale[:, None]
+                gram *= scale[None, :]
+            gram.flat[:: n + 1] += r
+            # the transpose of a symmetric matrix is in the order that LAPACK overwrites without a copy
+            return cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
+
+        largest = self.kernel.diag(self.points) * (1 if scale is None else scale**2)
+        made, ridge, raised = raising(factor, ridge, n * np.finfo(float).eps * float(largest.max()))
+        return CholeskyOperator(self, made, ridge, raised, scale)  # type: ignore[arg-type]
+
+    def squared(self, weights: np.ndarray, delta: float) -> ShiftedOperator:
+        """L G ((L G)^2 + delta I)^-1 L by one complex factorisation."""
+        shifted = weights[:, None] * self.matrix() + 0j
+        shifted.flat[:: len(weights) + 1] += 1j * np.sqrt(delta)
+        return ShiftedOperator(self, lu_factor(shifted, overwrite_a=True), weights, delta)
+
+
+@dataclass
+class CholeskyOperator(Operator):
+    """S (S G S + ridge I)^-1 S."""
+
+    gram: DenseGram
+    factor: tuple[np.ndarray, bool]
+    ridge: float
+    raised: int
+    scale: np.ndarray | None
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k)."""
+        if self.scale is None:
+            return cho_solve(self.factor, b, check_finite=False)
+        scale = self.scale if b.ndim == 1 else self.scale[:, None]
+        return scale * cho_solve(self.factor, scale * b, check_finite=False)
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the kernel's values at new points x (k, d): shape (k, n)."""
+        return self.solve(self.gram.cross(x)).T
+
+
+@dataclass
+class ShiftedOperator(Operator):
+    """L G ((L G)^2 + delta I)^-1 L, as the real part of (L G + i sqrt(delta) I)^-1 L.
+
+    The two are equal because A / (A^2 + delta) = Re 1 / (A + i sqrt(delta)) for real A; unlike the
+    square, the shifted matrix keeps the condition number of A.
+    """
+
+    gram: DenseGram
+    factor: tuple[np.ndarray, np.ndarray]
+    scale: np.ndarray
+    ridge: float
+    raised: int = 0
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k)."""
+        scale = self.scale if b.ndim == 1 else self.scale[:, None]
+        return np.real(lu_solve(self.factor, scale * b + 0j))
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the kernel's values at new points x (k, d): shape (k, n)."""
+        return self.solve(self.gram.cross(x)).T
+
+
+def _apply(kernel: Kernel, points: np.ndarray, v: np.ndarray, block: int = 1024) -> np.ndarray:
+    """The Gram matrix times v, a block of rows at a time."""
+    return np.concatenate(
+        [kernel(points[i : i + block], points) @ v for i in range(0, len(points), block)], axis=0
+    )

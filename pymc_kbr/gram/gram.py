@@ -1,0 +1,108 @@
+"""What is asked of a Gram matrix, whole or approximated."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+
+RAISE = 10.0
+"""Factor by which a ridge is raised when a factorisation fails."""
+
+
+class Operator(ABC):
+    """A factored inverse, made once and applied to many right-hand sides.
+
+    Attributes
+    ----------
+    ridge : float
+        The one that was used.
+    raised : int
+        How many times it was raised because the factorisation failed.
+    """
+
+    ridge: float
+    raised: int
+
+    @abstractmethod
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k)."""
+
+    @abstractmethod
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the kernel's values at new points x (k, d): shape (k, n)."""
+
+
+class Gram(ABC):
+    """The Gram matrix G of n points, known through what can be done with it."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """n."""
+
+    @abstractmethod
+    def apply(self, v: np.ndarray) -> np.ndarray:
+        """G times v (n,) or (n, k)."""
+
+    @abstractmethod
+    def cross(self, x: np.ndarray) -> np.ndarray:
+        """The kernel between the points and new ones x (k, d), shape (n, k)."""
+
+    @abstractmethod
+    def centred(self, base: np.ndarray) -> Self:
+        """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
+
+    @abstractmethod
+    def regularised(self, ridge: float, scale: np.ndarray | None = None) -> Operator:
+        """S (S G S + ridge I)^-1 S with S = diag(scale), the identity where `scale` is left out."""
+
+    @abstractmethod
+    def squared(self, weights: np.ndarray, delta: float) -> Operator:
+        """L G ((L G)^2 + delta I)^-1 L with L = diag(weights), of any sign (Fukumizu 2013, eq. 13)."""
+
+
+def raising(factor: Callable[[float], object], ridge: float, least: float) -> tuple[object, float, int]:
+    """A factorisation, its ridge, and how many times that had to be raised.
+
+    Parameters
+    ----------
+    factor : callable
+        From a ridge to a factorisation; raises LinAlgError where rounding has made the matrix
+        indefinite.
+    ridge : float
+    least : float
+        What the ridge is raised to at least: the size of rounding errors on the diagonal.
+
+    Warns
+    -----
+    UserWarning
+        If the ridge was raised.
+    """
+    given, raised = ridge, 0
+    while True:
+        try:
+            made = factor(ridge)
+            break
+        except np.linalg.LinAlgError:
+            raised += 1
+            ridge = max(RAISE * ridge, least)
+            if not np.isfinite(ridge) or raised > 40:
+                raise
+    if raised:
+        warn_raised(given, ridge, raised)
+    return made, ridge, raised
+
+
+def warn_raised(given: float, used: float, raised: int) -> None:
+    """Say that a ridge was raised, and how far."""
+    warnings.warn(
+        f"the Gram matrix plus a ridge of {given:.3g} is not positive definite in double precision; the "
+        f"ridge was raised {raised} time(s) by a factor of at least {RAISE:g}, to {used:.3g}; take a larger "
+        "regularisation, or leave it out to have it chosen",
+        UserWarning,
+        stacklevel=6,
+    )

@@ -1,0 +1,178 @@
+"""Incomplete Cholesky factors: G is close to F F', and is never formed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from pymc_kbr.gram.low_rank import LowRankGram
+from pymc_kbr.kernels import Kernel
+
+MOST = 1000
+"""Rank at which a factorisation to a tolerance ends in any case."""
+
+
+@dataclass(frozen=True)
+class IncompleteCholesky:
+    """Pivots at the largest residual of the diagonal, one column at a time.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Number of columns at most; 1000, or the number of rows, where left out.
+    tolerance : float
+        The factorisation ends when trace(G - F F') is at most this share of trace(G).
+
+    Notes
+    -----
+    O(n r) kernel values and O(n r^2) multiplications (Fine and Scheinberg 2001).
+    """
+
+    rank: int | None = None
+    tolerance: float = 1e-3
+
+    def bytes(self, n: int) -> int:
+        """Memory of n rows."""
+        return 8 * n * min(n, self.rank or MOST)
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+        """The factored Gram matrix of points (n, d)."""
+        factor, pivots = pivoted_cholesky(kernel, points, self.rank or MOST, self.tolerance)
+        return LowRankGram(factor, feature_map_of(kernel, points[pivots], factor[pivots]))
+
+
+@dataclass(frozen=True)
+class RandomlyPivotedCholesky:
+    """Pivots drawn in proportion to the residual of the diagonal, a block of columns at a time.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Number of columns at most; 1000, or the number of rows, where left out.
+    block : int
+        Pivots proposed at once. Columns are made by matrix products of this width.
+    tolerance : float
+        As in `IncompleteCholesky`.
+
+    Notes
+    -----
+    Proposals of a block are taken in turn, each with the share of its residual that the pivots before
+    it have left as its probability, so that the pivots are distributed as if drawn one by one [2]_.
+
+    References
+    ----------
+    .. [1] Y. Chen, E. N. Epperly, J. A. Tropp, R. J. Webber, Randomly pivoted Cholesky, Comm. Pure
+       Appl. Math. 78 (2025), 995-1041.
+    .. [2] E. N. Epperly, J. A. Tropp, R. J. Webber, Embrace rejection: kernel matrix approximation by
+       accelerated randomly pivoted Cholesky, arXiv:2410.03969 (2024).
+    """
+
+    rank: int | None = None
+    block: int = 50
+    tolerance: float = 1e-3
+
+    def bytes(self, n: int) -> int:
+        """Memory of n rows."""
+        return 8 * n * (min(n, self.rank or MOST) + 2 * self.block)
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+        """The factored Gram matrix of points (n, d)."""
+        factor, pivots = randomly_pivoted_cholesky(
+            kernel, points, self.rank or MOST, self.tolerance, self.block, rng
+        )
+        return LowRankGram(factor, feature_map_of(kernel, points[pivots], factor[pivots]))
+
+
+def feature_map_of(
+    kernel: Kernel, pivots: np.ndarray, triangle: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """f(x) = L^-1 k(pivots, x), with L the factor's rows at its pivots."""
+
+    def features(x: np.ndarray) -> np.ndarray:
+        return solve_triangular(triangle, kernel(pivots, x), lower=True, check_finite=False).T
+
+    return features
+
+
+def pivoted_cholesky(
+    kernel: Kernel, points: np.ndarray, rank: int, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """A factor F (n, r) with trace(G - F F') <= tolerance * trace(G), or of r = `rank`, and its pivots (r,)."""
+    residual = np.array(kernel.diag(points), dtype=float)
+    enough = tolerance * residual.sum()
+    rounding = np.finfo(float).eps * residual.max()
+    factor = np.zeros((len(points), min(rank, len(points))), order="F")
+    pivots = np.zeros(factor.shape[1], dtype=int)
+    for r in range(factor.shape[1]):
+        pivot = int(np.argmax(residual))
+        if residual.sum() <= enough or residual[pivot] <= rounding:
+            return factor[:, :r], pivots[:r]
+        column = kernel(points, points[pivot : pivot + 1])[:, 0]
+        column -= factor[:, :r] @ factor[pivot, :r]
+        column /= np.sqrt(residual[pivot])
+        column[pivots[:r]] = 0
+        factor[:, r], pivots[r] = column, pivot
+        np.square(column, out=column)
+        residual -= column
+        np.maximum(residual, 0, out=residual)
+        residual[pivot] = 0
+    return factor, pivots
+
+
+def randomly_pivoted_cholesky(
+    kernel: Kernel, points: np.ndarray, rank: int, tolerance: float, block: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `pivoted_cholesky`, with random pivots, in blocks."""
+    residual = np.array(kernel.diag(points), dtype=float)
+    enough = tolerance * residual.sum()
+    rounding = 10 * np.finfo(float).eps * residual.max()
+    factor = np.zeros((len(points), min(rank, len(points))))
+    pivots = np.zeros(factor.shape[1], dtype=int)
+    r = 0
+    while r < factor.shape[1] and residual.sum() > enough and residual.max() > rounding:
+        proposed = rng.choice(len(points), size=block, p=residual / residual.sum())
+        taken = _accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)
+        new = proposed[taken][: factor.shape[1] - r]
+        if not len(new):
+            continue
+        columns = kernel(points, points[new])
+        columns -= factor[:, :r] @ factor[new, :r].T
+        # `_accepted` left only pivots that keep this positive definite
+        triangle = cholesky(columns[new], lower=True)
+        columns = solve_triangular(triangle, columns.T, lower=True, overwrite_b=True, check_finite=False).T
+        columns[pivots[:r]] = 0
+        columns[new] = np.tril(columns[new])
+        factor[:, r : r + len(new)] = columns
+        pivots[r : r + len(new)] = new
+        residual -= np.einsum("ij,ij->i", columns, columns)
+        np.maximum(residual, 0, out=residual)
+        r += len(new)
+        residual[pivots[:r]] = 0
+    return factor[:, :r], pivots[:r]
+
+
+def _accepted(
+    kernel: Kernel, points: np.ndarray, features: np.ndarray, rounding: float, rng: np.random.Generator
+) -> list[int]:
+    """Which of a block's proposals become pivots."""
+    core = kernel(points) - features @ features.T
+    offered = np.diag(core).copy()
+    taken: list[int] = []
+    for i in range(len(core)):
+        left = core[i, i]
+        if left > max(rounding, rng.random() * offered[i]):
+            taken.append(i)
+            column = core[i:, i] / np.sqrt(left)
+            core[i:, i:] -= np.outer(column, column)
+    return taken

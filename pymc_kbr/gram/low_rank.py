@@ -1,0 +1,119 @@
+"""A Gram matrix of finitely many features, and Woodbury's identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh
+
+from pymc_kbr.gram.gram import Gram, Operator, raising
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankGram(Gram):
+    """G = F F', of rank r.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, r)
+        F.
+    feature_map : callable
+        From points (k, d) to their features (k, r); of the n points themselves it gives F.
+    """
+
+    features: np.ndarray
+    feature_map: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return len(self.features)
+
+    def apply(self, v: np.ndarray) -> np.ndarray:
+        """G times v (n,) or (n, k)."""
+        return self.features @ (self.features.T @ v)
+
+    def cross(self, x: np.ndarray) -> np.ndarray:
+        """The kernel between the points and new ones x (k, d), shape (n, k)."""
+        return self.features @ self.feature_map(x).T
+
+    def centred(self, base: np.ndarray) -> LowRankGram:
+        """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
+        mean = base @ self.features
+        inner = self.feature_map
+        return LowRankGram(self.features - mean, lambda x: inner(x) - mean)
+
+    def regularised(self, ridge: float, scale: np.ndarray | None = None) -> WoodburyOperator:
+        """S (S G S + ridge I)^-1 S by Woodbury's identity."""
+        scaled = self.features if scale is None else scale[:, None] * self.features
+        core = scaled.T @ scaled
+
+        def factor(r: float) -> tuple[np.ndarray, bool]:
+            return cho_factor(core + r * np.eye(len(core)), lower=True)
+
+        least = len(core) * np.finfo(float).eps * float(np.diag(core).max(initial=0.0))
+        made, ridge, raised = raising(factor, ridge, least)
+        return WoodburyOperator(self, scaled, made, ridge, raised, scale)  # type: ignore[arg-type]
+
+    def squared(self, weights: np.ndarray, delta: float) -> SpectralOperator:
+        """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F."""
+        weighted = weights[:, None] * self.features
+        values, vectors = eigh(self.features.T @ weighted)
+        return SpectralOperator(self, weighted, values, vectors, delta)
+
+
+@dataclass
+class WoodburyOperator(Operator):
+    """S (S F F' S + ridge I)^-1 S."""
+
+    gram: LowRankGram
+    scaled: np.ndarray
+    factor: tuple[np.ndarray, bool]
+    ridge: float
+    raised: int
+    scale: np.ndarray | None
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k): eq. 5 of the localised draft."""
+        right = b if self.scale is None else _rows(self.scale, b)
+        inner = cho_solve(self.factor, self.scaled.T @ right)
+        solved = (right - self.scaled @ inner) / self.ridge
+        return solved if self.scale is None else _rows(self.scale, solved)
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the approximated kernel's values at x (k, d): shape (k, n).
+
+        S F (F' S S F + ridge I)^-1 f(x), which equals `solve` of F f(x) and subtracts nothing.
+        """
+        weights = self.scaled @ cho_solve(self.factor, self.gram.feature_map(x).T)
+        return (weights if self.scale is None else _rows(self.scale, weights)).T
+
+
+@dataclass
+class SpectralOperator(Operator):
+    """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', Woodbury's form of the squared rule."""
+
+    gram: LowRankGram
+    weighted: np.ndarray
+    values: np.ndarray
+    vectors: np.ndarray
+    ridge: float
+    raised: int = 0
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k)."""
+        inner = self.vectors.T @ (self.weighted.T @ b)
+        return self.weighted @ (self.vectors @ _rows(1 / (self.values**2 + self.ridge), inner))
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
+        inner = self.vectors.T @ self.gram.feature_map(x).T
+        factor = self.values / (self.values**2 + self.ridge)
+        return (self.weighted @ (self.vectors @ _rows(factor, inner))).T
+
+
+def _rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """diag(factor) b, for b (n,) or (n, k)."""
+    return factor * b if b.ndim == 1 else factor[:, None] * b

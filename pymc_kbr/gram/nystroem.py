@@ -1,0 +1,74 @@
+"""Nystroem's approximation: the kernel on the span of some landmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh, solve
+
+from pymc_kbr.gram.low_rank import LowRankGram
+from pymc_kbr.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class Nystroem:
+    """The kernel projected on landmarks drawn from the rows.
+
+    Parameters
+    ----------
+    landmarks : int
+    sampling : {"uniform", "leverage"}
+        Landmarks drawn with equal probabilities, or with those of the rows' ridge leverage scores,
+        the diagonal of G (G + n lambda I)^-1, estimated on uniform landmarks first [1]_.
+
+    References
+    ----------
+    .. [1] A. El Alaoui, M. W. Mahoney, Fast randomized kernel ridge regression with statistical
+       guarantees, NIPS 28 (2015).
+    """
+
+    landmarks: int = 500
+    sampling: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.sampling not in ("uniform", "leverage"):
+            raise ValueError(f"sampling is {self.sampling!r}; it may be uniform or leverage")
+
+    def bytes(self, n: int) -> int:
+        """Memory of n rows."""
+        return 2 * 8 * n * min(n, self.landmarks)
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+        """The Gram matrix of points (n, d) on the landmarks' span."""
+        n = len(points)
+        count = min(self.landmarks, n)
+        rows = rng.choice(n, count, replace=False)
+        if self.sampling == "leverage" and count < n:
+            scores = leverage_scores(landmark_features(kernel, points, rows).features, ridge)
+            rows = rng.choice(n, count, replace=False, p=scores / scores.sum())
+        return landmark_features(kernel, points, np.sort(rows))
+
+
+def landmark_features(kernel: Kernel, points: np.ndarray, rows: np.ndarray) -> LowRankGram:
+    """Features f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'.
+
+    Eigenvalues that are rounding errors are left out.
+    """
+    landmarks = points[rows]
+    values, vectors = eigh(kernel(landmarks))
+    kept = values > len(values) * np.finfo(float).eps * values[-1]
+    mix = vectors[:, kept] / np.sqrt(values[kept])
+    return LowRankGram(kernel(points, landmarks) @ mix, lambda x: kernel(x, landmarks) @ mix)
+
+
+def leverage_scores(features: np.ndarray, ridge: float) -> np.ndarray:
+    """The diagonal of F (F' F + ridge I)^-1 F', shape (n,), with a floor that leaves no row out."""
+    core = features.T @ features
+    inverse = solve(core + ridge * np.eye(len(core)), features.T, assume_a="pos")
+    scores = np.einsum("ij,ji->i", features, inverse)
+    return np.maximum(scores, 1e-3 * scores.mean())

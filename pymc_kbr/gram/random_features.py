@@ -1,0 +1,42 @@
+"""Random Fourier features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_kbr.gram.low_rank import LowRankGram
+from pymc_kbr.kernels import Kernel, frequencies
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """Cosines and sines of random frequencies of a shift-invariant kernel.
+
+    Parameters
+    ----------
+    features : int
+        An even number: a cosine and a sine for each frequency (see `kernels.frequencies`).
+    """
+
+    features: int = 500
+
+    def bytes(self, n: int) -> int:
+        """Memory of n rows."""
+        return 2 * 8 * n * self.features
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+        """The approximated Gram matrix of points (n, d)."""
+        count = max(1, self.features // 2)
+        drawn = frequencies(kernel, count, points.shape[1], rng)
+
+        def features(x: np.ndarray) -> np.ndarray:
+            phase = x @ drawn.T
+            return np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(count)
+
+        return LowRankGram(features(points), features)

@@ -1,0 +1,168 @@
+"""The table of Gram solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+
+from pymc_kbr.gram.blocks import BlockGram
+from pymc_kbr.gram.dense import DenseGram
+from pymc_kbr.gram.gram import Gram
+from pymc_kbr.gram.incomplete_cholesky import IncompleteCholesky, RandomlyPivotedCholesky
+from pymc_kbr.gram.nystroem import Nystroem
+from pymc_kbr.gram.random_features import RandomFeatures
+from pymc_kbr.kernels import Kernel
+
+
+class Solver(Protocol):
+    """Makes a Gram matrix in which (G + ridge I)^-1 can be applied."""
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> Gram:
+        """The Gram matrix of points (n, d), for use with about this ridge n * lambda."""
+
+    def bytes(self, n: int) -> int:
+        """Memory that n rows need."""
+
+    def rows(self, n: int) -> int:
+        """How many of n rows meet in one regression; a ridge chosen for so many is m * lambda."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The whole Gram matrix, by Cholesky factorisation."""
+
+    def bytes(self, n: int) -> int:
+        """Memory that n rows need."""
+        return 8 * n**2
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> DenseGram:
+        """The Gram matrix of points (n, d)."""
+        return DenseGram(kernel, points)
+
+
+@dataclass(frozen=True)
+class Subsample:
+    """Some rows drawn at random, and only these.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows; all of them where there are fewer.
+    """
+
+    size: int = 1000
+
+    def bytes(self, n: int) -> int:
+        """Memory that n rows need."""
+        return 8 * self.rows(n) ** 2
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return min(n, self.size)
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> BlockGram:
+        """The Gram matrix of the rows drawn from points (n, d)."""
+        rows = np.sort(rng.choice(len(points), self.rows(len(points)), replace=False))
+        return BlockGram(kernel, points, (rows,))
+
+
+@dataclass(frozen=True)
+class DivideAndConquer:
+    """Rows divided at random into parts; the regressions on the parts are averaged.
+
+    Parameters
+    ----------
+    parts : int
+
+    References
+    ----------
+    .. [1] Y. Zhang, J. Duchi, M. Wainwright, Divide and conquer kernel ridge regression, JMLR 16
+       (2015), 3299-3340.
+    """
+
+    parts: int = 10
+
+    def bytes(self, n: int) -> int:
+        """Memory that n rows need."""
+        return 8 * n * -(-n // self.parts)
+
+    def rows(self, n: int) -> int:
+        """Rows whose lambda is right for the average: all of them."""
+        return n
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> BlockGram:
+        """The Gram matrices of the parts of points (n, d)."""
+        parts = np.array_split(rng.permutation(len(points)), min(self.parts, len(points)))
+        return BlockGram(kernel, points, tuple(np.sort(part) for part in parts))
+
+
+@dataclass(frozen=True)
+class Auto:
+    """`Exact` while it fits into a memory budget, randomly pivoted incomplete Cholesky above.
+
+    Parameters
+    ----------
+    memory : float
+        The budget in bytes; 4 GB hold the Gram matrix of 22,360 rows.
+    """
+
+    memory: float = 4e9
+
+    def choice(self, n: int) -> Solver:
+        """The solver taken for n rows."""
+        return Exact() if Exact().bytes(n) <= self.memory else RandomlyPivotedCholesky()
+
+    def bytes(self, n: int) -> int:
+        """Memory that n rows need."""
+        return self.choice(n).bytes(n)
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> Gram:
+        """The Gram matrix of points (n, d)."""
+        return self.choice(len(points)).gram(kernel, points, rng, ridge)
+
+
+SOLVERS: dict[str, Callable[[], Solver]] = {
+    "auto": Auto,
+    "exact": Exact,
+    "incomplete_cholesky": IncompleteCholesky,
+    "randomly_pivoted_cholesky": RandomlyPivotedCholesky,
+    "nystroem": Nystroem,
+    "nystroem_leverage": lambda: Nystroem(sampling="leverage"),
+    "random_features": RandomFeatures,
+    "subsample": Subsample,
+    "divide_and_conquer": DivideAndConquer,
+}
+"""The name of each solver."""
+
+
+def make_solver(solver: Any) -> Solver:
+    """A solver from its name, with its defaults, or the given one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no solver of that name, it is neither a name nor a solver, or one of its numbers
+        is out of range.
+    """
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise ValueError(f"there is no solver {solver!r}; the names are {', '.join(SOLVERS)}")
+        return SOLVERS[solver]()
+    if isinstance(solver, type) or not hasattr(solver, "gram"):
+        raise TypeError(f"solver is {solver!r}; give a solver, or one of the names {', '.join(SOLVERS)}")
+    for field in fields(solver):
+        value = getattr(solver, field.name)
+        if isinstance(value, int | float) and not (value > 0 or (field.name == "tolerance" and value == 0)):
+            raise ValueError(f"{field.name} of {solver!r} is {value}; it must be above zero")
+    return solver
