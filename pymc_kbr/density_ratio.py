@@ -11,15 +11,18 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
-from pymc_kbr.embedding import Embedding
-from pymc_kbr.gram import Gram
-from pymc_kbr.kernels import Kernel, spread_out
+from pymc_kbr.embedding import Atoms, Embedding
+from pymc_kbr.gram import Auto, Gram
+from pymc_kbr.kernels import Gaussian, Kernel, parameter_kernel, spread_out
 from pymc_kbr.rules import prior_values, sum_rule
 
 REGULARISATIONS = tuple(10.0 ** np.arange(-5, 2.1, 0.5))
 """eta that are tried."""
 
-MOST_ROWS = 1000
+SCALES = tuple(2.0 ** np.arange(-1, 4))
+"""Bandwidths on the parameters that are tried, as multiples of the median heuristic."""
+
+MOST_ROWS = 500
 """Rows of the table and draws of the prior on which the choice is made."""
 
 
@@ -131,3 +134,22 @@ def choose_ratio(
 
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
         return min(threads.map(best, kernels), key=lambda choice: choice.score)
+
+
+def candidate_kernels(parameters: np.ndarray) -> list[Kernel]:
+    """Gaussian kernels on parameters (n, p) at multiples of the median heuristic, to choose among."""
+    median = np.array(parameter_kernel(parameters).bandwidth)
+    return [Gaussian(tuple((scale * median).tolist())) for scale in SCALES]
+
+
+def estimated_ratio(parameters: np.ndarray, draws: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The density ratio of a prior, known by draws (l, p), at a table's rows, of mean about one: (n,).
+
+    KuLSIF towards one, with kernel and regularisation chosen by leave-one-out; where the estimate is
+    negative it is cut off at zero.
+    """
+    choice = choose_ratio(parameters, draws, candidate_kernels(parameters), centred=True)
+    n = len(parameters)
+    gram = Auto().gram(choice.kernel, parameters, rng, n * choice.regularisation)
+    prior = Embedding(Atoms(draws, choice.kernel), np.full(len(draws), 1 / len(draws)))
+    return n * np.maximum(kulsif(gram, prior, choice.regularisation, centred=True), 0)

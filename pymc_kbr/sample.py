@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn.base import clone
+
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.new_prior import NewPrior, warn_of_few
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.simulation import simulate
 from pymc_kbr.to_arviz import to_arviz
@@ -24,6 +27,7 @@ def sample_abc(
     simulations: int = 10_000,
     reference_table: ReferenceTable | None = None,
     model: pm.Model | None = None,
+    prior: Any = None,
     random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
     executor: Executor | None = None,
@@ -46,6 +50,11 @@ def sample_abc(
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. With a reference table it
         is only needed for dims, coords and deterministic variables.
+    prior : pymc.Model or array_like of shape (l, p), optional
+        Another prior than the one that the table was simulated from: a model with the same free
+        variables, or draws of them. Nothing is simulated again. Where this is a model and `model` is
+        the one of the table, rows are weighted with the ratio of both densities; otherwise the ratio is
+        estimated from the draws.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, on_failure, progressbar
         As in `simulate`.
@@ -59,7 +68,13 @@ def sample_abc(
     ------
     TypeError, ValueError
         If an argument is out of range, the estimator's name is unknown, the table has no
-        observation or other parameters than the model, or the model cannot be simulated.
+        observation or other parameters than the model, the model cannot be simulated, or some of the
+        new prior's mass lies outside the table's support.
+
+    Warns
+    -----
+    UserWarning
+        If the density ratio of a new prior has an effective sample size below 100.
 
     Examples
     --------
@@ -78,6 +93,8 @@ def sample_abc(
     if draws < 1:
         raise ValueError(f"draws is {draws}; it must be at least 1")
     chosen = make_estimator(estimator)
+    if prior is not None and getattr(chosen, "prior", None) is not None:
+        raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
     rng = np.random.default_rng(random_seed)
     table = reference_table
     if table is None:
@@ -97,7 +114,11 @@ def sample_abc(
     model = _model_of(table, model)
 
     started = time.perf_counter()
-    chosen.fit(table.parameters, table.statistics, table.support)
+    if prior is None:
+        chosen.fit(table.parameters, table.statistics, table.support, random_seed=rng)
+    else:
+        chosen = _fit_with_prior(chosen, table, NewPrior.of(prior, table, model, rng), rng)
+        model = prior if model is None and hasattr(prior, "free_RVs") else model
     fitted = time.perf_counter()
     posterior = chosen.condition(table.observed)
     conditioned = time.perf_counter()
@@ -115,6 +136,22 @@ def sample_abc(
             "draw": finished - conditioned,
         },
     )
+
+
+def _fit_with_prior(
+    estimator: Estimator, table: ReferenceTable, new: NewPrior, rng: np.random.Generator
+) -> Estimator:
+    """The estimator fitted for another prior: by density ratios, or by its own use of the prior's draws."""
+    ratio = None
+    if new.ratio is None and "prior" in estimator.get_params():
+        estimator = clone(estimator).set_params(prior=new.draws)
+    else:
+        ratio = new.ratio_at(table.parameters, rng)
+    estimator.fit(table.parameters, table.statistics, new.support, ratio=ratio, random_seed=rng)
+    size = estimator.settings().get("ratio_effective_sample_size")
+    if size is not None:
+        warn_of_few(size, len(table.parameters))
+    return estimator
 
 
 def _model_of(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:

@@ -8,9 +8,13 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
 ARRAYS_ONLY = [
     "kernels",
+    "gram",
     "embedding",
+    "rules",
+    "density_ratio",
     "posterior",
     "estimators",
+    "cross_validation",
     "bijections",
     "support",
     "columns",
@@ -18,10 +22,12 @@ ARRAYS_ONLY = [
 ]
 FLOORS = [
     ["bijections", "support", "columns", "table_file", "table_checks", "kernels", "scores"],
-    ["reference_table", "embedding"],
-    ["simulation", "posterior", "datasets"],
-    ["estimators", "to_arviz"],
-    ["sample"],
+    ["reference_table", "gram"],
+    ["simulation", "embedding", "datasets"],
+    ["posterior", "rules"],
+    ["density_ratio", "to_arviz"],
+    ["estimators", "new_prior"],
+    ["sample", "cross_validation"],
     ["benchmark"],
 ]
 

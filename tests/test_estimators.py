@@ -147,7 +147,8 @@ def test_another_support_is_refused(name, linear):
         (pk.ConditionalMean(regularisation=float("nan")), ValueError, "regularisation is nan"),
         (pk.ConditionalMean(bandwidth="wide"), TypeError, "number above zero"),
         (pk.ConditionalMean(parameter_bandwidth=0.0), ValueError, "parameter_bandwidth"),
-        (pk.ConditionalMean(bandwidth=50.0, regularisation=1e-300), ValueError, "take a larger one"),
+        (pk.ConditionalMean(kernel=3), TypeError, "scikit-learn"),
+        (pk.KernelDensity(0.0), ValueError, "above zero"),
         (pk.Localised(601), ValueError, "neighbours is 601"),
         (pk.Localised(0), ValueError, "neighbours is 0"),
         (pk.Localised(2.5), TypeError, "neighbours is 2.5"),
@@ -162,7 +163,46 @@ def test_a_gram_matrix_beyond_memory_is_refused_before_it_is_made():
     n = 1_000_000
     wide = np.broadcast_to(np.arange(n, dtype=float)[:, None], (n, 1))
     with pytest.raises(MemoryError, match=r"8000\.0 GB"):
-        pk.ConditionalMean(1.0, 1.0).fit(wide, wide)
+        pk.ConditionalMean(1.0, 1.0, solver="exact").fit(wide, wide)
+
+
+@pytest.mark.parametrize("cls", [pk.ConditionalMean, pk.Localised])
+def test_a_ridge_that_is_too_small_is_raised_with_a_warning(cls, linear):
+    fitted = cls(bandwidth=500.0, regularisation=1e-300)
+    with pytest.warns(UserWarning, match="take a larger regularisation"):
+        weights = fitted.fit(*linear).weights(OBSERVED)
+    assert np.all(np.isfinite(weights))
+    assert fitted.settings()["ridge_raised"] >= 1
+
+
+@pytest.mark.parametrize("ratio", [np.ones(5), np.full(600, -1.0), np.full(600, np.nan), np.zeros(600)])
+def test_bad_density_ratios_are_refused(name, ratio, linear):
+    with pytest.raises(ValueError, match="density ratio|has density at 0"):
+        ESTIMATORS[name](**FIXED[name]).fit(*linear, ratio=ratio)
+
+
+def test_a_density_ratio_changes_the_prior(name, linear):
+    theta, x = linear
+    mix = np.linalg.lstsq(theta, x, rcond=None)[0]
+    precision = mix @ mix.T / 0.25 + np.diag([4.0, 1.0])  # theta_0 ~ N(1, 1/4), theta_1 ~ N(0, 1)
+    right = mix @ OBSERVED.T / 0.25 + np.array([[4.0], [0.0]])
+    exact = solve(precision, right).T
+    ratio = np.exp(-2 * (theta[:, 0] - 1) ** 2 + 0.5 * theta[:, 0] ** 2)
+    fitted = ESTIMATORS[name](**FIXED[name]).fit(theta, x, ratio=ratio)
+    means = np.array([p.mean() for p in fitted.condition(OBSERVED)])
+    # Sixty accepted rows, and a bandwidth of 0.7 deviations, are coarse beside deviations of 0.2 to 0.4.
+    assert np.abs(means - exact).max() < 0.6
+    assert fitted.settings()["ratio_effective_sample_size"] == pytest.approx(ratio.sum() ** 2 / (ratio @ ratio))
+
+
+def test_rows_without_density_carry_no_weight(name, linear):
+    theta, x = linear
+    fitted = ESTIMATORS[name](**FIXED[name]).fit(theta, x, ratio=(theta[:, 0] > -0.5).astype(float))
+    weights = fitted.weights(OBSERVED)
+    assert weights.shape == (3, 600)
+    assert np.all(weights[:, theta[:, 0] <= -0.5] == 0)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-9)
+    assert np.all(fitted.condition(OBSERVED[0]).draw(50, 0)[:, 0] > -1.5)
 
 
 def test_unknown_names_are_answered_with_the_table_of_names():

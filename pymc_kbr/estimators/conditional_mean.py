@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.estimators.base import Estimator, positive
-from pymc_kbr.gram import Gram, Operator, Solver, make_solver
+from pymc_kbr.gram import Gram, LowRankGram, Operator, Solver, make_solver
 from pymc_kbr.kernels import (
     FAMILIES,
     Choice,
@@ -131,6 +131,8 @@ class ConditionalMean(Estimator):
                 self._centre = np.maximum(prior.gamma, 0) / np.maximum(prior.gamma, 0).sum()
             self._base = self._centre if prior.base is None else prior.base
             gram = gram.centred(self._centre)
+        if isinstance(gram, LowRankGram):
+            self.rank_ = gram.features.shape[1]
         self._operator = self._factored(gram, prior)
         self.ridge_raised_ = self._operator.raised
 

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from pymc_kbr.embedding import Atoms
 from pymc_kbr.estimators.base import Estimator, positive
-from pymc_kbr.estimators.with_prior import weighted_draws
+from pymc_kbr.estimators.with_prior import check_columns, weighted_draws
 from pymc_kbr.kernels import spread_out, squared_distances
 
 BANDWIDTHS = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
@@ -84,6 +84,7 @@ class KernelDensity(Estimator):
             self._log_prior = np.log(ratio[self._rows])
         else:
             draws, weights = weighted_draws(self.prior)
+            check_columns(draws, self.parameters_)
             self._particles = draws / self._unit
             with np.errstate(divide="ignore"):
                 self._log_prior = np.log(weights)

@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.density_ratio import REGULARISATIONS, choose_ratio, kulsif
+from pymc_kbr.density_ratio import REGULARISATIONS, candidate_kernels, choose_ratio, kulsif
 from pymc_kbr.embedding import Atoms, Embedding, shrinkage
 from pymc_kbr.estimators.base import positive
 from pymc_kbr.estimators.conditional_mean import ConditionalMean, PriorWeights
 from pymc_kbr.gram import Solver, make_solver
-from pymc_kbr.kernels import Kernel, check_kernel, parameter_kernel
-
-PRIOR_SCALES = tuple(2.0 ** np.arange(-1, 4))
-"""Bandwidths on the parameters that are tried, as multiples of the median heuristic."""
+from pymc_kbr.kernels import Kernel, check_kernel
 
 LEAST_REGULARISATION = 1e-5
 """eta of the weights that score a setting under the prior: small, since what they weight is averaged."""
@@ -93,21 +90,21 @@ class WithPrior(ConditionalMean):
             return PriorWeights()
         theta, n = self.parameters_, len(self.parameters_)
         draws, weights = (theta, np.full(n, 1 / n)) if self.prior is None else weighted_draws(self.prior)
-        if draws.shape[1] != theta.shape[1]:
-            raise ValueError(f"the prior has {draws.shape[1]} parameters; the table has {theta.shape[1]}")
+        check_columns(draws, theta)
         kernel, eta = self._ratio_settings(draws, weights)
         self.prior_regularisation_ = eta
         gram = make_solver(self.solver).gram(kernel, theta, self._rng, n * eta)
         prior = Embedding(Atoms(draws, kernel), weights)
-        gamma = kulsif(gram, prior, eta, self.centred)
+        inside = self.support_.contains(theta)
+        gamma = np.where(inside, kulsif(gram, prior, eta, self.centred), 0)
         self.prior_total_ = float(gamma.sum())
         self.prior_negative_share_ = float(np.maximum(-gamma, 0).sum() / np.abs(gamma).sum())
         self.ratio_effective_sample_size_ = float(gamma.sum() ** 2 / (gamma @ gamma))
         if not self.centred:
             return PriorWeights(gamma, None, np.maximum(gamma, 0))
-        score = kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred)
+        score = np.where(inside, kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred), 0)
         base = score / score.sum()
-        own = np.full(n, 1 / n)
+        own = inside / inside.sum()
         self.prior_shrinkage_ = shrinkage(prior, Embedding(Atoms(theta, kernel), own))
         base = (1 - self.prior_shrinkage_) * base + self.prior_shrinkage_ * own
         return PriorWeights(gamma / gamma.sum(), base, np.maximum(score, 0))
@@ -117,10 +114,7 @@ class WithPrior(ConditionalMean):
         given = self.parameter_kernel is not None or self.parameter_bandwidth is not None
         if given and self.prior_regularisation is not None:
             return self.parameter_kernel_, float(self.prior_regularisation)
-        kernels = [self.parameter_kernel_]
-        if not given:
-            median = parameter_kernel(self.parameters_)
-            kernels = [type(median)(tuple(s * np.array(median.bandwidth))) for s in PRIOR_SCALES]
+        kernels = [self.parameter_kernel_] if given else candidate_kernels(self.parameters_)
         etas = REGULARISATIONS if self.prior_regularisation is None else (self.prior_regularisation,)
         if np.ptp(weights) > 0:  # the score is one of equally weighted draws
             positive_part = np.maximum(weights, 0)
@@ -128,6 +122,15 @@ class WithPrior(ConditionalMean):
             draws = draws[rows]
         choice = choose_ratio(self.parameters_, draws, kernels, etas, self.centred)
         return choice.kernel, choice.regularisation
+
+
+def check_columns(draws: np.ndarray, parameters: np.ndarray) -> None:
+    """Refuse a prior over another number of parameters than the table's."""
+    if draws.shape[1] != parameters.shape[1]:
+        raise ValueError(
+            f"the prior has {draws.shape[1]} parameters; the table has {parameters.shape[1]}, and both must be "
+            "the same"
+        )
 
 
 def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:

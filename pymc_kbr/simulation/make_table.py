@@ -136,7 +136,7 @@ def _simulate(
     graph = read_model(model)
     check_signatures(graph)
     sampler = PriorSampler(graph, entropy)
-    support = prior_support(graph, sampler)
+    support = prior_support(graph, sampler.block(0)[:256])
     clock.lap("compile")
     # Whole blocks, so that a longer table of the same seed begins with this one.
     prior = PriorRows(sampler, support, -(-draws // BLOCK_ROWS) * BLOCK_ROWS)

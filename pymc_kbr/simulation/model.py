@@ -88,18 +88,12 @@ def read_model(model: pm.Model | None) -> ModelGraph:
         np.asarray(_summary(rv, pt.as_tensor(value, dtype=rv.dtype)).eval(mode=QUICK), dtype=float)
         for rv, value in zip(observed_rvs, observed_data.values(), strict=True)
     ]
-    shapes = pytensor.function([], [rv.shape for rv in model.free_RVs], mode=QUICK)()
     return ModelGraph(
         model=model,
         free=list(model.free_RVs),
         simulated=observed_rvs,
         summaries=summaries,
-        parameters=Columns(
-            tuple(
-                _variable(model, rv, tuple(int(s) for s in shape))
-                for rv, shape in zip(model.free_RVs, shapes, strict=True)
-            )
-        ),
+        parameters=_free_columns(model, list(model.free_RVs)),
         statistics=Columns(
             tuple(
                 _variable(model, rv, values.shape) for rv, values in zip(observed_rvs, observed, strict=True)
@@ -107,6 +101,37 @@ def read_model(model: pm.Model | None) -> ModelGraph:
         ),
         observed_data=observed_data,
         observed=np.concatenate([values.ravel() for values in observed]),
+    )
+
+
+def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
+    """Read a model's prior alone, with its free variables in the order of `names`.
+
+    Raises
+    ------
+    ValueError
+        If the model has other free variables, or Potentials, which prior draws cannot take into account.
+    """
+    free = {rv.name: rv for rv in model.free_RVs}
+    if set(free) != set(names):
+        raise ValueError(
+            f"the prior's model has the free variables {sorted(free)}; the reference table has the parameters "
+            f"{sorted(names)}; a new prior must be one of the same parameters"
+        )
+    if model.potentials:
+        raise ValueError(
+            f"the prior's model has the potentials {[p.name for p in model.potentials]}; write them as priors"
+        )
+    ordered = [free[name] for name in names]
+    return ModelGraph(model, ordered, [], [], _free_columns(model, ordered), Columns(()), {}, np.empty(0))
+
+
+def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
+    shapes = pytensor.function([], [rv.shape for rv in free], mode=QUICK)()
+    return Columns(
+        tuple(
+            _variable(model, rv, tuple(int(s) for s in shape)) for rv, shape in zip(free, shapes, strict=True)
+        )
     )
 
 

@@ -113,9 +113,15 @@ class PriorRows:
             )
 
 
-def prior_support(graph: ModelGraph, sampler: PriorSampler) -> Support:
-    """The support of a model's prior, from the transforms that PyMC would sample it with."""
-    parameters = sampler.block(0)[:256]
+def prior_support(graph: ModelGraph, parameters: np.ndarray) -> Support:
+    """The support of a model's prior, from the transforms that PyMC would sample it with.
+
+    Parameters
+    ----------
+    graph : ModelGraph
+    parameters : ndarray of shape (n, p)
+        Some draws of the prior, from which bounds that depend on other parameters are found.
+    """
     blocks: list[Block] = []
     slices = graph.parameters.slices()
     for rv, variable in zip(graph.free, graph.parameters.variables, strict=True):

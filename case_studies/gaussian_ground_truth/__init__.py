@@ -1,0 +1,1 @@
+"""Normal distributions, whose posteriors are known, as the ground truth of the papers' experiments."""

@@ -1,0 +1,209 @@
+"""Gram solvers: equal to the exact one where they must be, close to it where they should be."""
+
+import numpy as np
+import pytest
+from scipy.linalg import solve
+from sklearn.gaussian_process.kernels import RBF
+
+import pymc_kbr as pk
+from pymc_kbr.gram import (
+    SOLVERS,
+    Auto,
+    DenseGram,
+    DivideAndConquer,
+    Exact,
+    IncompleteCholesky,
+    Nystroem,
+    RandomFeatures,
+    RandomlyPivotedCholesky,
+    Subsample,
+    make_solver,
+)
+from pymc_kbr.kernels import Gaussian
+
+N = 120
+POINTS = np.random.default_rng(0).normal(size=(N, 3))
+NEW = np.random.default_rng(1).normal(size=(5, 3))
+KERNEL = Gaussian(1.2)
+GRAM, CROSS = KERNEL(POINTS), KERNEL(POINTS, NEW)
+EXACT_IN_THE_LIMIT = {
+    "exact": Exact(),
+    "auto": Auto(),
+    "incomplete Cholesky": IncompleteCholesky(rank=N, tolerance=0),
+    "randomly pivoted": RandomlyPivotedCholesky(rank=N, block=7, tolerance=0),
+    "Nystroem, all landmarks": Nystroem(N),
+    "Nystroem, all leverage landmarks": Nystroem(N, "leverage"),
+    "subsample of all rows": Subsample(N),
+    "one part": DivideAndConquer(1),
+}
+
+
+def gram_of(solver, ridge=0.1):
+    return solver.gram(KERNEL, POINTS, np.random.default_rng(3), ridge)
+
+
+@pytest.fixture(params=EXACT_IN_THE_LIMIT)
+def gram(request):
+    return gram_of(EXACT_IN_THE_LIMIT[request.param])
+
+
+def test_the_gram_matrix_itself(gram):
+    v = np.random.default_rng(4).normal(size=(N, 2))
+    np.testing.assert_allclose(gram.apply(v), GRAM @ v, atol=1e-8)
+    np.testing.assert_allclose(gram.cross(NEW), CROSS, atol=1e-8)
+    assert gram.size == N
+
+
+@pytest.mark.parametrize("ridge", [1e-2, 1.0])
+def test_the_ridge_solve(gram, ridge):
+    expected = solve(GRAM + ridge * np.eye(N), CROSS)
+    operator = gram.regularised(ridge)
+    np.testing.assert_allclose(operator.weights(NEW), expected.T, atol=1e-8)
+    np.testing.assert_allclose(operator.solve(CROSS), expected, atol=1e-8)
+    np.testing.assert_allclose(operator.solve(CROSS[:, 0]), expected[:, 0], atol=1e-8)
+
+
+def test_the_scaled_ridge_solve(gram):
+    scale = np.sqrt(np.random.default_rng(5).exponential(size=N))
+    scale[:10] = 0
+    s = np.diag(scale)
+    expected = s @ solve(s @ GRAM @ s + 0.3 * np.eye(N), s @ CROSS)
+    operator = gram.regularised(0.3, scale)
+    np.testing.assert_allclose(operator.weights(NEW), expected.T, atol=1e-8)
+    np.testing.assert_allclose(operator.solve(CROSS), expected, atol=1e-8)
+
+
+def test_the_squared_rule(gram):
+    weights = np.random.default_rng(6).normal(0.5, 1, N) / N
+    a = weights[:, None] * GRAM
+    expected = a @ solve(a @ a + 1e-4 * np.eye(N), weights[:, None] * CROSS)
+    operator = gram.squared(weights, 1e-4)
+    np.testing.assert_allclose(operator.weights(NEW), expected.T, atol=1e-8)
+    np.testing.assert_allclose(operator.solve(CROSS), expected, atol=1e-8)
+
+
+def test_centred_features(gram):
+    base = np.random.default_rng(7).exponential(size=N)
+    base /= base.sum()
+    h = np.eye(N) - np.outer(np.ones(N), base)
+    centred = h @ GRAM @ h.T
+    cross = h @ (CROSS - (GRAM @ base)[:, None])
+    v = np.random.default_rng(8).normal(size=N)
+    made = gram.centred(base)
+    np.testing.assert_allclose(made.apply(v), centred @ v, atol=1e-8)
+    np.testing.assert_allclose(made.cross(NEW), cross, atol=1e-8)
+    expected = solve(centred + 0.2 * np.eye(N), cross).T
+    np.testing.assert_allclose(made.regularised(0.2).weights(NEW), expected, atol=1e-8)
+
+
+def test_divide_and_conquer_averages_its_parts():
+    gram = gram_of(DivideAndConquer(3))
+    weights = gram.regularised(0.6).weights(NEW)
+    for rows in gram.blocks:
+        part = solve(GRAM[np.ix_(rows, rows)] + 0.2 * np.eye(40), CROSS[rows]).T / 3
+        np.testing.assert_allclose(weights[:, rows], part, atol=1e-9)
+
+
+def test_a_subsample_keeps_lambda():
+    gram = gram_of(Subsample(30))
+    weights = gram.regularised(N * 1e-3).weights(NEW)
+    (rows,) = gram.blocks
+    part = solve(GRAM[np.ix_(rows, rows)] + 30 * 1e-3 * np.eye(30), CROSS[rows]).T
+    np.testing.assert_allclose(weights[:, rows], part, atol=1e-9)
+    assert np.count_nonzero(weights.any(axis=0)) == 30
+
+
+@pytest.mark.parametrize("solver", [IncompleteCholesky(tolerance=1e-3), RandomlyPivotedCholesky(block=10, tolerance=1e-3)])
+def test_a_tolerance_bounds_the_trace(solver):
+    features = gram_of(solver).features
+    residual = np.diag(GRAM) - np.sum(features**2, axis=1)
+    assert residual.min() > -1e-10
+    assert residual.sum() <= 1e-3 * N
+    assert features.shape[1] < N
+    np.testing.assert_allclose(features @ features.T, GRAM, atol=0.05)
+
+
+def test_a_block_of_equal_points_gives_one_pivot():
+    points = np.vstack([np.zeros((50, 2)), np.eye(2)])
+    gram = RandomlyPivotedCholesky(block=20, tolerance=0).gram(KERNEL, points, np.random.default_rng(0), 1.0)
+    assert gram.features.shape[1] == 3
+    np.testing.assert_allclose(gram.features @ gram.features.T, KERNEL(points), atol=1e-12)
+
+
+def test_random_pivots_need_no_more_of_them_than_uniform_landmarks():
+    rng = np.random.default_rng(9)
+    points = np.vstack([rng.normal(0, 0.05, (900, 2)), rng.normal(6, 1.0, (30, 2))])
+    gram = Gaussian(0.5)(points)
+
+    def error(solver):
+        features = solver.gram(Gaussian(0.5), points, np.random.default_rng(10), 0.1).features
+        return np.trace(gram) - np.sum(features**2)
+
+    assert error(RandomlyPivotedCholesky(rank=25, block=5, tolerance=0)) < error(Nystroem(25))
+    assert error(Nystroem(25, "leverage")) < error(Nystroem(25))
+
+
+def test_random_features_converge():
+    gram = gram_of(RandomFeatures(40_000))
+    # Each entry is a mean of 20,000 products of cosines and sines: five standard errors.
+    np.testing.assert_allclose(gram.features @ gram.features.T, GRAM, atol=5 / np.sqrt(20_000))
+
+
+def test_a_ridge_that_is_too_small_is_raised_with_a_warning():
+    wide = DenseGram(Gaussian(100.0), POINTS)
+    with pytest.warns(UserWarning, match=r"raised \d+ time\(s\) by a factor of at least 10"):
+        operator = wide.regularised(1e-300)
+    assert operator.raised >= 1
+    assert operator.ridge >= 1e-299
+    assert np.all(np.isfinite(operator.weights(NEW)))
+
+
+def test_auto_is_exact_up_to_its_memory():
+    assert isinstance(Auto().choice(22_360), Exact)
+    assert isinstance(Auto().choice(22_361), RandomlyPivotedCholesky)
+    assert isinstance(Auto(memory=1e6).choice(400), RandomlyPivotedCholesky)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("estimator", ["conditional_mean", "kbr", "iw_kbr"])
+def test_every_solver_serves_every_kernel_estimator(name, estimator, linear):
+    theta, x = linear
+    solver = {"divide_and_conquer": DivideAndConquer(3), "subsample": Subsample(300)}.get(name, name)
+    cls = pk.ESTIMATORS[estimator]
+    exact = cls(2.0, 1e-4, solver="exact").fit(theta, x).weights(x[:20]) @ theta
+    fitted = cls(2.0, 1e-4, solver=solver).fit(theta, x, random_seed=0)
+    means = fitted.weights(x[:20]) @ theta
+    # The posterior deviations are 0.2 to 0.4; approximations stay well within one.
+    assert np.sqrt(np.mean((means - exact) ** 2)) < 0.1
+    again = cls(2.0, 1e-4, solver=solver).fit(theta, x, random_seed=0).weights(x[:20])
+    np.testing.assert_array_equal(again, fitted.weights(x[:20]))
+
+
+def test_kernels_of_scikit_learn_serve():
+    theta, x = POINTS[:, :1], POINTS[:, 1:]
+    ours = pk.ConditionalMean(kernel=Gaussian(1.5), regularisation=1e-2).fit(theta, x)
+    theirs = pk.ConditionalMean(kernel=RBF(1.5), regularisation=1e-2).fit(theta, x)
+    np.testing.assert_allclose(theirs.weights(x[:3]), ours.weights(x[:3]), atol=1e-9)
+    local = pk.Localised(40, kernel=RBF(1.5), regularisation=1e-2).fit(theta, x)
+    same = pk.Localised(40, kernel=Gaussian(1.5), regularisation=1e-2).fit(theta, x)
+    np.testing.assert_allclose(local.weights(x[:3]), same.weights(x[:3]), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("solver", "error", "words"),
+    [
+        ("magic", ValueError, ", ".join(SOLVERS)),
+        (3, TypeError, ", ".join(SOLVERS)),
+        (Exact, TypeError, "give a solver"),
+        (Nystroem(0), ValueError, "landmarks"),
+        (IncompleteCholesky(rank=-1), ValueError, "rank"),
+    ],
+)
+def test_what_is_no_solver_is_refused(solver, error, words):
+    with pytest.raises(error, match=words):
+        make_solver(solver)
+
+
+def test_unknown_sampling_is_refused():
+    with pytest.raises(ValueError, match="uniform or leverage"):
+        Nystroem(10, "best")
