@@ -21,7 +21,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial import KDTree
 
 from pymc_kbr.datasets import load_coalescent
-from pymc_kbr.estimators import Localised
+from pymc_kbr.estimators import ConditionalMean, Localised
+from pymc_kbr.gram.incomplete_cholesky import pivoted_cholesky, randomly_pivoted_cholesky
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.simulation import simulate
 
@@ -135,6 +136,94 @@ def localised(parameters: np.ndarray, statistics: np.ndarray, observed: np.ndarr
     )
 
 
+def exact_conditional_mean(rows: int, observations: int) -> Row:
+    """`ConditionalMean`, fitted and conditioned, against bare BLAS and SciPy on the same arrays."""
+    rng = np.random.default_rng(0)
+    theta, x = rng.normal(size=(rows, 2)), rng.normal(size=(rows, 7))
+    observed, bandwidth, ridge = rng.normal(size=(observations, 7)), 3.0, 1e-2
+
+    def ours() -> None:
+        ConditionalMean(bandwidth, ridge / rows, solver="exact").fit(theta, x).weights(observed)
+
+    def gram(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        squares = a @ b.T
+        squares *= -2
+        squares += np.sum(a**2, axis=1)[:, None]
+        squares += np.sum(b**2, axis=1)
+        squares *= -0.5 / bandwidth**2
+        return np.exp(squares, out=squares)
+
+    def bare() -> None:
+        matrix = gram(x, x)
+        matrix.flat[:: rows + 1] += ridge
+        factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        cho_solve(factor, gram(x, observed), check_finite=False)
+
+    mine, theirs = seconds(ours, 3), seconds(bare, 3)
+    return Row(
+        f"exact conditional mean, n = {rows:,}, {observations:,} observations / BLAS, cho_factor, cho_solve",
+        f"{mine:.2f} s",
+        f"{theirs:.2f} s",
+        mine / theirs,
+        "at most 1.5",
+    )
+
+
+def incomplete_cholesky(sizes: tuple[int, ...], rank: int) -> list[Row]:
+    """Both incomplete Cholesky factorisations against products of the same sizes; and their memory."""
+    kernel, rows = Gaussian(2.0), []
+    for n in sizes:
+        points = np.random.default_rng(0).normal(size=(n, 7))
+        factor, pivots = pivoted_cholesky(kernel, points, rank, 0.0)
+
+        def products(factor: np.ndarray = factor, pivots: np.ndarray = pivots) -> None:
+            for r in range(rank):
+                factor[:, :r] @ factor[pivots[r], :r]
+
+        greedy = seconds(partial(pivoted_cholesky, kernel, points, rank, 0.0), 3)
+        vectors = seconds(products, 3)
+        rows.append(
+            Row(
+                f"incomplete Cholesky, n = {n:,}, rank {rank}, d = 7 / its matrix-vector products",
+                f"{greedy:.2f} s",
+                f"{vectors:.2f} s",
+                greedy / vectors,
+                "at most 2",
+            )
+        )
+        left, right = np.ascontiguousarray(factor), np.random.default_rng(1).normal(size=(rank, rank))
+        blocked = seconds(
+            lambda points=points: randomly_pivoted_cholesky(  # type: ignore[misc]
+                kernel, points, rank, 0.0, 50, np.random.default_rng(2)
+            ),
+            3,
+        )
+        product = seconds(lambda left=left, right=right: left @ right, 10)  # type: ignore[misc]
+        rows.append(
+            Row(
+                f"its randomly pivoted block form / one product of {n:,} x {rank} and {rank} x {rank}",
+                f"{blocked:.2f} s",
+                f"{product:.2f} s",
+                blocked / product,
+                "at most 6",
+            )
+        )
+    for name, task in (
+        ("incomplete Cholesky", partial(pivoted_cholesky, kernel, points, rank, 0.0)),
+        (
+            "its block form",
+            partial(randomly_pivoted_cholesky, kernel, points, rank, 0.0, 50, np.random.default_rng(2)),
+        ),
+    ):
+        tracemalloc.start()
+        task()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        what = f"peak memory of {name}, n = {n:,} / 1 GB"
+        rows.append(Row(what, f"{peak / 1e9:.3f} GB", "1 GB", peak / 1e9, "below 1"))
+    return rows
+
+
 def coalescent_arrays(coal: Path | None, observations: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Parameters and statistics to fit on, and observations held out: our data, or a user's `coal`."""
     if coal is None:
@@ -162,6 +251,8 @@ def main() -> None:
     observations = 200 if arguments.quick else 1000
     arrays = coalescent_arrays(arguments.coal, observations)
     rows += [localised(*arrays, neighbours) for neighbours in ((500,) if arguments.quick else (500, 1000))]
+    rows.append(exact_conditional_mean(2000 if arguments.quick else 5000, observations))
+    rows += incomplete_cholesky((25_000,) if arguments.quick else (25_000, 50_000, 100_000), 200)
     print(
         f"{platform.machine()}, {cpu_count()} cores, Python {platform.python_version()}, "
         f"PyMC {version('pymc')}, NumPy {version('numpy')}, SciPy {version('scipy')}"

@@ -84,8 +84,8 @@ class Embedding:
         """
         if self.atoms.kernel != other.atoms.kernel:
             raise ValueError(
-                f"the embeddings have the kernels {self.atoms.kernel} and {other.atoms.kernel}; inner products "
-                "and distances need one kernel for both"
+                f"the embeddings have the kernels {self.atoms.kernel} and {other.atoms.kernel}; inner "
+                "products and distances need one kernel for both"
             )
         a, b = self.atoms.points, other.atoms.points
         return float(
@@ -101,7 +101,7 @@ class Embedding:
         return float(np.sqrt(max(squared, 0.0)))
 
     def shrunk(self, target: Embedding) -> tuple[Embedding, float]:
-        """This empirical embedding of equally weighted draws, moved towards another one.
+        """The embedding of equally weighted draws moved towards another one.
 
         Parameters
         ----------
@@ -191,7 +191,9 @@ class Embedding:
             return float(kernel.diag(y[None])[0] - 2 * self(y[None])[0])
 
         nearest = points[np.argsort(kernel.diag(points) - 2 * self(points))[:starts]]
-        ends = [minimize(gap, y, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-12}) for y in nearest]
+        ends = [
+            minimize(gap, y, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-12}) for y in nearest
+        ]
         return min(ends, key=lambda end: end.fun).x
 
     def _fixed_point(self, starts: int, iterations: int) -> np.ndarray:

@@ -74,16 +74,21 @@ class NewPrior:
             draws = _draws(prior, table)
         outside = ~table.support.contains(draws)
         if np.any(outside):
+            first = dict(zip(table.parameter_names, draws[outside][0].round(4).tolist(), strict=True))
             raise ValueError(
-                f"{outside.mean():.1%} of the new prior's mass lies outside the support of the reference table, "
-                f"for instance at {dict(zip(table.parameter_names, draws[outside][0].round(4).tolist(), strict=True))}; nothing "
-                "was simulated there: narrow the prior, or simulate a table from it"
+                f"{outside.mean():.1%} of the new prior's mass lies outside the support of the reference "
+                f"table, for instance at {first}; nothing was simulated there: narrow the prior, or simulate "
+                "a table from it"
             )
         if isinstance(prior, pm.Model) and model is not None and model is not prior:
             old = model_prior(model, table.parameter_columns, 2, rng)
             log_ratio = new.log_density(table.parameters) - old.log_density(table.parameters)
             log_ratio[~support.contains(table.parameters)] = -np.inf
-            ratio = np.exp(log_ratio - log_ratio.max()) if np.any(np.isfinite(log_ratio)) else np.zeros(len(log_ratio))
+            ratio = (
+                np.exp(log_ratio - log_ratio.max())
+                if np.any(np.isfinite(log_ratio))
+                else np.zeros(len(log_ratio))
+            )
         return cls(draws, support, ratio)
 
     def ratio_at(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -99,8 +104,8 @@ def warn_of_few(effective_sample_size: float, rows: int) -> None:
     if effective_sample_size < FEW:
         warnings.warn(
             f"the density ratio of the new prior to the table's has an effective sample size of "
-            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table from "
-            "the new prior, or a larger one",
+            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table "
+            "from the new prior, or a larger one",
             UserWarning,
             stacklevel=3,
         )
@@ -111,14 +116,14 @@ def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
         draws = np.asarray(prior, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
-            f"prior is {prior!r}; give a PyMC model, or draws of the parameters {table.parameter_names} of shape "
-            "(l, p)"
+            f"prior is {prior!r}; give a PyMC model, or draws of the parameters {table.parameter_names} of "
+            "shape (l, p)"
         ) from None
     p = len(table.parameter_names)
     if draws.ndim != 2 or draws.shape[1] != p or len(draws) < 2:
         raise ValueError(
-            f"the prior's draws have shape {draws.shape}; they must be at least two rows of the {p} parameters "
-            f"{table.parameter_names}"
+            f"the prior's draws have shape {draws.shape}; they must be at least two rows of the {p} "
+            f"parameters {table.parameter_names}"
         )
     if not np.all(np.isfinite(draws)):
         raise ValueError("the prior's draws hold NaN or infinity; leave those rows out")

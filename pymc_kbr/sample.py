@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from sklearn.base import clone
 
 from pymc_kbr.estimators import Estimator, make_estimator

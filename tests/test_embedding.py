@@ -6,8 +6,10 @@ import pytest
 from pymc_kbr.embedding import Atoms, Embedding
 from pymc_kbr.kernels import Gaussian, Laplace
 
+GAUSSIAN = Gaussian((0.8, 1.2))
 
-def make(points, weights=None, kernel=Gaussian((0.8, 1.2))):
+
+def make(points, weights=None, kernel=GAUSSIAN):
     weights = np.full(len(points), 1 / len(points)) if weights is None else weights
     return Embedding(Atoms(np.asarray(points, dtype=float), kernel), np.asarray(weights))
 
@@ -26,7 +28,9 @@ def test_inner_products_and_distances_are_the_sums(pair):
     assert one.distance(two) == pytest.approx(np.sqrt(squared), abs=1e-12)
     assert one.distance(one) == 0
     np.testing.assert_allclose(one.expectation(lambda y: y), one.weights @ one.atoms.points)
-    np.testing.assert_allclose(one(two.atoms.points), kernel(two.atoms.points, one.atoms.points) @ one.weights)
+    np.testing.assert_allclose(
+        one(two.atoms.points), kernel(two.atoms.points, one.atoms.points) @ one.weights
+    )
 
 
 def test_embeddings_of_different_kernels_are_not_compared(pair):
@@ -43,10 +47,11 @@ def test_the_error_to_a_normal_distribution_is_the_distance_to_many_draws(rng):
     cross = kernel(draws, one.atoms.points) @ one.weights
     own = kernel(draws[:2000], draws[2000:])
     estimate = own.mean() - 2 * cross.mean() + one.inner(one)
-    # Means over 4,000 and over 2,000 x 2,000 draws; five standard errors, the second at most that of 2,000 rows.
+    # Means over 4,000 and over 2,000 x 2,000 draws: five standard errors, the second's at most that of
+    # 2,000 rows.
     error = 5 * (2 * cross.std() / np.sqrt(4000) + 2 * own.mean(axis=1).std() / np.sqrt(2000))
     assert closed == pytest.approx(estimate, abs=error)
-    assert 0 < closed
+    assert closed > 0
 
 
 def test_the_error_to_a_normal_distribution_needs_a_gaussian_kernel():

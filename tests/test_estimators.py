@@ -177,7 +177,7 @@ def test_a_ridge_that_is_too_small_is_raised_with_a_warning(cls, linear):
 
 @pytest.mark.parametrize("ratio", [np.ones(5), np.full(600, -1.0), np.full(600, np.nan), np.zeros(600)])
 def test_bad_density_ratios_are_refused(name, ratio, linear):
-    with pytest.raises(ValueError, match="density ratio|has density at 0"):
+    with pytest.raises(ValueError, match=r"density ratio|has density at 0"):
         ESTIMATORS[name](**FIXED[name]).fit(*linear, ratio=ratio)
 
 
@@ -192,7 +192,9 @@ def test_a_density_ratio_changes_the_prior(name, linear):
     means = np.array([p.mean() for p in fitted.condition(OBSERVED)])
     # Sixty accepted rows, and a bandwidth of 0.7 deviations, are coarse beside deviations of 0.2 to 0.4.
     assert np.abs(means - exact).max() < 0.6
-    assert fitted.settings()["ratio_effective_sample_size"] == pytest.approx(ratio.sum() ** 2 / (ratio @ ratio))
+    assert fitted.settings()["ratio_effective_sample_size"] == pytest.approx(
+        ratio.sum() ** 2 / (ratio @ ratio)
+    )
 
 
 def test_rows_without_density_carry_no_weight(name, linear):

@@ -113,7 +113,9 @@ def test_a_subsample_keeps_lambda():
     assert np.count_nonzero(weights.any(axis=0)) == 30
 
 
-@pytest.mark.parametrize("solver", [IncompleteCholesky(tolerance=1e-3), RandomlyPivotedCholesky(block=10, tolerance=1e-3)])
+@pytest.mark.parametrize(
+    "solver", [IncompleteCholesky(tolerance=1e-3), RandomlyPivotedCholesky(block=10, tolerance=1e-3)]
+)
 def test_a_tolerance_bounds_the_trace(solver):
     features = gram_of(solver).features
     residual = np.diag(GRAM) - np.sum(features**2, axis=1)

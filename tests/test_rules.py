@@ -176,7 +176,9 @@ def test_cross_validation_by_embedding_distance_is_its_formula():
 def test_kernel_density_weights_are_the_formula():
     fitted = pk.KernelDensity(0.4, prior=DRAWS, scale=False).fit(THETA, X)
     near = np.exp(-((DRAWS[:, None] - THETA[None]) ** 2).sum(-1) / (2 * 0.4**2))
-    likelihood = near @ np.exp(-((X[:, None] - OBSERVED[None]) ** 2).sum(-1) / (2 * 0.4**2)) / near.sum(1)[:, None]
+    likelihood = (
+        near @ np.exp(-((X[:, None] - OBSERVED[None]) ** 2).sum(-1) / (2 * 0.4**2)) / near.sum(1)[:, None]
+    )
     np.testing.assert_allclose(fitted.weights(OBSERVED), (likelihood / likelihood.sum(axis=0)).T, atol=1e-9)
     posterior = fitted.condition(OBSERVED[0])
     np.testing.assert_allclose(posterior.atoms, DRAWS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,7 @@ def errors(d: int, run: int) -> dict[str, float]:
     line |= {f"kde_{h:g}": error for h, error in density.items()}
 
     # Weights of sum one, so that epsilon = 0.01 / n and delta = 2 epsilon of section 5.2 apply as they are.
-    settings = {"regularisation": 0.02 / len(x), "prior_regularisation": 0.01 / len(x)}
+    settings: dict[str, Any] = {"regularisation": 0.02 / len(x), "prior_regularisation": 0.01 / len(x)}
     settings |= {"centred": False, "scale": False}
     s_x, s_t = median_heuristic(x), median_heuristic(theta)
 
@@ -66,7 +67,9 @@ def errors(d: int, run: int) -> dict[str, float]:
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--dimensions", type=int, nargs="+", default=list(DIMENSIONS))
     parser.add_argument("--output", type=Path, default=HERE / "fukumizu_5_1.csv")
@@ -77,7 +80,10 @@ def main() -> None:
         tried = means[[f"kde_{h:g}" for h in BANDWIDTHS]]
         rest = means.drop(tried.index)
         lines.append({"d": d, "kde_best": tried.min(), **rest})
-        print(pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == arguments.dimensions[0]), flush=True)
+        print(
+            pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == arguments.dimensions[0]),
+            flush=True,
+        )
     pd.DataFrame(lines).round(4).to_csv(arguments.output, index=False)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,10 +29,10 @@ ACCEPTED = (5, 10, 20, 50, 100, 200)
 def estimators(problem: Problem) -> dict[str, pk.Estimator]:
     """The paper's settings: medians, epsilon = 0.01 / n and delta = 2 epsilon, or 0.01 / sqrt(n)."""
     n = len(problem.statistics)
-    common = {"bandwidth": "median", "solver": IncompleteCholesky(tolerance=1e-3, rank=n)}
+    common: dict[str, Any] = {"bandwidth": "median", "solver": IncompleteCholesky(tolerance=1e-3, rank=n)}
     common |= {"centred": False, "scale": False}
     kernel = Gaussian(median_heuristic(problem.parameters))
-    regularisations = {"prior_regularisation": 0.01 / n, "regularisation": 0.02 / n}
+    regularisations: dict[str, Any] = {"prior_regularisation": 0.01 / n, "regularisation": 0.02 / n}
     made: dict[str, pk.Estimator] = {
         "conditional_mean": pk.ConditionalMean(regularisation=0.01 / np.sqrt(n), **common),
         "kbr": pk.KernelBayes(parameter_kernel=kernel, **regularisations, **common),
@@ -60,7 +61,9 @@ def lines_of(d: int, n: int, run: int) -> list[dict[str, float | str]]:
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--output", type=Path, default=HERE / "fukumizu_5_2.csv")

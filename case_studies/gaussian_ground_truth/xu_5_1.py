@@ -46,10 +46,14 @@ def errors(d: int, run: int) -> dict[str, float]:
     line = {"prior_mean": problem.error(0 * problem.exact)}
     line["mean_of_prior_draws"] = problem.error(problem.prior.mean(axis=0) + 0 * problem.exact)
     for name, estimator in fitted.items():
-        weights = estimator.fit(problem.parameters, problem.statistics, random_seed=run).weights(problem.observed)
+        weights = estimator.fit(problem.parameters, problem.statistics, random_seed=run).weights(
+            problem.observed
+        )
         line[name] = problem.error(weights @ problem.parameters)
     # What shrinks towards zero is helped by a prior mean of zero: the same parameters, moved by 5.
-    moved = replace(problem, parameters=problem.parameters + 5, prior=problem.prior + 5, exact=problem.exact + 5)
+    moved = replace(
+        problem, parameters=problem.parameters + 5, prior=problem.prior + 5, exact=problem.exact + 5
+    )
     for name, estimator in {
         "importance_weighted_published_moved": published(pk.ImportanceWeightedKernelBayes, moved),
         "iw_kbr_default_moved": pk.ImportanceWeightedKernelBayes(prior=moved.prior),
@@ -61,7 +65,9 @@ def errors(d: int, run: int) -> dict[str, float]:
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--dimensions", type=int, nargs="+", default=list(DIMENSIONS))
     parser.add_argument("--output", type=Path, default=HERE / "xu_5_1.csv")
@@ -71,7 +77,10 @@ def main() -> None:
         runs = pd.DataFrame([errors(d, run) for run in range(arguments.runs)])
         above = (runs["iw_kbr_default"] - runs["prior_mean"]).std() / np.sqrt(len(runs))
         lines.append({"d": d, **runs.mean(), "standard_error_of_iw_kbr_less_prior_mean": above})
-        print(pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == arguments.dimensions[0]), flush=True)
+        print(
+            pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == arguments.dimensions[0]),
+            flush=True,
+        )
     pd.DataFrame(lines).round(4).to_csv(arguments.output, index=False)
 
 

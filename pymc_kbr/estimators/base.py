@@ -69,7 +69,7 @@ class Estimator(BaseEstimator):
             raise ValueError(f"there is {len(parameters)} row; an estimator needs at least two")
         self.check(len(parameters))
         self.rows_ = _rows_with_density(ratio, len(parameters))
-        self.size_ = len(parameters)
+        self._size = len(parameters)
         self.scaler_ = Scaler.fit(statistics, self.scale)
         self.statistics_ = self.scaler_.transform(statistics)
         self.parameters_ = parameters
@@ -118,7 +118,7 @@ class Estimator(BaseEstimator):
         """
         x, single = self._observations(observed)
         rows, values = self._row_weights(x)
-        weights = np.zeros((len(x), self.size_))
+        weights = np.zeros((len(x), self._size))
         if rows is None:
             weights[:, self.rows_] = values
         else:
@@ -142,7 +142,9 @@ class Estimator(BaseEstimator):
         settings = self.settings()
         posteriors = []
         for k in range(len(x)):
-            atoms = self.atoms_ if rows is None else Atoms(self.atoms_.points[rows[k]], self.parameter_kernel_)
+            atoms = (
+                self.atoms_ if rows is None else Atoms(self.atoms_.points[rows[k]], self.parameter_kernel_)
+            )
             posteriors.append(Posterior.of(atoms, values[k], self.support_, settings))
         return posteriors[0] if single else posteriors
 
@@ -155,7 +157,10 @@ class Estimator(BaseEstimator):
         return {
             name.removesuffix("_"): float(value)
             for name, value in vars(self).items()
-            if name != "size_" and name.endswith("_") and not name.startswith("_") and isinstance(value, int | float | np.number)
+            if name != "size_"
+            and name.endswith("_")
+            and not name.startswith("_")
+            and isinstance(value, int | float | np.number)
         }
 
     @abstractmethod
@@ -211,16 +216,17 @@ def _rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
     ratio = np.asarray(ratio, dtype=float)
     if ratio.shape != (n,):
         raise ValueError(f"the density ratio has shape {ratio.shape}; there are {n} rows, one ratio for each")
-    if not np.all(np.isfinite(ratio)) or np.any(ratio < 0):
+    bad = np.flatnonzero(~(ratio >= 0) | np.isinf(ratio))
+    if len(bad):
         raise ValueError(
-            f"the density ratio is negative, NaN or infinite in row {np.flatnonzero(~(ratio >= 0) | np.isinf(ratio))[0]}; "
-            "it is a density over a positive density"
+            f"the density ratio is negative, NaN or infinite in {len(bad)} row(s), the first of them "
+            f"row {bad[0]}; it must be a density over a positive density"
         )
     rows = np.flatnonzero(ratio > 0)
     if len(rows) < 2:
         raise ValueError(
-            f"the other prior has density at {len(rows)} of the table's {n} rows; an estimator needs at least "
-            "two: simulate a table from this prior"
+            f"the other prior has density at {len(rows)} of the table's {n} rows; an estimator needs at "
+            "least two: simulate a table from this prior"
         )
     return rows
 

@@ -109,7 +109,7 @@ class ConditionalMean(Estimator):
         self._check_memory(n)
 
     def _check_memory(self, n: int) -> None:
-        needed, there = make_solver(self.solver).bytes(n), physical_memory()
+        needed, there = self._solver().bytes(n), physical_memory()
         if needed > 0.8 * there:
             raise MemoryError(
                 f"the Gram matrix of {n} rows needs {needed / 1e9:.1f} GB and this machine has "
@@ -119,7 +119,7 @@ class ConditionalMean(Estimator):
     def _fit(self) -> None:
         prior = self._prior_weights()
         n = len(self.statistics_)
-        solver = make_solver(self.solver)
+        solver = self._solver()
         choice = self._choose(solver.rows(n), prior)
         self.kernel_ = choice.kernel
         self.regularisation_ = choice.ridge / solver.rows(n)
@@ -135,6 +135,9 @@ class ConditionalMean(Estimator):
             self.rank_ = gram.features.shape[1]
         self._operator = self._factored(gram, prior)
         self.ridge_raised_ = self._operator.raised
+
+    def _solver(self) -> Solver:
+        return make_solver(self.solver)
 
     def _prior_weights(self) -> PriorWeights:
         if self.ratio_ is None:

@@ -10,7 +10,9 @@ class ImportanceWeightedKernelBayes(WithPrior):
 
     Parameters
     ----------
-    prior, bandwidth, prior_regularisation, kernel, solver, centred, scale, parameter_kernel, parameter_bandwidth
+    prior, prior_regularisation, parameter_kernel, parameter_bandwidth
+        See `WithPrior`.
+    bandwidth, kernel, solver, centred, scale
         See `WithPrior`.
     regularisation : float, optional
         lambda.

@@ -8,10 +8,14 @@ from scipy.optimize import brentq
 
 from pymc_kbr.estimators.conditional_mean import PriorWeights
 from pymc_kbr.estimators.with_prior import WithPrior
-from pymc_kbr.gram import Gram, Operator
+from pymc_kbr.gram import Auto, Gram, Operator, Solver
 from pymc_kbr.kernels import centred_gram, spread_out
 from pymc_kbr.kernels.leave_one_out import MOST_ROWS
 from pymc_kbr.rules import bayes_rule
+
+
+AUTO = Auto(memory=1.28e8)
+"""What "auto" is here: exact up to 4,000 rows, where the complex factorisation takes some seconds."""
 
 
 class KernelBayes(WithPrior):
@@ -19,8 +23,10 @@ class KernelBayes(WithPrior):
 
     Parameters
     ----------
-    prior, bandwidth, prior_regularisation, kernel, solver, centred, scale, parameter_kernel, parameter_bandwidth
+    prior, prior_regularisation, parameter_kernel, parameter_bandwidth
         See `WithPrior`.
+    bandwidth, kernel, solver, centred, scale
+        See `WithPrior`; "auto" is exact up to 4,000 rows, and incomplete Cholesky above.
     regularisation : float, optional
         delta. Where left out, that with as many degrees of freedom as the best regression weighted with
         the positive part of the prior's weights has: of an eigenvalue a of D G the rule keeps a^2 /
@@ -38,6 +44,9 @@ class KernelBayes(WithPrior):
     ----------
     .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), 3753-3783.
     """
+
+    def _solver(self) -> Solver:
+        return AUTO if self.solver == "auto" else super()._solver()
 
     def _ridge_of(self, regularisation: float) -> float:
         return float(np.sqrt(regularisation))

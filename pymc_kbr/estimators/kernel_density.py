@@ -35,9 +35,9 @@ class KernelDensity(Estimator):
 
     Notes
     -----
-    p(x | u) is estimated by sum_i K(u - theta_i) K(x - x_i) / sum_i K(u - theta_i), and the draw u_j of the prior has
-    the weight p(x | u_j) / sum_j p(x | u_j): section 5.1 of Fukumizu 2013. `weights` are those of the
-    prior's draws where a prior is given.
+    p(x | u) is estimated by sum_i K(u - theta_i) K(x - x_i) / sum_i K(u - theta_i), and the draw u_j of the
+    prior has the weight p(x | u_j) / sum_j p(x | u_j): section 5.1 of Fukumizu 2013. `weights` are those
+    of the prior's draws where a prior is given.
 
     References
     ----------
@@ -90,7 +90,7 @@ class KernelDensity(Estimator):
                 self._log_prior = np.log(weights)
             self.atoms_ = Atoms(draws, self.parameter_kernel_)
             self.rows_ = self._rows = np.arange(len(draws))
-            self.size_ = len(draws)
+            self._size = len(draws)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms throughout: far from all rows every kernel value is zero in double precision."""
@@ -109,8 +109,8 @@ class KernelDensity(Estimator):
         empty = np.flatnonzero(~np.isfinite(total[:, 0]))
         if len(empty):
             raise ValueError(
-                f"the estimated likelihood of observation {empty[0]} is zero at every draw of the prior; take a "
-                f"larger bandwidth than {self.bandwidth_:.3g}"
+                f"the estimated likelihood of observation {empty[0]} is zero at every draw of the prior; "
+                f"take a larger bandwidth than {self.bandwidth_:.3g}"
             )
         return np.broadcast_to(self._rows, logs.shape), np.exp(logs - total)
 

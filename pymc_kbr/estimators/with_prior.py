@@ -128,8 +128,8 @@ def check_columns(draws: np.ndarray, parameters: np.ndarray) -> None:
     """Refuse a prior over another number of parameters than the table's."""
     if draws.shape[1] != parameters.shape[1]:
         raise ValueError(
-            f"the prior has {draws.shape[1]} parameters; the table has {parameters.shape[1]}, and both must be "
-            "the same"
+            f"the prior has {draws.shape[1]} parameters; the table has {parameters.shape[1]}, and both must "
+            "be the same"
         )
 
 

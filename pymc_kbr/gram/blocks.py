@@ -46,7 +46,7 @@ class BlockGram(Gram):
 
     @property
     def size(self) -> int:
-        """n."""
+        """Number of points, n."""
         return len(self.points)
 
     def apply(self, v: np.ndarray) -> np.ndarray:

@@ -24,33 +24,43 @@ class DenseGram(Gram):
 
     def __init__(self, kernel: Kernel, points: np.ndarray, base: np.ndarray | None = None) -> None:
         self.kernel, self.points, self.base = kernel, points, base
-        self._mean = None if base is None else _apply(kernel, points, base)
+        self._base_mean: np.ndarray | None = None
+
+    def _mean(self, base: np.ndarray) -> np.ndarray:
+        """The features' mean at the points, shape (n,)."""
+        if self._base_mean is None:
+            self._base_mean = _apply(self.kernel, self.points, base)
+        return self._base_mean
 
     def matrix(self) -> np.ndarray:
         """G, shape (n, n)."""
         gram = self.kernel(self.points)
-        return gram if self.base is None else centred_gram(gram, self.base)
+        if self.base is None:
+            return gram
+        self._base_mean = gram @ self.base
+        return centred_gram(gram, self.base)
 
     @property
     def size(self) -> int:
-        """n."""
+        """Number of points, n."""
         return len(self.points)
 
     def apply(self, v: np.ndarray) -> np.ndarray:
         """G times v (n,) or (n, k)."""
-        if self.base is None or self._mean is None:
+        if self.base is None:
             return _apply(self.kernel, self.points, v)
-        constant = self.base @ self._mean
+        mean = self._mean(self.base)
         total = v.sum(axis=0)
-        rest = _apply(self.kernel, self.points, v) - np.multiply.outer(self._mean, total)
-        return rest - (self._mean @ v - constant * total)
+        rest = _apply(self.kernel, self.points, v) - np.multiply.outer(mean, total)
+        return rest - (mean @ v - self.base @ mean * total)
 
     def cross(self, x: np.ndarray) -> np.ndarray:
         """The kernel between the points and new ones x (k, d), shape (n, k)."""
         cross = self.kernel(self.points, x)
-        if self.base is not None and self._mean is not None:
-            cross -= (self.base @ cross - self.base @ self._mean)[None, :]
-            cross -= self._mean[:, None]
+        if self.base is not None:
+            mean = self._mean(self.base)
+            cross -= (self.base @ cross - self.base @ mean)[None, :]
+            cross -= mean[:, None]
         return cross
 
     def centred(self, base: np.ndarray) -> DenseGram:

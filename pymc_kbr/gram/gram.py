@@ -42,7 +42,7 @@ class Gram(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """n."""
+        """Number of points, n."""
 
     @abstractmethod
     def apply(self, v: np.ndarray) -> np.ndarray:

@@ -108,10 +108,11 @@ def feature_map_of(
 def pivoted_cholesky(
     kernel: Kernel, points: np.ndarray, rank: int, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A factor F (n, r) with trace(G - F F') <= tolerance * trace(G), or of r = `rank`, and its pivots (r,)."""
+    """A factor F (n, r) with trace(G - F F') <= tolerance * trace(G) or r = `rank`, and its pivots (r,)."""
     residual = np.array(kernel.diag(points), dtype=float)
     enough = tolerance * residual.sum()
     rounding = np.finfo(float).eps * residual.max()
+    points = np.asfortranarray(points)
     factor = np.zeros((len(points), min(rank, len(points))), order="F")
     pivots = np.zeros(factor.shape[1], dtype=int)
     for r in range(factor.shape[1]):

@@ -28,7 +28,7 @@ class LowRankGram(Gram):
 
     @property
     def size(self) -> int:
-        """n."""
+        """Number of points, n."""
         return len(self.features)
 
     def apply(self, v: np.ndarray) -> np.ndarray:

@@ -107,6 +107,8 @@ class DivideAndConquer:
 class Auto:
     """`Exact` while it fits into a memory budget, randomly pivoted incomplete Cholesky above.
 
+    The factorisation ends at a millionth of the trace or at rank 1000.
+
     Parameters
     ----------
     memory : float
@@ -117,7 +119,7 @@ class Auto:
 
     def choice(self, n: int) -> Solver:
         """The solver taken for n rows."""
-        return Exact() if Exact().bytes(n) <= self.memory else RandomlyPivotedCholesky()
+        return Exact() if Exact().bytes(n) <= self.memory else RandomlyPivotedCholesky(tolerance=1e-6)
 
     def bytes(self, n: int) -> int:
         """Memory that n rows need."""

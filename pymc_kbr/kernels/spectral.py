@@ -40,8 +40,8 @@ def frequencies(kernel: Kernel, count: int, dimensions: int, rng: np.random.Gene
         scale, nu = kernel.length_scale, np.inf
     else:
         raise ValueError(
-            f"random Fourier features of {kernel!r} are not known; take a Gaussian, Laplace or Matern kernel, "
-            "a product of these, or another solver"
+            f"random Fourier features of {kernel!r} are not known; take a Gaussian, Laplace or Matern "
+            "kernel, a product of these, or another solver"
         )
     normal = rng.standard_normal((count, dimensions)) / np.asarray(scale)
     if np.isinf(nu):

@@ -39,7 +39,9 @@ class ModelPrior:
         values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
         terms = conditional_logp(values)
         total = pt.sum([pt.sum(terms[value]) for value in values.values()])
-        batched = {value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()}
+        batched = {
+            value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()
+        }
         density = vectorize_graph(total, batched)
         function = pytensor.function(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
         parts = graph.parameters.split(parameters).values()

@@ -115,8 +115,8 @@ def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
     free = {rv.name: rv for rv in model.free_RVs}
     if set(free) != set(names):
         raise ValueError(
-            f"the prior's model has the free variables {sorted(free)}; the reference table has the parameters "
-            f"{sorted(names)}; a new prior must be one of the same parameters"
+            f"the prior's model has the free variables {sorted(free)}; the reference table has the "
+            f"parameters {sorted(names)}; a new prior must be one of the same parameters"
         )
     if model.potentials:
         raise ValueError(

@@ -1,0 +1,150 @@
+"""Another prior on a table that is simulated already."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import norm, truncnorm
+
+import pymc_kbr as pk
+from pymc_kbr.estimators import ESTIMATORS
+from pymc_kbr.simulation import model_prior
+
+FIXED = {
+    "kbr": {"regularisation": 1e-6},
+    "iw_kbr": {"regularisation": 1e-3},
+    "conditional_mean": {"regularisation": 1e-3},
+}
+
+
+def simulator(rng, mean, size):
+    return rng.normal(mean, 1.0, size)
+
+
+def make(prior):
+    with pm.Model() as model:
+        mean = prior()
+        pm.Simulator("y", simulator, mean, sum_stat="mean", observed=np.full(4, 1.5))
+    return model
+
+
+@pytest.fixture(scope="module")
+def old():
+    return make(lambda: pm.Normal("mean", 0, 2))
+
+
+@pytest.fixture(scope="module")
+def new():
+    return make(lambda: pm.Normal("mean", 1, 0.5))
+
+
+@pytest.fixture(scope="module")
+def table(old):
+    return pk.simulate(1500, model=old, random_seed=1, progressbar=False)
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@pytest.mark.parametrize("densities", [True, False])
+def test_the_posterior_is_that_under_the_new_prior(name, densities, table, old, new):
+    idata = pk.sample_abc(
+        2000,
+        reference_table=table,
+        model=old if densities else None,
+        prior=new,
+        estimator=ESTIMATORS[name](**FIXED.get(name, {})),
+        random_seed=2,
+    )
+    drawn = idata["posterior"]["mean"].values.ravel()
+    precision = 4 + 4  # four data of variance one; a prior of deviation 1/2
+    exact = (4 * 1.5 + 4 * 1.0) / precision
+    # Without the new prior the mean would be 1.41. A third of the posterior's deviation, 0.35, stays far
+    # from it; kernel density estimates smooth the likelihood, and an estimated ratio has an error of its own.
+    assert drawn.mean() == pytest.approx(exact, abs=0.35 / 3)
+    assert 0.8 < drawn.std() * np.sqrt(precision) < 1.35
+    assert idata["posterior"].attrs["inference_library"] == "pymc_kbr"
+
+
+def test_draws_of_the_prior_serve_too(table):
+    draws = np.random.default_rng(3).normal(1, 0.5, size=(2000, 1))
+    idata = pk.sample_abc(1000, reference_table=table, prior=draws, estimator="kbr", random_seed=4)
+    assert idata["posterior"]["mean"].values.mean() == pytest.approx(1.25, abs=0.35 / 3)
+
+
+def test_the_same_seed_gives_the_same_draws(table, new):
+    def run():
+        result = pk.sample_abc(50, reference_table=table, prior=new, estimator="iw_kbr", random_seed=5)
+        return result["posterior"]["mean"].values
+
+    np.testing.assert_array_equal(run(), run())
+
+
+def test_a_prior_outside_the_support_is_refused_with_its_share():
+    with pm.Model() as old:
+        mean = pm.Uniform("mean", 0, 4)
+        pm.Simulator("y", simulator, mean, sum_stat="mean", observed=np.full(4, 1.5))
+    table = pk.simulate(300, model=old, random_seed=1, progressbar=False)
+    with pm.Model() as new:
+        pm.Uniform("mean", -1, 3)
+    with pytest.raises(ValueError, match=r"2[345]\.\d% of the new prior's mass lies outside"):
+        pk.sample_abc(10, reference_table=table, prior=new, random_seed=1)
+    with pytest.raises(ValueError, match=r"50\.0% of the new prior's mass"):
+        pk.sample_abc(10, reference_table=table, prior=np.array([[1.0], [5.0]]), random_seed=1)
+
+
+def test_a_prior_far_in_the_tail_warns_with_the_effective_sample_size(table, old):
+    with pm.Model() as far:
+        pm.Normal("mean", 6, 0.1)
+    with pytest.warns(UserWarning, match=r"effective sample size of \d+ among 1500 rows"):
+        pk.sample_abc(10, reference_table=table, model=old, prior=far, estimator="rejection", random_seed=1)
+
+
+def test_no_warning_where_the_ratio_is_mild(table, old, new, recwarn):
+    pk.sample_abc(10, reference_table=table, model=old, prior=new, estimator="rejection", random_seed=1)
+    assert not [w for w in recwarn if "effective sample size" in str(w.message)]
+
+
+@pytest.mark.parametrize(
+    ("prior", "error", "words"),
+    [
+        ("flat", TypeError, "PyMC model, or draws"),
+        (np.ones(3), ValueError, r"shape \(3,\)"),
+        (np.ones((3, 2)), ValueError, "1 parameters"),
+        (np.full((3, 1), np.nan), ValueError, "NaN"),
+    ],
+)
+def test_what_is_no_prior_is_refused(prior, error, words, table):
+    with pytest.raises(error, match=words):
+        pk.sample_abc(10, reference_table=table, prior=prior, random_seed=1)
+
+
+def test_a_model_of_other_parameters_is_refused(table):
+    with pm.Model() as other:
+        pm.Normal("average", 0, 1)
+    with pytest.raises(ValueError, match=r"\['average'\]; the reference table has the parameters \['mean'\]"):
+        pk.sample_abc(10, reference_table=table, prior=other, random_seed=1)
+    with pm.Model() as wide:
+        pm.Normal("mean", 0, 1, shape=2)
+    with pytest.raises(ValueError, match=r"shape \(2,\)"):
+        pk.sample_abc(10, reference_table=table, prior=wide, random_seed=1)
+
+
+def test_two_priors_are_refused(table):
+    twice = pk.KernelBayes(prior=np.ones((3, 1)))
+    with pytest.raises(ValueError, match="leave one of them out"):
+        pk.sample_abc(10, reference_table=table, prior=np.ones((3, 1)), estimator=twice, random_seed=1)
+
+
+def test_the_log_density_is_that_of_the_model_in_its_own_space(table):
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 2.0)
+        effect = pm.Normal("effect", 0.0, scale, shape=2)
+        pm.Simulator("y", simulator, effect[0], sum_stat="mean", observed=np.zeros(3))
+        pm.Truncated("mean", pm.Normal.dist(4, 0.5), lower=2, upper=10)
+    made = pk.simulate(50, model=model, random_seed=1, progressbar=False)
+    prior = model_prior(model, made.parameter_columns, 20, 1)
+    scales, effects, means = (made.parameters[:, i] for i in ([0], [1, 2], [3]))
+    expected = norm.logpdf(scales, 0, 2) + np.log(2) + norm.logpdf(effects, 0, scales).sum(1, keepdims=True)
+    expected += truncnorm.logpdf(means, -4, 12, 4, 0.5)
+    np.testing.assert_allclose(prior.log_density(made.parameters), expected[:, 0], rtol=1e-6)
+    outside = made.parameters.copy()
+    outside[:, 3] = 11.0
+    assert np.all(prior.log_density(outside) == -np.inf)
