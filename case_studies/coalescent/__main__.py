@@ -1,6 +1,6 @@
 """The main job: from a coalescent model to posteriors against the truth.
 
-``python -m case_studies.coalescent`` simulates a reference table, conditions four estimators on
+``python -m case_studies.coalescent`` simulates a reference table, conditions every estimator on
 three samples with known parameters, and writes a table and a picture.
 """
 
@@ -10,6 +10,7 @@ import argparse
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import arviz as az
 import matplotlib
@@ -25,11 +26,14 @@ import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
 TRUTHS = {"slow": (3.5, 2.0), "middling": (6.0, 5.0), "fast": (8.5, 8.0)}
-STYLES = {
+STYLES: dict[str, tuple[str, Any]] = {
     "rejection": ("0.55", ":"),
     "nadaraya_watson": ("tab:blue", "--"),
     "conditional_mean": ("tab:green", "-."),
     "localised": ("tab:red", "-"),
+    "kbr": ("tab:purple", (0, (5, 1))),
+    "iw_kbr": ("tab:orange", (0, (3, 1, 1, 1))),
+    "kde": ("tab:brown", (0, (1, 1))),
 }
 DRAWS = 2000
 
@@ -103,7 +107,7 @@ def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> Non
                 )
         row[0].set_ylabel(f"{sample} sample")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=9)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

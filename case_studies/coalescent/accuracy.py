@@ -82,7 +82,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 69_900])
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--estimators", nargs="+", default=list(pk.ESTIMATORS), choices=list(pk.ESTIMATORS))
     parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")

@@ -23,6 +23,10 @@ MEANS = OBSERVED @ (20 * MIX) @ COVARIANCE
 # posterior deviation: inside that radius rejection and Nadaraya-Watson average a slope that they do
 # not see, the more so away from the prior's centre. The ridge regressions see the slope.
 BIAS = {"rejection": 0.15, "nadaraya_watson": 0.15, "conditional_mean": 0.02, "localised": 0.05}
+BIAS |= {"kbr": 0.02, "iw_kbr": 0.02, "kde": 0.15}
+# Widest draws, as a multiple of the exact deviation. Kernel density estimation smooths the likelihood in
+# both statistics and parameters, and its cross-validated bandwidth is that of the joint density.
+WIDEST = dict.fromkeys(BIAS, 1.25) | {"kde": 1.5}
 
 
 def simulator(rng, a, b, size=None):
@@ -60,7 +64,7 @@ def test_posteriors_are_within_their_stated_error_of_the_exact_ones(name, table)
         # estimators' neighbourhoods widen it, the projection of signed weights changes it a little.
         ratio = draws.std(axis=0) / DEVIATION
         assert np.all(ratio > 0.75 - 3 / np.sqrt(2 * posterior.effective_sample_size))
-        assert np.all(ratio < 1.25 + 3 / np.sqrt(2 * posterior.effective_sample_size))
+        assert np.all(ratio < WIDEST[name] + 3 / np.sqrt(2 * posterior.effective_sample_size))
 
 
 @pytest.mark.statistical
