@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pymc_kbr.gram import pivoted_cholesky
-from pymc_kbr.kernels import Gaussian, Kernel
+from pymc_kbr.kernels import Gaussian, Kernel, gaussian_mean
 
 EXACT_ATOMS = 200
 """Atoms up to which Gram matrices are formed whole; above, they are factored to a low rank."""
@@ -279,17 +279,6 @@ def shrinkage(embedding: Embedding, target: Embedding) -> float:
     error = max(diagonal - norm, 0.0) / (size - 1)
     apart = norm - 2 * embedding.inner(target) + target.inner(target)
     return float(min(1.0, error / apart)) if apart > 0 else 1.0
-
-
-def gaussian_mean(
-    points: np.ndarray, mean: np.ndarray, covariance: np.ndarray, variance: np.ndarray
-) -> np.ndarray:
-    """E exp(-(y - Z)' V^-1 (y - Z) / 2) of Z ~ N(mean, covariance), V = diag(variance), at points (l, p)."""
-    total = covariance + np.diag(variance)
-    apart = points - mean
-    distances = np.einsum("ij,ij->i", apart, np.linalg.solve(total, apart.T).T)
-    constant = np.linalg.slogdet(total)[1] - np.log(variance).sum()
-    return np.exp(-0.5 * (distances + constant))
 
 
 def onto_simplex(weights: np.ndarray) -> np.ndarray:

@@ -205,6 +205,12 @@ def test_bad_arguments_are_refused(cls, settings, error, words):
         cls(**settings).fit(THETA, X)
 
 
+@pytest.mark.parametrize("cls", [pk.KernelBayes, pk.ImportanceWeightedKernelBayes, pk.KernelDensity])
+def test_a_prior_and_a_density_ratio_are_refused(cls):
+    with pytest.raises(ValueError, match="one of the two"):
+        cls(prior=DRAWS).fit(THETA, X, ratio=np.ones(N))
+
+
 @pytest.mark.parametrize("prior", [(DRAWS, SIGNED), np.ones((4, 3))])
 def test_kernel_density_refuses_other_priors(prior):
     with pytest.raises(ValueError, match=r"negative weights|3 parameters"):

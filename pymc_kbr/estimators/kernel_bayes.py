@@ -13,7 +13,6 @@ from pymc_kbr.kernels import centred_gram, spread_out
 from pymc_kbr.kernels.leave_one_out import MOST_ROWS
 from pymc_kbr.rules import bayes_rule
 
-
 AUTO = Auto(memory=1.28e8)
 """What "auto" is here: exact up to 4,000 rows, where the complex factorisation takes some seconds."""
 

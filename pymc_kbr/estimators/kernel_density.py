@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from pymc_kbr.embedding import Atoms
 from pymc_kbr.estimators.base import Estimator, positive
-from pymc_kbr.estimators.with_prior import check_columns, weighted_draws
+from pymc_kbr.estimators.with_prior import check_columns, refuse_both, weighted_draws
 from pymc_kbr.kernels import spread_out, squared_distances
 
 BANDWIDTHS = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
@@ -77,7 +77,9 @@ class KernelDensity(Estimator):
             self.bandwidth_ = float(BANDWIDTHS[int(np.argmin(scores))])
         else:
             self.bandwidth_ = float(self.bandwidth)
-        if self.prior is None or self.ratio_ is not None:
+        if self.ratio_ is not None:
+            refuse_both(self.prior)
+        if self.prior is None:
             self._rows = spread_out(len(theta), int(self.particles))
             self._particles = theta[self._rows]
             ratio = np.ones(len(theta)) if self.ratio_ is None else self.ratio_

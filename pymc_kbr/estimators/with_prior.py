@@ -85,6 +85,7 @@ class WithPrior(ConditionalMean):
 
     def _prior_weights(self) -> PriorWeights:
         if self.ratio_ is not None:
+            refuse_both(self.prior)
             return super()._prior_weights()
         if self.prior is None and self.centred:
             return PriorWeights()
@@ -122,6 +123,12 @@ class WithPrior(ConditionalMean):
             draws = draws[rows]
         choice = choose_ratio(self.parameters_, draws, kernels, etas, self.centred)
         return choice.kernel, choice.regularisation
+
+
+def refuse_both(prior: Any) -> None:
+    """Refuse a prior beside a density ratio, which says what the prior is as well."""
+    if prior is not None:
+        raise ValueError("the estimator has a prior and `fit` was given a density ratio; give one of the two")
 
 
 def check_columns(draws: np.ndarray, parameters: np.ndarray) -> None:

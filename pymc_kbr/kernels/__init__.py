@@ -3,6 +3,7 @@
 from pymc_kbr.kernels.bandwidth import median_heuristic, parameter_kernel, spread_out
 from pymc_kbr.kernels.families import FAMILIES, check_kernel
 from pymc_kbr.kernels.gaussian import Gaussian, squared_distances
+from pymc_kbr.kernels.gaussian_mean import gaussian_mean
 from pymc_kbr.kernels.kernel import Kernel, Product, Sum
 from pymc_kbr.kernels.leave_one_out import Choice, LeaveOneOut, centred_gram, choose_kernel_and_ridge
 from pymc_kbr.kernels.linear import Linear
@@ -28,6 +29,7 @@ __all__ = [
     "check_kernel",
     "choose_kernel_and_ridge",
     "frequencies",
+    "gaussian_mean",
     "median_heuristic",
     "parameter_kernel",
     "spread_out",
