@@ -7,6 +7,7 @@ from scipy.linalg import solve
 import pymc_kbr as pk
 from pymc_kbr.estimators import ESTIMATORS, make_estimator
 from pymc_kbr.kernels import Gaussian, LeaveOneOut, Scaler
+from pymc_kbr.kernels.leave_one_out import spread_out_by_weight
 
 FIXED = {
     "rejection": {"accepted": 60},
@@ -205,6 +206,16 @@ def test_rows_without_density_carry_no_weight(name, linear):
     assert np.all(weights[:, theta[:, 0] <= -0.5] == 0)
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-9)
     assert np.all(fitted.condition(OBSERVED[0]).draw(50, 0)[:, 0] > -1.5)
+
+
+def test_rows_for_a_choice_follow_their_weights():
+    weights = np.where(np.arange(5000) < 1000, 4.0, 0.25)
+    rows, counts = spread_out_by_weight(weights, 500)
+    assert counts.sum() == 500
+    assert counts[rows < 1000].sum() == pytest.approx(500 * 4000 / 5000, abs=1)
+    few, same = spread_out_by_weight(weights, 5000)
+    np.testing.assert_array_equal(few, np.arange(5000))
+    np.testing.assert_array_equal(same, weights)
 
 
 def test_unknown_names_are_answered_with_the_table_of_names():

@@ -124,7 +124,8 @@ def choose_kernel_and_ridge(
     centred : bool
         Whether features are regressed about their weighted means.
     most : int
-        Rows used, evenly spread over the table.
+        Rows used: all, or so many spread evenly over the table, the more densely the larger their
+        weight.
 
     Notes
     -----
@@ -137,10 +138,11 @@ def choose_kernel_and_ridge(
     .. [1] M. Sugiyama, M. Krauledat, K.-R. Müller, Covariate shift adaptation by importance weighted
        cross validation, JMLR 8 (2007), 985-1005.
     """
-    rows = spread_out(len(statistics), most)
+    rows, d = spread_out_by_weight(np.ones(len(statistics)) if weights is None else weights, most)
     x = statistics[rows]
-    d = np.ones(len(rows)) if weights is None else weights[rows]
     score = d if score_weights is None else score_weights[rows]
+    if score_weights is not None and weights is not None and len(rows) < len(weights):
+        score = score * d / weights[rows]  # the rows are a sample by weight already
     base = d / d.sum() if centred else None
     with threadpool_limits(1, user_api="blas"):
         targets = embedding_targets(parameters[rows], base)
@@ -155,6 +157,22 @@ def choose_kernel_and_ridge(
     degrees, squares = map(np.array, zip(*[pair for pairs in per_kernel for pair in pairs], strict=True))
     chosen, error = simplest_near_the_best(squares, degrees, score / score.sum())
     return Choice(kernels[chosen // len(ridges)], float(ridges[chosen % len(ridges)]), error)
+
+
+def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most `most` row numbers, and weights of these: those of the rows, or how often each was taken.
+
+    With many rows they are taken at even steps of the summed weights, as systematic resampling does,
+    so that a table that is weighted for another prior is represented by rows of that prior.
+    """
+    if len(weights) <= most:
+        return np.arange(len(weights)), weights
+    if np.ptp(weights) == 0:
+        rows = spread_out(len(weights), most)
+        return rows, np.ones(len(rows))
+    steps = (np.arange(most) + 0.5) / most
+    rows, counts = np.unique(np.searchsorted(np.cumsum(weights) / weights.sum(), steps), return_counts=True)
+    return rows, counts.astype(float)
 
 
 def simplest_near_the_best(
