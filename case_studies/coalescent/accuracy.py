@@ -57,17 +57,18 @@ def score(
         posteriors = estimator.condition(observed[part])
         conditioned = time.perf_counter()
         for row, posterior in zip(part, posteriors, strict=True):
-            drawn = posterior.draw(draws, rng)
             means.append(posterior.mean())
+            if draws == 0:
+                continue
+            drawn = posterior.draw(draws, rng)
             scores.append(crps(drawn, truth[row]))
             covers.append(covered(drawn, truth[row]))
         seconds_condition += conditioned - then
         seconds_draw += time.perf_counter() - conditioned
-    for column, values in {
-        "rmse": rmse(np.array(means), truth),
-        "crps": np.mean(scores, axis=0),
-        "coverage_90": np.mean(covers, axis=0),
-    }.items():
+    columns = {"rmse": rmse(np.array(means), truth)}
+    if draws:
+        columns |= {"crps": np.mean(scores, axis=0), "coverage_90": np.mean(covers, axis=0)}
+    for column, values in columns.items():
         line |= {f"{column}_{parameter}": float(v) for parameter, v in zip(BOUNDS, values, strict=True)}
     return line | {
         "seconds_fit": fitted - started,
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--held-out", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=1000, help="of each posterior; 0 scores means alone")
     parser.add_argument("--estimators", nargs="+", default=list(pk.ESTIMATORS), choices=list(pk.ESTIMATORS))
     parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")
     arguments = parser.parse_args()
@@ -93,7 +95,7 @@ def main() -> None:
     for rows in arguments.rows:
         n = min(rows, len(parameters) - arguments.held_out)
         for name in arguments.estimators:
-            lines.append(score(name, (parameters[:n], statistics[:n]), held_out))
+            lines.append(score(name, (parameters[:n], statistics[:n]), held_out, arguments.draws))
             print(lines[-1], flush=True)
     default = HERE / ("accuracy.csv" if arguments.coal is None else "accuracy_coal.csv")
     result = pd.DataFrame(lines)
