@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from pymc_kbr.gram.low_rank import LowRankGram
-from pymc_kbr.kernels import Kernel
+from pymc_kbr.kernels import Gaussian, Kernel
 
 MOST = 1000
 """Rank at which a factorisation to a tolerance ends in any case."""
@@ -105,6 +105,13 @@ def feature_map_of(
     return features
 
 
+def columns_of(kernel: Kernel, points: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """From a few of points (n, d) to their columns (n, b) of the Gram matrix."""
+    if isinstance(kernel, Gaussian):
+        return kernel.columns_of(points)
+    return lambda chosen: kernel(points, chosen)
+
+
 def pivoted_cholesky(
     kernel: Kernel, points: np.ndarray, rank: int, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -112,21 +119,22 @@ def pivoted_cholesky(
     residual = np.array(kernel.diag(points), dtype=float)
     enough = tolerance * residual.sum()
     rounding = np.finfo(float).eps * residual.max()
-    points = np.asfortranarray(points)
+    columns = columns_of(kernel, points)
+    explained = np.empty(len(points))
     factor = np.zeros((len(points), min(rank, len(points))), order="F")
     pivots = np.zeros(factor.shape[1], dtype=int)
     for r in range(factor.shape[1]):
         pivot = int(np.argmax(residual))
         if residual.sum() <= enough or residual[pivot] <= rounding:
             return factor[:, :r], pivots[:r]
-        column = kernel(points, points[pivot : pivot + 1])[:, 0]
-        column -= factor[:, :r] @ factor[pivot, :r]
+        column = columns(points[pivot : pivot + 1])[:, 0]
+        np.dot(factor[:, :r], factor[pivot, :r], out=explained)
+        column -= explained
         column /= np.sqrt(residual[pivot])
         column[pivots[:r]] = 0
         factor[:, r], pivots[r] = column, pivot
         np.square(column, out=column)
         residual -= column
-        np.maximum(residual, 0, out=residual)
         residual[pivot] = 0
     return factor, pivots
 
@@ -140,6 +148,7 @@ def randomly_pivoted_cholesky(
     rounding = 10 * np.finfo(float).eps * residual.max()
     factor = np.zeros((len(points), min(rank, len(points))))
     pivots = np.zeros(factor.shape[1], dtype=int)
+    columns_at = columns_of(kernel, points)
     r = 0
     while r < factor.shape[1] and residual.sum() > enough and residual.max() > rounding:
         proposed = rng.choice(len(points), size=block, p=residual / residual.sum())
@@ -147,7 +156,7 @@ def randomly_pivoted_cholesky(
         new = proposed[taken][: factor.shape[1] - r]
         if not len(new):
             continue
-        columns = kernel(points, points[new])
+        columns = columns_at(points[new])
         columns -= factor[:, :r] @ factor[new, :r].T
         # `_accepted` left only pivots that keep this positive definite
         triangle = cholesky(columns[new], lower=True)

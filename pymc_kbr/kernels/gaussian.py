@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from pymc_kbr.kernels.kernel import Composable
-
-FEW = 4
-"""Points up to which distances are computed one by one."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,27 @@ class Gaussian(Composable):
             np.negative(gram, out=gram)
         return np.exp(gram, out=gram)
 
+    def columns_of(self, points: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """From a few of points (n, p) to their columns (n, b) of the Gram matrix, for many such calls.
+
+        What all calls share is computed once; a call is one matrix product and the exponentials.
+        """
+        centre = points.mean(axis=0)
+
+        def augmented(a: np.ndarray, swapped: bool = False) -> np.ndarray:
+            scaled = (a - centre) / np.asarray(self.bandwidth)
+            half_norms = -0.5 * np.einsum("ij,ij->i", scaled, scaled)[:, None]
+            last = [half_norms, np.ones_like(half_norms)]
+            return np.asfortranarray(np.hstack([scaled, *(last[::-1] if swapped else last)]))
+
+        left = augmented(points)
+
+        def columns(chosen: np.ndarray) -> np.ndarray:
+            exponents = left @ augmented(chosen, swapped=True).T
+            return np.exp(exponents, out=exponents)
+
+        return columns
+
     def upper_triangle(self, a: np.ndarray, out: np.ndarray) -> np.ndarray:
         """The Gram matrix of `a` (n, p) in `out` (n, n), of which only the upper triangle is valid.
 
@@ -65,11 +84,8 @@ class Gaussian(Composable):
 def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     """Squared Euclidean distances between the rows of `a` (n, p) and `b` (m, p), shape (n, m).
 
-    Computed by one matrix product about a common centre, where what rounding makes negative is zero;
-    to a few points, one by one.
+    Computed by one matrix product about a common centre; what rounding makes negative is zero.
     """
-    if b is not None and len(b) <= FEW:
-        return np.column_stack([_squared_distances_to(a, point) for point in b])
     centre = a.mean(axis=0)
     a = a - centre
     same = b is None
@@ -82,14 +98,3 @@ def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     if same:
         np.fill_diagonal(squares, 0)
     return squares
-
-
-def _squared_distances_to(a: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Squared distances of the rows of `a` (n, p) to one point, a column at a time: fast in column order."""
-    total = np.zeros(len(a))
-    apart = np.empty(len(a))
-    for column, coordinate in zip(a.T, point, strict=True):
-        np.subtract(column, coordinate, out=apart)
-        apart *= apart
-        total += apart
-    return total
