@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.embedding import Atoms, Embedding
+from pymc_kbr.embedding import Embedding
 from pymc_kbr.gram import Gram, Operator
 
 
@@ -108,7 +108,6 @@ def prior_values(gram: Gram, prior: Embedding, block: int = 1024) -> np.ndarray:
 
 
 __all__ = [
-    "Atoms",
     "bayes_average",
     "bayes_rule",
     "chain_rule",

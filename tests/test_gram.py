@@ -181,6 +181,23 @@ def test_every_solver_serves_every_kernel_estimator(name, estimator, linear):
     np.testing.assert_array_equal(again, fitted.weights(x[:20]))
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("estimator", ["kbr", "iw_kbr"])
+def test_every_solver_serves_a_prior_of_draws(name, estimator, linear):
+    theta, x = linear
+    draws = np.random.default_rng(1).normal([0.5, 0.0], [0.7, 1.0], size=(300, 2))
+    settings = {"prior": draws, "prior_regularisation": 1e-3, "parameter_bandwidth": 1.5}
+    solver = {"divide_and_conquer": DivideAndConquer(3), "subsample": Subsample(300)}.get(name, name)
+    cls = pk.ESTIMATORS[estimator]
+    regularisation = {"kbr": 1e-7, "iw_kbr": 1e-4}[estimator]
+    exact = cls(2.0, regularisation, solver="exact", **settings).fit(theta, x).weights(x[:20]) @ theta
+    fitted = cls(2.0, regularisation, solver=solver, **settings).fit(theta, x, random_seed=0)
+    weights = fitted.weights(x[:20])
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-8)
+    # Half of the posterior deviations, 0.2 to 0.4; a subsample has half of the rows.
+    assert np.sqrt(np.mean((weights @ theta - exact) ** 2)) < 0.15
+
+
 def test_kernels_of_scikit_learn_serve():
     theta, x = POINTS[:, :1], POINTS[:, 1:]
     ours = pk.ConditionalMean(kernel=Gaussian(1.5), regularisation=1e-2).fit(theta, x)

@@ -10,7 +10,7 @@ from pymc_kbr.density_ratio import REGULARISATIONS, candidate_kernels, choose_ra
 from pymc_kbr.embedding import Atoms, Embedding, shrinkage
 from pymc_kbr.estimators.base import positive
 from pymc_kbr.estimators.conditional_mean import ConditionalMean, PriorWeights
-from pymc_kbr.gram import Solver, make_solver
+from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
 from pymc_kbr.kernels import Kernel, check_kernel
 
 LEAST_REGULARISATION = 1e-5
@@ -94,7 +94,12 @@ class WithPrior(ConditionalMean):
         check_columns(draws, theta)
         kernel, eta = self._ratio_settings(draws, weights)
         self.prior_regularisation_ = eta
-        gram = make_solver(self.solver).gram(kernel, theta, self._rng, n * eta)
+        solver = self._solver()
+        if isinstance(
+            solver, Subsample | DivideAndConquer
+        ):  # the ratio is one for all rows
+            solver = Auto()
+        gram = solver.gram(kernel, theta, self._rng, n * eta)
         prior = Embedding(Atoms(draws, kernel), weights)
         inside = self.support_.contains(theta)
         gamma = np.where(inside, kulsif(gram, prior, eta, self.centred), 0)
