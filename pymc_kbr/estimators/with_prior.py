@@ -95,9 +95,7 @@ class WithPrior(ConditionalMean):
         kernel, eta = self._ratio_settings(draws, weights)
         self.prior_regularisation_ = eta
         solver = self._solver()
-        if isinstance(
-            solver, Subsample | DivideAndConquer
-        ):  # the ratio is one for all rows
+        if isinstance(solver, Subsample | DivideAndConquer):  # the ratio is one for all rows
             solver = Auto()
         gram = solver.gram(kernel, theta, self._rng, n * eta)
         prior = Embedding(Atoms(draws, kernel), weights)
