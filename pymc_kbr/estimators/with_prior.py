@@ -108,7 +108,7 @@ class WithPrior(ConditionalMean):
             return PriorWeights(gamma, None, np.maximum(gamma, 0))
         score = np.where(inside, kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred), 0)
         base = score / score.sum()
-        own = inside / inside.sum()
+        own = inside.astype(float) / float(inside.sum())
         self.prior_shrinkage_ = shrinkage(prior, Embedding(Atoms(theta, kernel), own))
         base = (1 - self.prior_shrinkage_) * base + self.prior_shrinkage_ * own
         return PriorWeights(gamma / gamma.sum(), base, np.maximum(score, 0))
