@@ -100,13 +100,15 @@ class WithPrior(ConditionalMean):
         gram = solver.gram(kernel, theta, self._rng, n * eta)
         prior = Embedding(Atoms(draws, kernel), weights)
         inside = self.support_.contains(theta)
-        gamma = np.where(inside, kulsif(gram, prior, eta, self.centred), 0)
+        gamma: np.ndarray = np.where(inside, kulsif(gram, prior, eta, self.centred), 0.0)
         self.prior_total_ = float(gamma.sum())
         self.prior_negative_share_ = float(np.maximum(-gamma, 0).sum() / np.abs(gamma).sum())
         self.ratio_effective_sample_size_ = float(gamma.sum() ** 2 / (gamma @ gamma))
         if not self.centred:
             return PriorWeights(gamma, None, np.maximum(gamma, 0))
-        score = np.where(inside, kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred), 0)
+        score: np.ndarray = np.where(
+            inside, kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred), 0.0
+        )
         base = score / score.sum()
         own = inside.astype(float) / float(inside.sum())
         self.prior_shrinkage_ = shrinkage(prior, Embedding(Atoms(theta, kernel), own))
