@@ -1,7 +1,10 @@
 """Kernel Bayesian inference without a likelihood, for PyMC models."""
 
+from pymc_kbr.calibration import Calibration, calibrate
+from pymc_kbr.diagnostics import PosteriorWarning, observation_support
 from pymc_kbr.estimators import (
     ESTIMATORS,
+    Adjusted,
     ConditionalMean,
     Estimator,
     ImportanceWeightedKernelBayes,
@@ -11,9 +14,12 @@ from pymc_kbr.estimators import (
     NadarayaWatson,
     Rejection,
 )
+from pymc_kbr.plots import plot_calibration, plot_observation_support, plot_posterior_weights
 from pymc_kbr.posterior import Posterior
+from pymc_kbr.predictive_check import PredictiveCheck, predictive_check
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.sample import sample_abc
+from pymc_kbr.selection import Selection, select
 from pymc_kbr.simulation import SimulationError, simulate, vector_simulator
 from pymc_kbr.support import Support
 from pymc_kbr.to_arviz import to_arviz
@@ -23,6 +29,8 @@ setattr(Posterior, "to_arviz", to_arviz)  # noqa: B010
 
 __all__ = [
     "ESTIMATORS",
+    "Adjusted",
+    "Calibration",
     "ConditionalMean",
     "Estimator",
     "ImportanceWeightedKernelBayes",
@@ -31,11 +39,21 @@ __all__ = [
     "Localised",
     "NadarayaWatson",
     "Posterior",
+    "PosteriorWarning",
+    "PredictiveCheck",
     "ReferenceTable",
     "Rejection",
+    "Selection",
     "SimulationError",
     "Support",
+    "calibrate",
+    "observation_support",
+    "plot_calibration",
+    "plot_observation_support",
+    "plot_posterior_weights",
+    "predictive_check",
     "sample_abc",
+    "select",
     "simulate",
     "to_arviz",
     "vector_simulator",

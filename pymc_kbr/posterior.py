@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_kbr.embedding import Atoms, Embedding
 from pymc_kbr.kernels import Gaussian
+from pymc_kbr.smoothing import SMOOTHINGS, check_smoothing, effective_sample_size
 from pymc_kbr.support import Support
 
 
@@ -26,18 +27,26 @@ class Posterior:
         The prior's support.
     settings : dict of str to float
         The estimator's chosen settings, such as its bandwidth and ridge.
+    smoothing : {"local", "global", "none"}
+        How resampled atoms become draws, see `pymc_kbr.smoothing`.
     """
 
     embedding: Embedding
     support: Support
     settings: dict[str, float] = field(default_factory=dict)
+    smoothing: str = "local"
 
     @classmethod
     def of(
-        cls, atoms: Atoms, weights: np.ndarray, support: Support, settings: dict[str, float] | None = None
+        cls,
+        atoms: Atoms,
+        weights: np.ndarray,
+        support: Support,
+        settings: dict[str, float] | None = None,
+        smoothing: str = "local",
     ) -> Posterior:
         """The posterior of weighted atoms."""
-        return cls(Embedding(atoms, weights), support, settings or {})
+        return cls(Embedding(atoms, weights), support, settings or {}, smoothing)
 
     @property
     def atoms(self) -> np.ndarray:
@@ -137,13 +146,29 @@ class Posterior:
         rows = np.searchsorted(np.cumsum(self.simplex_weights), positions)
         return rng.permutation(np.minimum(rows, len(self.atoms) - 1))
 
-    def draw(self, draws: int, rng: np.random.Generator | int | None = None) -> np.ndarray:
+    def herd(self, draws: int) -> np.ndarray:
+        """Another second step: row numbers of atoms by kernel herding, shape (draws,), without randomness."""
+        return Embedding(self.embedding.atoms, self.simplex_weights).herd(draws)
+
+    def draw(
+        self,
+        draws: int,
+        rng: np.random.Generator | int | None = None,
+        *,
+        smoothing: str | None = None,
+        herding: bool = False,
+    ) -> np.ndarray:
         """Equally weighted draws from the posterior.
 
         Parameters
         ----------
         draws : int
         rng : numpy.random.Generator, int or None
+        smoothing : {"local", "global", "none"}, optional
+            See `pymc_kbr.smoothing`; that of the posterior where left out.
+        herding : bool
+            Whether atoms are chosen by kernel herding instead of resampling: few draws then stand for the
+            posterior better, at a cost that grows with draws times atoms.
 
         Returns
         -------
@@ -153,43 +178,36 @@ class Posterior:
         Notes
         -----
         Three steps: the weights are projected onto the simplex (`simplex_weights`), atoms are
-        resampled (`resample`), and the resampled atoms are smoothed in the unconstrained space
+        resampled (`resample`) or herded (`herd`), and these are smoothed in the unconstrained space
         (`smooth`). Discrete parameters are not smoothed.
         """
         if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
             raise ValueError(f"draws is {draws!r}; it must be a whole number of at least 1")
+        if smoothing is not None:
+            check_smoothing(smoothing)
         rng = np.random.default_rng(rng)
-        return self.smooth(self.resample(draws, rng), rng)
+        return self.smooth(self.herd(draws) if herding else self.resample(draws, rng), rng, smoothing)
 
-    def smooth(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def smooth(self, rows: np.ndarray, rng: np.random.Generator, smoothing: str | None = None) -> np.ndarray:
         """Third step to draws: Gaussian noise in the unconstrained space, shape (len(rows), p).
 
         Notes
         -----
-        A kernel density estimate with the posterior's own covariance S and Silverman's bandwidth h
-        for the effective sample size; atoms are drawn towards their mean by sqrt(1 - h^2), so that
-        the variance stays S (West 1993). Atoms on an edge of the support have no finite place in the
-        unconstrained space: they are left where they are, and S is that of the others.
-
-        References
-        ----------
-        .. [1] M. West, Approximating posterior distributions by mixtures, J. R. Statist. Soc. B 55
-           (1993), 409-422.
+        See `pymc_kbr.smoothing`. Atoms on an edge of the support have no finite place in the unconstrained
+        space: they are left where they are, and covariances are those of the others.
         """
         free = self.support.forward(self.atoms)
         smooth = self.support.smooth()
-        z = free[:, smooth]
-        inside = np.all(np.isfinite(z), axis=1)
+        inside = np.all(np.isfinite(free[:, smooth]), axis=1)
         v = np.where(inside, self.simplex_weights, 0)
         chosen = free[rows]
-        if np.any(smooth) and v.sum() > 0:
-            v = v / v.sum()
-            mean = v[inside] @ z[inside]
-            h = silverman(effective_sample_size(v), z.shape[1])
-            root = _square_root((v[inside, None] * (z[inside] - mean)).T @ (z[inside] - mean))
-            noise = rng.standard_normal((len(rows), z.shape[1])) @ root
-            moved = mean + np.sqrt(1 - h**2) * (z[rows] - mean) + h * noise
-            chosen[:, smooth] = np.where(inside[rows, None], moved, z[rows])
+        moving = inside[rows]
+        if np.any(smooth) and v.sum() > 0 and np.any(moving):
+            place = np.cumsum(inside) - 1
+            moved = SMOOTHINGS[smoothing or self.smoothing](
+                free[inside][:, smooth], v[inside] / v.sum(), place[rows[moving]], rng
+            )
+            chosen[np.ix_(moving, smooth)] = moved
         drawn = self.support.backward(chosen)
         kept = self._unsmoothed_columns()
         drawn[:, kept] = self.atoms[rows][:, kept]
@@ -214,16 +232,6 @@ class Posterior:
         return float(np.maximum(-self.weights, 0).sum() / np.abs(self.weights).sum())
 
 
-def effective_sample_size(weights: np.ndarray) -> float:
-    """(sum w)^2 / sum w^2 (Kish 1965)."""
-    return float(weights.sum() ** 2 / np.sum(weights**2))
-
-
-def silverman(size: float, dimensions: int) -> float:
-    """Silverman's bandwidth for `size` standardised draws, at most one half."""
-    return float(min(0.5, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
-
-
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Quantiles of values (m,) with non-negative weights (m,) at levels (k,), by linear interpolation."""
     order = np.argsort(values)
@@ -231,9 +239,3 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarra
     carried = ordered > 0
     middle = (np.cumsum(ordered) - 0.5 * ordered)[carried] / ordered.sum()
     return np.interp(levels, middle, values[order][carried])
-
-
-def _square_root(covariance: np.ndarray) -> np.ndarray:
-    """R with R' R = covariance, for a covariance that may be singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(np.maximum(values, 0))).T

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.console import Console
 from sklearn.base import clone
 
+from pymc_kbr.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.new_prior import NewPrior, warn_of_few
 from pymc_kbr.reference_table import ReferenceTable
+from pymc_kbr.selection import choose
 from pymc_kbr.simulation import simulate
 from pymc_kbr.to_arviz import to_arviz
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 def sample_abc(
     draws: int = 1000,
     *,
-    estimator: str | Estimator = "localised",
+    estimator: str | Estimator = "auto",
     simulations: int = 10_000,
     reference_table: ReferenceTable | None = None,
     model: pm.Model | None = None,
@@ -40,7 +44,9 @@ def sample_abc(
     draws : int
         Number of posterior draws.
     estimator : str or Estimator
-        A name, with its defaults, or an estimator with settings of your own.
+        A name, with its defaults, or an estimator with settings of your own. "auto" tries estimators and
+        settings on held-out rows near the observation and keeps the best, in about 20 seconds: see
+        `pymc_kbr.select`. The attributes of the result say what was chosen and why.
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable, optional
@@ -74,6 +80,9 @@ def sample_abc(
     -----
     UserWarning
         If the density ratio of a new prior has an effective sample size below 100.
+    PosteriorWarning
+        For each reason to doubt the posterior: see `pymc_kbr.diagnostics`. They are in the attribute
+        ``warnings`` of the result, too.
 
     Examples
     --------
@@ -91,13 +100,16 @@ def sample_abc(
         raise TypeError(f"draws is {draws!r}; it must be a whole number")
     if draws < 1:
         raise ValueError(f"draws is {draws}; it must be at least 1")
-    chosen = make_estimator(estimator)
+    automatic = isinstance(estimator, str) and estimator == "auto"
+    chosen = None if automatic else make_estimator(estimator)
     if prior is not None and getattr(chosen, "prior", None) is not None:
         raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
     rng = np.random.default_rng(random_seed)
     table = reference_table
     if table is None:
-        if isinstance(simulations, int) and simulations > 1:  # anything else `simulate` refuses
+        if (
+            chosen is not None and isinstance(simulations, int) and simulations > 1
+        ):  # anything else `simulate` refuses
             chosen.check(simulations)
         table = simulate(
             simulations,
@@ -113,16 +125,24 @@ def sample_abc(
     model = _model_of(table, model)
 
     started = time.perf_counter()
-    if prior is None:
+    new = None if prior is None else NewPrior.of(prior, table, model, rng)
+    if chosen is None:
+        chosen = _choose(table, new, rng, progressbar)
+    elif new is None:
         chosen.fit(table.parameters, table.statistics, table.support, random_seed=rng)
     else:
-        chosen = _fit_with_prior(chosen, table, NewPrior.of(prior, table, model, rng), rng)
+        chosen = _fit_with_prior(chosen, table, new, rng)
+    if new is not None:
         model = prior if model is None and hasattr(prior, "free_RVs") else model
     fitted = time.perf_counter()
     posterior = chosen.condition(table.observed)
     conditioned = time.perf_counter()
     drawn = posterior.draw(draws, rng)
     finished = time.perf_counter()
+    notes, coverage, held_out = _account(chosen)
+    concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out)
+    warn(concerns)
+    notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
     return to_arviz(
         posterior,
         drawn,
@@ -134,7 +154,40 @@ def sample_abc(
             "condition": conditioned - fitted,
             "draw": finished - conditioned,
         },
+        notes=notes,
     )
+
+
+def _choose(
+    table: ReferenceTable, new: NewPrior | None, rng: np.random.Generator, progressbar: bool
+) -> Estimator:
+    """The best estimator near the table's observation, and a line on the screen that says so."""
+    ratio, support = None, table.support
+    if new is not None:
+        ratio, support = new.ratio_at(table.parameters, rng), new.support
+        warn_of_few(ratio.sum() ** 2 / np.sum(ratio**2), len(ratio))
+    chosen = choose(
+        table.parameters,
+        table.statistics,
+        support,
+        rng=rng,
+        ratio=ratio,
+        near=table.observed,
+        progressbar=progressbar,
+    )
+    if progressbar:
+        Console().print(chosen.selection_.reason(), highlight=False, markup=False)  # type: ignore[attr-defined]
+    return chosen
+
+
+def _account(estimator: Estimator) -> tuple[dict[str, Any], np.ndarray | None, int]:
+    """What is kept of a choice: attributes of the result, and the coverage on held-out rows."""
+    selection = getattr(estimator, "selection_", None)
+    if selection is None:
+        return {}, None, 0
+    notes = {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
+    rows = len(selection.chosen.covered)
+    return notes, (selection.coverage() if rows else None), rows
 
 
 def _fit_with_prior(

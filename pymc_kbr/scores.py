@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from scipy.spatial.distance import pdist
 
 
 def rmse(estimates: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -30,3 +33,30 @@ def covered(draws: np.ndarray, truth: np.ndarray, probability: float = 0.9) -> n
     tail = (1 - probability) / 2
     lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
     return (lower <= truth) & (truth <= upper)
+
+
+def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0) -> float:
+    """The energy score of draws (m, p) at a true value (p,), in the same units; smaller is better.
+
+    Notes
+    -----
+    E|X - y|^b - E|X - X'|^b / 2 with b = `power` in (0, 2), where pairs are of different draws, so that the
+    score's expectation does not depend on m (Gneiting and Raftery 2007, eq. 22). It is the kernel score of
+    the kernel -|a - b|^b; at b = 1 in one dimension it is the CRPS. A smaller power gives more weight to
+    detail: to modes that are blurred more than to a location that is wrong.
+    """
+    m = len(draws)
+    to_truth = np.mean(np.sum((draws - truth) ** 2, axis=1) ** (power / 2))
+    return float(to_truth - np.sum(pdist(draws) ** power) / (m * (m - 1)))
+
+
+def kernel_score(draws: np.ndarray, truth: np.ndarray, kernel: Callable[..., np.ndarray]) -> float:
+    """The kernel score of draws (m, p) at a true value (p,); smaller is better.
+
+    E k(X, X') / 2 - E k(X, y): half the squared RKHS distance less k(y, y) / 2. Pairs are of
+    different draws, as in `energy_score`.
+    """
+    m = len(draws)
+    gram = kernel(draws)
+    pairs = (gram.sum() - np.trace(gram)) / (m * (m - 1))
+    return float(0.5 * pairs - np.mean(kernel(draws, truth[None])))

@@ -30,6 +30,7 @@ def to_arviz(
     model: pm.Model | None = None,
     estimator: str = "",
     timings: dict[str, float] | None = None,
+    notes: dict[str, Any] | None = None,
 ) -> Any:
     """Pack a posterior and its draws for ArviZ; also the method `Posterior.to_arviz`.
 
@@ -49,6 +50,8 @@ def to_arviz(
         Which estimator made it.
     timings : dict of str to float
         Seconds of the stages after the simulation.
+    notes : dict, optional
+        More attributes of the result, such as the warnings of `pymc_kbr.diagnostics`.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def to_arviz(
         draws = posterior.draw(draws, np.random.default_rng(random_seed))
     p = draws.shape[1]
     columns = table.parameter_columns if table else Columns.scalars([f"theta_{i}" for i in range(p)])
-    attributes = _attributes(posterior, table, estimator, timings or {})
+    attributes = _attributes(posterior, table, estimator, timings or {}) | (notes or {})
     dims, coords = _dims(columns, model)
     groups = {"posterior": _dataset(columns.split(draws), columns, dims, coords, ("chain", "draw"))}
     if model is not None and model.deterministics:
@@ -74,10 +77,11 @@ def to_arviz(
         groups["observed_data"] = _observed_data(table, model)
     for dataset in groups.values():
         dataset.attrs = attributes
-    return _pack(groups)
+    return pack(groups)
 
 
-def _pack(groups: dict[str, xr.Dataset]) -> Any:
+def pack(groups: dict[str, xr.Dataset]) -> Any:
+    """Datasets by group name as the result type of the ArviZ that is installed."""
     if ARVIZ_MAJOR == 0:
         return az.InferenceData(**groups, warn_on_custom_groups=False)  # type: ignore[attr-defined]
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})

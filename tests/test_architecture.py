@@ -13,6 +13,10 @@ ARRAYS_ONLY = [
     "rules",
     "density_ratio",
     "posterior",
+    "smoothing",
+    "regression",
+    "summaries",
+    "adjustments",
     "estimators",
     "cross_validation",
     "bijections",
@@ -22,12 +26,13 @@ ARRAYS_ONLY = [
 ]
 FLOORS = [
     ["bijections", "support", "columns", "table_file", "table_checks", "kernels", "scores"],
-    ["reference_table", "gram"],
-    ["simulation", "embedding", "datasets"],
-    ["posterior", "rules"],
-    ["density_ratio", "to_arviz"],
+    ["reference_table", "gram", "smoothing"],
+    ["simulation", "embedding", "datasets", "regression"],
+    ["posterior", "rules", "summaries", "adjustments"],
+    ["density_ratio", "to_arviz", "diagnostics"],
     ["estimators", "new_prior"],
-    ["sample", "cross_validation"],
+    ["cross_validation", "selection", "calibration", "predictive_check"],
+    ["sample", "plots"],
     ["benchmark"],
 ]
 

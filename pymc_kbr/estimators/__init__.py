@@ -1,5 +1,6 @@
 """Posterior estimators: one a file, one row each in the table of their names."""
 
+from pymc_kbr.estimators.adjusted import Adjusted
 from pymc_kbr.estimators.base import Estimator
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
 from pymc_kbr.estimators.importance_weighted import ImportanceWeightedKernelBayes
@@ -17,6 +18,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "kbr": KernelBayes,
     "iw_kbr": ImportanceWeightedKernelBayes,
     "kde": KernelDensity,
+    "adjusted": Adjusted,
 }
 """The name of each estimator."""
 
@@ -38,12 +40,16 @@ def make_estimator(estimator: str | Estimator) -> Estimator:
             f"estimator is {estimator!r}; give an estimator, or one of the names {', '.join(ESTIMATORS)}"
         )
     if estimator not in ESTIMATORS:
-        raise ValueError(f"there is no estimator {estimator!r}; the names are {', '.join(ESTIMATORS)}")
+        raise ValueError(
+            f"there is no estimator {estimator!r}; the names are {', '.join(ESTIMATORS)}, and for "
+            "`sample_abc` auto; `select` gives the estimator that auto would choose"
+        )
     return ESTIMATORS[estimator]()
 
 
 __all__ = [
     "ESTIMATORS",
+    "Adjusted",
     "ConditionalMean",
     "Estimator",
     "ImportanceWeightedKernelBayes",

@@ -9,9 +9,24 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from pymc_kbr.embedding import Atoms
-from pymc_kbr.kernels import Kernel, Scaler, parameter_kernel
+from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior import Posterior
+from pymc_kbr.summaries import Summary, check_scale, make_summary
 from pymc_kbr.support import Support
+
+SHARED = (
+    "rows_",
+    "scaler_",
+    "statistics_",
+    "parameters_",
+    "ratio_",
+    "support_",
+    "parameter_kernel_",
+    "atoms_",
+    "_size",
+    "_rng",
+)
+"""What an estimator knows of its table, before it computes anything of its own."""
 
 
 class Estimator(BaseEstimator):
@@ -22,7 +37,8 @@ class Estimator(BaseEstimator):
     weights of scaled observations in `_row_weights`.
     """
 
-    scale: bool
+    scale: bool | str | Summary
+    smoothing = "local"
     parameter_bandwidth: float | None
 
     def fit(
@@ -70,7 +86,7 @@ class Estimator(BaseEstimator):
         self.check(len(parameters))
         self.rows_ = _rows_with_density(ratio, len(parameters))
         self._size = len(parameters)
-        self.scaler_ = Scaler.fit(statistics, self.scale)
+        self.scaler_ = make_summary(self.scale, statistics, parameters)
         self.statistics_ = self.scaler_.transform(statistics)
         self.parameters_ = parameters
         self.ratio_ = None
@@ -91,6 +107,14 @@ class Estimator(BaseEstimator):
         self._fit()
         return self
 
+    def fit_prepared(self, other: Estimator) -> Self:
+        """Fit to the table of another fitted estimator, in its scale and without checking it again."""
+        for name in SHARED:
+            setattr(self, name, getattr(other, name))
+        self.check(len(self.parameters_))
+        self._fit()
+        return self
+
     def check(self, n: int) -> None:
         """Refuse arguments that are out of range for a table of n rows, before the table is made.
 
@@ -101,6 +125,7 @@ class Estimator(BaseEstimator):
         MemoryError
             If n rows do not fit the estimator's memory.
         """
+        check_scale(self.scale)
         if self.parameter_bandwidth is not None:
             positive("parameter_bandwidth", self.parameter_bandwidth)
         self._check(n)
@@ -142,11 +167,13 @@ class Estimator(BaseEstimator):
         settings = self.settings()
         posteriors = []
         for k in range(len(x)):
-            atoms = (
-                self.atoms_ if rows is None else Atoms(self.atoms_.points[rows[k]], self.parameter_kernel_)
-            )
-            posteriors.append(Posterior.of(atoms, values[k], self.support_, settings))
+            atoms = self._atoms(x[k], None if rows is None else rows[k], values[k])
+            posteriors.append(Posterior.of(atoms, values[k], self.support_, settings, self.smoothing))
         return posteriors[0] if single else posteriors
+
+    def _atoms(self, x: np.ndarray, rows: np.ndarray | None, weights: np.ndarray) -> Atoms:
+        """The atoms of one observation x (d,): the parameters of the rows that carry weight."""
+        return self.atoms_ if rows is None else Atoms(self.atoms_.points[rows], self.parameter_kernel_)
 
     def _parameter_kernel(self) -> Kernel:
         """The kernel on parameters in which the posterior is embedded."""
@@ -181,7 +208,7 @@ class Estimator(BaseEstimator):
         observed = np.asarray(observed, dtype=float)
         single = observed.ndim == 1
         x = np.atleast_2d(observed)
-        d = len(self.scaler_.kept)
+        d = self.scaler_.size
         if x.ndim != 2 or x.shape[1] != d:
             raise ValueError(
                 f"the observation has shape {observed.shape}; the estimator was fitted on {d} statistics, "

@@ -18,6 +18,7 @@ from pymc_kbr.kernels import (
     median_heuristic,
 )
 from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
+from pymc_kbr.summaries import Summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,9 @@ class ConditionalMean(Estimator):
         Whether features on both sides are regressed about their means over the rows, so that the
         weights sum to one and shrink towards the prior; otherwise they are those of the equation, and
         shrink towards zero.
-    scale : bool
-        Whether statistics are divided by their standard deviation in the table.
+    scale : bool, str or Summary
+        Whether statistics are divided by their standard deviation in the table; or "relevance" or
+        "posterior_mean", statistics learnt from the table, see `pymc_kbr.summaries`.
     parameter_bandwidth : float, optional
         Of the kernel on the parameters in which weights are projected onto the simplex, in standard
         deviations of each parameter over the table; the median heuristic where left out.
@@ -83,7 +85,7 @@ class ConditionalMean(Estimator):
         kernel: str | Kernel = "gaussian",
         solver: str | Solver = "auto",
         centred: bool = True,
-        scale: bool = True,
+        scale: bool | str | Summary = True,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.bandwidth = bandwidth

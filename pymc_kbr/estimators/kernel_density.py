@@ -11,6 +11,7 @@ from pymc_kbr.embedding import Atoms
 from pymc_kbr.estimators.base import Estimator, positive
 from pymc_kbr.estimators.with_prior import check_columns, refuse_both, weighted_draws
 from pymc_kbr.kernels import spread_out, squared_distances
+from pymc_kbr.summaries import Summary
 
 BANDWIDTHS = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 """Bandwidths that are tried, in standard deviations."""
@@ -28,8 +29,8 @@ class KernelDensity(Estimator):
         Draws of the prior, which are the posterior's atoms, with weights that are not negative. Where
         left out, `particles` of the table's own parameters.
     particles : int
-    scale : bool
-        Whether statistics, and parameters, are divided by their standard deviation in the table.
+    scale : bool, str or Summary
+        As in `ConditionalMean`; whether parameters are divided by their standard deviation in the table.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 
@@ -51,7 +52,7 @@ class KernelDensity(Estimator):
         *,
         prior: Any = None,
         particles: int = 2000,
-        scale: bool = True,
+        scale: bool | str | Summary = True,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.bandwidth = bandwidth

@@ -14,6 +14,7 @@ from pymc_kbr.estimators.base import whole
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
 from pymc_kbr.gram.gram import RAISE, warn_raised
 from pymc_kbr.kernels import Gaussian, Kernel
+from pymc_kbr.summaries import Summary
 
 
 class Localised(ConditionalMean):
@@ -45,7 +46,7 @@ class Localised(ConditionalMean):
         *,
         kernel: str | Kernel = "gaussian",
         centred: bool = True,
-        scale: bool = True,
+        scale: bool | str | Summary = True,
         parameter_bandwidth: float | None = None,
     ) -> None:
         super().__init__(

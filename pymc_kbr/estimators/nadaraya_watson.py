@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 from pymc_kbr.estimators.base import Estimator, positive
 from pymc_kbr.kernels import PROFILES, median_heuristic
 from pymc_kbr.kernels.bandwidth import spread_out
+from pymc_kbr.summaries import Summary
 
 SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 
@@ -21,8 +22,9 @@ class NadarayaWatson(Estimator):
         In units of the scaled statistics. Where left out, the multiple of the median heuristic
         with the smallest leave-one-out error of the posterior mean, on 300 rows.
     kernel : {"gaussian", "epanechnikov", "top_hat"}
-    scale : bool
-        Whether statistics are divided by their standard deviation in the table.
+    scale : bool, str or Summary
+        Whether statistics are divided by their standard deviation in the table; or "relevance" or
+        "posterior_mean", statistics learnt from the table, see `pymc_kbr.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 
@@ -37,7 +39,7 @@ class NadarayaWatson(Estimator):
         bandwidth: float | None = None,
         *,
         kernel: str = "gaussian",
-        scale: bool = True,
+        scale: bool | str | Summary = True,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.bandwidth = bandwidth

@@ -1,4 +1,4 @@
-"""Rejection ABC: the rows nearest to the observation, equally weighted."""
+"""Rejection ABC: the rows nearest to the observation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pymc_kbr.estimators.base import Estimator, whole
+from pymc_kbr.kernels import PROFILES
+from pymc_kbr.summaries import Summary
 
 
 class Rejection(Estimator):
@@ -15,8 +17,12 @@ class Rejection(Estimator):
     ----------
     accepted : float or int
         Share of the rows in (0, 1), or their number.
-    scale : bool
-        Whether statistics are divided by their standard deviation in the table.
+    kernel : {"top_hat", "epanechnikov", "gaussian"}
+        How the weights of accepted rows fall with distance, in units of that of the first row that is not
+        accepted: equal weights, or those of Beaumont et al. 2002.
+    scale : bool, str or Summary
+        Whether statistics are divided by their standard deviation in the table; or "relevance" or
+        "posterior_mean", statistics learnt from the table, see `pymc_kbr.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 
@@ -39,13 +45,21 @@ class Rejection(Estimator):
     """
 
     def __init__(
-        self, accepted: float = 0.01, *, scale: bool = True, parameter_bandwidth: float | None = None
+        self,
+        accepted: float = 0.01,
+        *,
+        kernel: str = "top_hat",
+        scale: bool | str | Summary = True,
+        parameter_bandwidth: float | None = None,
     ) -> None:
         self.accepted = accepted
+        self.kernel = kernel
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
 
     def _check(self, n: int) -> None:
+        if self.kernel not in PROFILES:
+            raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
         if isinstance(self.accepted, float | np.floating):
             if not 0 < self.accepted < 1:
                 raise ValueError(
@@ -61,8 +75,17 @@ class Rejection(Estimator):
         self._tree = KDTree(self.statistics_)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        _, rows = self._tree.query(x, k=[*range(1, self.accepted_ + 1)], workers=-1)
-        if self.ratio_ is None:
-            return rows, np.full(rows.shape, 1 / self.accepted_)
-        weights = self.ratio_[rows]
+        n = len(self.statistics_)
+        distances, rows = self._tree.query(x, k=[*range(1, min(self.accepted_ + 1, n) + 1)], workers=-1)
+        weights = np.ones((len(x), self.accepted_))
+        if self.kernel != "top_hat":
+            edge = distances[:, -1:]
+            if n == self.accepted_:
+                edge = edge * (1 + 1 / n)
+            relative = distances[:, : self.accepted_] / np.where(edge > 0, edge, 1.0)
+            weights = PROFILES[self.kernel](relative)
+            weights[weights.sum(axis=1) == 0] = 1.0  # all accepted rows are as far as the first one beyond
+        rows = rows[:, : self.accepted_]
+        if self.ratio_ is not None:
+            weights = weights * self.ratio_[rows]
         return rows, weights / weights.sum(axis=1, keepdims=True)

@@ -12,6 +12,7 @@ from pymc_kbr.estimators.base import positive
 from pymc_kbr.estimators.conditional_mean import ConditionalMean, PriorWeights
 from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
 from pymc_kbr.kernels import Kernel, check_kernel
+from pymc_kbr.summaries import Summary
 
 LEAST_REGULARISATION = 1e-5
 """eta of the weights that score a setting under the prior: small, since what they weight is averaged."""
@@ -49,7 +50,7 @@ class WithPrior(ConditionalMean):
         kernel: str | Kernel = "gaussian",
         solver: str | Solver = "auto",
         centred: bool = True,
-        scale: bool = True,
+        scale: bool | str | Summary = True,
         parameter_kernel: Kernel | None = None,
         parameter_bandwidth: float | None = None,
     ) -> None:

@@ -1,4 +1,4 @@
-"""Kernel functions, the scale of their arguments, and how their bandwidths are chosen."""
+"""Kernel functions, and how their bandwidths are chosen."""
 
 from pymc_kbr.kernels.bandwidth import median_heuristic, parameter_kernel, spread_out
 from pymc_kbr.kernels.families import FAMILIES, check_kernel
@@ -9,7 +9,6 @@ from pymc_kbr.kernels.leave_one_out import Choice, LeaveOneOut, centred_gram, ch
 from pymc_kbr.kernels.linear import Linear
 from pymc_kbr.kernels.matern import Laplace, Matern
 from pymc_kbr.kernels.profiles import PROFILES
-from pymc_kbr.kernels.scaling import Scaler
 from pymc_kbr.kernels.spectral import frequencies
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "Linear",
     "Matern",
     "Product",
-    "Scaler",
     "Sum",
     "centred_gram",
     "check_kernel",

@@ -103,6 +103,7 @@ def choose_kernel_and_ridge(
     weights: np.ndarray | None = None,
     score_weights: np.ndarray | None = None,
     centred: bool = True,
+    targets: np.ndarray | None = None,
     most: int = MOST_ROWS,
 ) -> Choice:
     """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
@@ -123,6 +124,8 @@ def choose_kernel_and_ridge(
         Not negative: with which the rows' squared errors enter the score; `weights` where left out.
     centred : bool
         Whether features are regressed about their weighted means.
+    targets : ndarray of shape (n, t), optional
+        What is predicted instead of the parameters' features; its error is then the plain squared one.
     most : int
         Rows used: all, or so many spread evenly over the table, the more densely the larger their
         weight.
@@ -145,10 +148,10 @@ def choose_kernel_and_ridge(
         score = score * d / weights[rows]  # the rows are a sample by weight already
     base = d / d.sum() if centred else None
     with threadpool_limits(1, user_api="blas"):
-        targets = embedding_targets(parameters[rows], base)
+        predicted = embedding_targets(parameters[rows], base) if targets is None else targets[rows]
 
     def tried(kernel: Kernel) -> list[tuple[float, np.ndarray]]:
-        left_out = LeaveOneOut(kernel(x), targets, weights=d, intercept=centred)
+        left_out = LeaveOneOut(kernel(x), predicted, weights=d, intercept=centred)
         return [(left_out.degrees_of_freedom(r), np.sum(left_out.residuals(r) ** 2, axis=1)) for r in ridges]
 
     # Eigendecompositions of this size are done sooner side by side than each on all cores.

@@ -2,6 +2,7 @@
 
 from pymc_kbr.simulation.density import ModelPrior, model_prior
 from pymc_kbr.simulation.make_table import SimulationError, simulate
+from pymc_kbr.simulation.raw import simulate_data
 from pymc_kbr.simulation.vector_simulator import vector_simulator
 
-__all__ = ["ModelPrior", "SimulationError", "model_prior", "simulate", "vector_simulator"]
+__all__ = ["ModelPrior", "SimulationError", "model_prior", "simulate", "simulate_data", "vector_simulator"]

@@ -46,13 +46,18 @@ class Scaler:
                 f"the statistics in columns {np.flatnonzero(~kept).tolist()} are constant in the reference "
                 "table; they are dropped",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         # Dividing by the largest value first keeps squares of huge or tiny units within range.
         unit = np.where(kept, largest, 1.0)
         centre = np.mean(statistics / unit, axis=0) * unit
         deviation = np.std(statistics / unit, axis=0) * unit
         return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)
+
+    @property
+    def size(self) -> int:
+        """Number of statistics, d."""
+        return len(self.kept)
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) in the table's scale, shape (k, number of columns kept)."""

@@ -1,0 +1,1 @@
+"""Draws against exact posteriors and held-out truths: how far `auto` can be trusted."""

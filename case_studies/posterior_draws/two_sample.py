@@ -1,0 +1,92 @@
+"""Classifier two-sample tests: ``python -m case_studies.posterior_draws.two_sample``.
+
+On two problems with an exact posterior, 10,000 simulations, three observations: `auto` as
+`sample_abc` runs it for each observation, the estimator that `select` chooses once for all of them, and
+others with their defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import pymc_kbr as pk
+from case_studies.posterior_draws.problems import PROBLEMS, c2st
+from pymc_kbr.selection import choose
+
+HERE = Path(__file__).parent
+RIVALS = ("rejection", "localised", "conditional_mean")
+
+
+def run(name: str, simulations: int, observations: int, draws: int, rivals: tuple[str, ...]) -> pd.DataFrame:
+    """One line an estimator and observation."""
+    problem = PROBLEMS[name]
+    table = problem.table(simulations, np.random.default_rng(1))
+    truth = problem.prior(np.random.default_rng(2), observations)
+    observed = problem.simulator(np.random.default_rng(3), truth)
+    arrays = table.parameters, table.statistics, table.support
+    lines = []
+
+    def score(estimator: str, number: int, posterior: pk.Posterior, seconds: float, chosen: str = "") -> None:
+        started = time.perf_counter()
+        drawn = posterior.draw(draws, number)
+        seconds += time.perf_counter() - started
+        exact = problem.posterior(np.random.default_rng((4, number)), observed[number], draws)
+        lines.append(
+            {
+                "problem": name,
+                "simulations": simulations,
+                "estimator": estimator,
+                "observation": number,
+                "c2st": c2st(drawn, exact),
+                "seconds": seconds,
+                "chosen": chosen,
+            }
+        )
+        print(lines[-1], flush=True)
+
+    for number, x in enumerate(observed):
+        started = time.perf_counter()
+        rng = np.random.default_rng(number)
+        estimator = choose(*arrays, rng=rng, near=x, progressbar=False)
+        posterior = estimator.condition(x)
+        chosen = estimator.selection_.chosen.label  # type: ignore[attr-defined]
+        score("auto", number, posterior, time.perf_counter() - started, chosen)
+    started = time.perf_counter()
+    selected = pk.select(table, random_seed=0, progressbar=False)
+    seconds = time.perf_counter() - started
+    chosen = selected.selection_.chosen.label  # type: ignore[attr-defined]
+    for number, x in enumerate(observed):
+        score("select", number, selected.condition(x), seconds, chosen)
+    for rival in rivals:
+        started = time.perf_counter()
+        fitted = pk.ESTIMATORS[rival]().fit(*arrays)
+        seconds = time.perf_counter() - started
+        for number, x in enumerate(observed):
+            score(rival, number, fitted.condition(x), seconds)
+    return pd.DataFrame(lines)
+
+
+def main() -> None:
+    """Run both problems and write two_sample.csv."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="1,000 simulations, 1,000 draws, no rivals")
+    parser.add_argument("--output", type=Path, default=HERE)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
+    sizes = (1_000, 1, 1_000, ()) if arguments.quick else (10_000, 3, 10_000, RIVALS)
+    result = pd.concat([run(name, *sizes) for name in PROBLEMS])
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    result.round(4).to_csv(arguments.output / "two_sample.csv", index=False)
+    print(result.groupby(["problem", "estimator"])[["c2st", "seconds"]].mean().round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Adjustment by a kernel ridge regression on all rows."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from pymc_kbr.adjustments.adjustment import Adjustment, squared_residual_logarithms
+from pymc_kbr.regression import KernelRegression
+
+ROWS_FOR_SPREAD = 500
+"""Rows on which the second regression's settings are chosen: logarithms of squares are noise, above all."""
+
+
+class KernelRidgeAdjustment(Adjustment):
+    """Residuals of a regression on the whole table, moved to the observation.
+
+    Parameters
+    ----------
+    heteroscedastic : bool
+        Whether residuals are also scaled by the ratio of their expected sizes there and here.
+
+    Notes
+    -----
+    theta_i + m(x) - m_{-i}(x_i), with m the kernel ridge regression and m_{-i} the same without row i:
+    residuals of fitted rows would be too small. Heteroscedastic: m(x) + (theta_i - m_{-i}(x_i)) s(x) /
+    s(x_i), where log s^2 is a second regression, on the logarithms of squared residuals [1]_.
+
+    References
+    ----------
+    .. [1] M. Blum, O. François, Non-linear regression models for approximate Bayesian computation,
+       Stat. Comput. 20 (2010), 63-73, eq. 7.
+    """
+
+    def __init__(self, heteroscedastic: bool = False) -> None:
+        self.heteroscedastic = heteroscedastic
+
+    def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
+        """Fit the regressions."""
+        self.mean_ = KernelRegression(x, z, rng, weights)
+        self.leverages_capped_ = self.mean_.leverages_capped
+        if self.heteroscedastic:
+            logs = squared_residual_logarithms(self.mean_.residuals)
+            self.spread_ = KernelRegression(x, logs, rng, weights, most=ROWS_FOR_SPREAD)
+            self._logs = logs - self.spread_.residuals
+        return self
+
+    def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The regression at x plus the residuals of `rows`."""
+        residuals = self.mean_.residuals[rows]
+        if self.heteroscedastic:
+            residuals = residuals * np.exp(0.5 * (self.spread_.predict(x[None]) - self._logs[rows]))
+        return self.mean_.predict(x[None]) + residuals

@@ -1,0 +1,168 @@
+"""Regression adjustment as a step that any estimator can take."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from pymc_kbr.adjustments import Adjustment, make_adjustment
+from pymc_kbr.embedding import Atoms, Embedding
+from pymc_kbr.estimators.base import SHARED, Estimator
+from pymc_kbr.estimators.rejection import Rejection
+from pymc_kbr.smoothing import check_smoothing
+from pymc_kbr.support import Support
+
+
+class Adjusted(Estimator):
+    """An estimator whose atoms are moved to where they would be had they given the observation.
+
+    Parameters
+    ----------
+    estimator : Estimator, optional
+        Gives the weights; `Rejection` of the nearest 30% with the Epanechnikov kernel where left out.
+    adjustment : str or Adjustment
+        "kernel_ridge", "local_linear", either with "heteroscedastic_" before it, "joint_neighbours" or
+        "none": see `pymc_kbr.adjustments`.
+    smoothing : {"local", "global", "none"}
+        How resampled atoms become draws, see `pymc_kbr.smoothing`.
+
+    Notes
+    -----
+    Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Atoms on an
+    edge of the support, and discrete parameters, stay where they are.
+
+    `weights` are those of the estimator; the posterior's atoms are not the simulated parameters.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> theta = rng.normal(size=(2000, 1))
+    >>> x = theta + rng.normal(size=(2000, 1))
+    >>> posterior = Adjusted(adjustment="local_linear").fit(theta, x).condition([1.0])
+    >>> abs(posterior.mean()[0] - 0.5) < 0.1
+    np.True_
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator | None = None,
+        adjustment: str | Adjustment = "kernel_ridge",
+        *,
+        smoothing: str = "local",
+    ) -> None:
+        self.estimator = estimator
+        self.adjustment = adjustment
+        self.smoothing = smoothing
+
+    def _inner(self) -> Estimator:
+        if self.estimator is None:
+            return Rejection(0.3, kernel="epanechnikov")
+        if not isinstance(self.estimator, Estimator) or isinstance(self.estimator, Adjusted):
+            raise TypeError(
+                f"estimator is {self.estimator!r}; give an estimator that is not adjusted itself, such as "
+                "Rejection(0.3, kernel='epanechnikov')"
+            )
+        return self.estimator
+
+    def check(self, n: int) -> None:
+        """Refuse arguments that are out of range for a table of n rows."""
+        make_adjustment(self.adjustment)
+        check_smoothing(self.smoothing)
+        self._inner().check(n)
+
+    def fit(
+        self,
+        parameters: np.ndarray,
+        statistics: np.ndarray,
+        support: Support | None = None,
+        *,
+        ratio: np.ndarray | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Self:
+        """Fit the estimator, then the adjustment: see `Estimator.fit`."""
+        make_adjustment(self.adjustment)
+        check_smoothing(self.smoothing)
+        self.estimator_ = clone(self._inner())
+        rng = np.random.default_rng(random_seed)
+        self.estimator_.fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
+        self._adopt(self.estimator_)
+        self.adjustment_ = clone(make_adjustment(self.adjustment))
+        self.adjustment_.fit(
+            self.statistics_[self._inside],
+            self._free[self._inside][:, self._smooth],
+            None if self.ratio_ is None else self.ratio_[self._inside],
+            rng,
+        )
+        return self
+
+    def like(self, fitted: Adjusted) -> Self:
+        """Fit to the table of another one, and share its fitted adjustment."""
+        self.estimator_ = clone(self._inner())
+        self.estimator_.fit_prepared(fitted.estimator_)
+        self._adopt(self.estimator_)
+        self.adjustment_ = fitted.adjustment_
+        return self
+
+    def _adopt(self, inner: Estimator) -> None:
+        """Take over what the estimator knows of the table, and its parameters in the unconstrained space."""
+        for name in SHARED:
+            setattr(self, name, getattr(inner, name))
+        points = self.atoms_.points
+        if len(points) != len(self.parameters_):
+            raise ValueError(
+                f"{type(inner).__name__} weights draws of a prior instead of the table's rows; only rows can "
+                "be adjusted"
+            )
+        self._free = self.support_.forward(points)
+        self._smooth = self.support_.smooth()
+        self._inside = np.all(np.isfinite(self._free[:, self._smooth]), axis=1)
+        self._place = np.cumsum(self._inside) - 1
+
+    def settings(self) -> dict[str, float]:
+        """The numbers that the estimator and the adjustment were given or chose."""
+        found = self.estimator_.settings()
+        for name in ("mean_", "spread_"):
+            if hasattr(self.adjustment_, name):
+                regression = getattr(self.adjustment_, name)
+                found[f"adjustment_{name}bandwidth"] = regression.bandwidth
+                found[f"adjustment_{name}ridge"] = regression.ridge
+        return found
+
+    def _atoms(self, x: np.ndarray, rows: np.ndarray | None, weights: np.ndarray) -> Atoms:
+        rows = np.arange(len(self.parameters_)) if rows is None else rows
+        atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
+        if np.any(weights < 0):
+            weights = Embedding(atoms, weights).project_to_simplex()
+        moving = self._inside[rows] & (weights > 0)
+        if not np.any(self._smooth) or not np.any(moving):
+            return atoms
+        free = self._free[rows]
+        moved = self.adjustment_.move(x, self._place[rows[moving]], weights[moving])
+        free[np.ix_(moving, self._smooth)] = moved
+        points = self.support_.backward(free)
+        for block in self.support_.blocks:
+            if not block.smooth:
+                points[:, list(block.columns)] = atoms.points[:, list(block.columns)]
+        points[~moving] = atoms.points[~moving]
+        return Atoms(points, self.parameter_kernel_)
+
+    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        return self.estimator_._row_weights(x)
+
+    def _check(self, n: int) -> None:
+        """The estimator checks itself."""
+
+    def _fit(self) -> None:
+        """The estimator fits itself."""
+
+    @property
+    def scale(self) -> Any:  # type: ignore[override]
+        """The estimator's."""
+        return self._inner().scale
+
+    @property
+    def parameter_bandwidth(self) -> float | None:  # type: ignore[override]
+        """The estimator's."""
+        return self._inner().parameter_bandwidth

@@ -1,0 +1,81 @@
+"""Kernel ridge regression of columns on statistics, with its leave-one-out residuals."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from pymc_kbr.gram import RandomlyPivotedCholesky
+from pymc_kbr.kernels import FAMILIES, choose_kernel_and_ridge, median_heuristic
+from pymc_kbr.kernels.leave_one_out import SCALES
+
+RANK, TOLERANCE = 600, 1e-5
+"""Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
+
+ROWS_FOR_SETTINGS = 700
+"""Rows on which bandwidth and ridge are chosen."""
+
+LARGEST_LEVERAGE = 0.99
+"""A row that determines its own prediction to this share is not divided by less than one minus it."""
+
+
+class KernelRegression:
+    """Regression of targets on statistics in the space of a Gaussian kernel, plus a constant.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, d)
+        Scaled statistics.
+    targets : ndarray of shape (n, t)
+    weights : ndarray of shape (n,), optional
+        Of the squared residuals; one where left out.
+    rng : numpy.random.Generator
+        For the pivots of the factorisation.
+    most : int
+        Rows on which bandwidth and ridge are chosen.
+
+    Attributes
+    ----------
+    residuals : ndarray of shape (n, t)
+        Of each row, predicted from all the others.
+    leverages_capped : int
+        Rows whose leverage exceeded `LARGEST_LEVERAGE`.
+    bandwidth, ridge : float
+
+    Notes
+    -----
+    Bandwidth and ridge have the smallest leave-one-out error on standardised targets. The Gram matrix is
+    factored by randomly pivoted Cholesky, G = F F'; with the features centred, the leave-one-out
+    residual of row i is its residual over 1 - h_i, with h_i = d_i (1 / sum d + f_i' A^-1 f_i) and
+    A = F' D F + ridge I.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        targets: np.ndarray,
+        rng: np.random.Generator,
+        weights: np.ndarray | None = None,
+        most: int = ROWS_FOR_SETTINGS,
+    ) -> None:
+        d = np.ones(len(x)) if weights is None else weights / weights.mean()
+        deviation = targets.std(axis=0)
+        standard = (targets - targets.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        median = median_heuristic(x)
+        kernels = [FAMILIES["gaussian"](scale * median) for scale in SCALES]
+        choice = choose_kernel_and_ridge(x, standard, kernels, weights=weights, targets=standard, most=most)
+        self.bandwidth, self.ridge = float(choice.kernel.bandwidth), choice.ridge  # type: ignore[attr-defined]
+        solver = RandomlyPivotedCholesky(rank=min(RANK, len(x)), tolerance=TOLERANCE)
+        self._gram = solver.gram(choice.kernel, x, rng, self.ridge).centred(d / d.sum())
+        features = self._gram.features
+        self._constant = d @ targets / d.sum()
+        factor = cho_factor(features.T @ (d[:, None] * features) + self.ridge * np.eye(features.shape[1]))
+        self._coefficients = cho_solve(factor, features.T @ (d[:, None] * (targets - self._constant)))
+        leverage = d * (1 / d.sum() + np.sum(features * cho_solve(factor, features.T).T, axis=1))
+        self.leverages_capped = int(np.sum(leverage > LARGEST_LEVERAGE))
+        fitted = self._constant + features @ self._coefficients
+        self.residuals = (targets - fitted) / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None]
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Conditional means at statistics (k, d), shape (k, t)."""
+        return self._constant + self._gram.feature_map(x) @ self._coefficients

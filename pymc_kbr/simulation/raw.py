@@ -1,0 +1,63 @@
+"""Data simulated at given parameters, before they are summarised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_kbr.simulation.job import Job
+from pymc_kbr.simulation.model import is_simulator, read_model
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+def simulate_data(
+    model: pm.Model | None, draws: dict[str, np.ndarray], rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, bool]]:
+    """Simulate a model's data, as its observed variables hold them, at draws of its free variables.
+
+    Parameters
+    ----------
+    model : pymc.Model or None
+        That of the surrounding ``with`` block where None.
+    draws : dict of str to ndarray of shape (k, *shape)
+        Of every free variable.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    simulated : dict of str to ndarray of shape (k, *data shape)
+    observed : dict of str to ndarray of the data's shape
+    exchangeable : dict of str to bool
+        Whether the entries of a variable's first axis are independent draws: those of an ordinary
+        `pm.Simulator` and of a distribution are, a vector simulator's are not.
+
+    Raises
+    ------
+    ValueError
+        If the draws lack a free variable, or a simulation fails.
+    """
+    graph = read_model(model)
+    missing = [v.name for v in graph.parameters.variables if v.name not in draws]
+    if missing:
+        raise ValueError(f"there are no draws of {missing}; the model has {graph.parameters.names}")
+    job = Job.of(graph, int(rng.integers(2**63)))
+    columns = np.hstack(
+        [np.reshape(draws[v.name], (len(draws[v.name]), -1)) for v in graph.parameters.variables]
+    )
+    rows = []
+    for row, parameters in enumerate(columns):
+        outcome = job.try_row(row, parameters)
+        if isinstance(outcome, str):
+            raise ValueError(f"the simulation at draw {row}, {parameters.tolist()}, failed: {outcome}")
+        rows.append(outcome[: len(graph.simulated)])
+    names = list(graph.observed_data)
+    simulated = {name: np.array([row[i] for row in rows], dtype=float) for i, name in enumerate(names)}
+    exchangeable = {
+        rv.name: not (is_simulator(rv) and rv.owner.op.ndim_supp > 0)
+        and graph.observed_data[rv.name].ndim > 0
+        for rv in graph.simulated
+    }
+    return simulated, graph.observed_data, exchangeable
