@@ -1,9 +1,9 @@
 """Energy scores on the coalescent: ``python -m case_studies.posterior_draws.held_out``.
 
-The first 10,000 rows of the project's table, or of a user's `coal`, are fitted; the last 1,000 are scored: the
-mean energy score of 1,000 draws, over the prior's standard deviations, and the coverage of 90% intervals.
-Lines: what `select` chooses, every candidate that it may choose, local-linear adjustment as
-the R package abc does it with a tenth of the rows, and `select` with fifty useless statistics added.
+The first 10,000 rows of the project's table, or of a user's `coal`, are fitted; the last 1,000 are
+scored: the mean energy score of 1,000 draws, over the prior's standard deviations, and the coverage of
+90% intervals. Lines: local-linear adjustment as the R package abc does it with a tenth of the rows, what
+`select` chooses, with and without fifty useless statistics more, and every candidate that it may choose.
 """
 
 from __future__ import annotations

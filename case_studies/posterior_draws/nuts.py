@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+from scipy.stats import norm
 
 import pymc_kbr as pk
 
@@ -62,12 +63,15 @@ def logistic(likelihood: bool) -> pm.Model:
 
 
 def hierarchical(likelihood: bool) -> pm.Model:
-    """Five group means about a common one; data of known deviation; the group means are sufficient."""
-    rng = np.random.default_rng(13)
-    data = rng.normal(rng.normal(0.5, 0.8, GROUPS)[:, None], 1.0, (GROUPS, A_GROUP))
+    """Five group means about a common one; data of deviation one; means, and their spread's logarithm."""
+    truth = 0.5 + 0.8 * norm.ppf((np.arange(GROUPS) + 0.5) / GROUPS)
+    data = np.random.default_rng(13).normal(truth[:, None], 1.0, (GROUPS, A_GROUP))
+
+    def summarise(means: np.ndarray) -> np.ndarray:
+        return np.concatenate([means, np.log(means.std(axis=-1, keepdims=True))], axis=-1)
 
     def simulate(rng: np.random.Generator, group: Any, size: Any = None) -> np.ndarray:
-        return np.asarray(group) + rng.standard_normal(np.shape(group)) / np.sqrt(A_GROUP)
+        return summarise(np.asarray(group) + rng.standard_normal(np.shape(group)) / np.sqrt(A_GROUP))
 
     with pm.Model() as model:
         centre, spread = pm.Normal("centre", 0, 1), pm.HalfNormal("spread", 1)
@@ -75,7 +79,7 @@ def hierarchical(likelihood: bool) -> pm.Model:
         if likelihood:
             pm.Normal("y", group[:, None], 1.0, observed=data)
         else:
-            pk.vector_simulator("y", simulate, group, observed=data.mean(axis=1))
+            pk.vector_simulator("y", simulate, group, observed=summarise(data.mean(axis=1)))
     return model
 
 
@@ -114,7 +118,7 @@ def compare(name: str, simulations: int, draws: int, estimator: str, random_seed
             progressbar=False,
         )
     seconds = time.perf_counter() - started
-    ours = moments(idata)
+    ours = moments(idata).loc[exact.index]
     return pd.DataFrame(
         {
             "model": name,

@@ -1,0 +1,154 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.selection import choose, default_candidates, difference, hold_out
+
+LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
+
+
+def table(n=1200, observed=None):
+    rng = np.random.default_rng(4)
+    theta = rng.normal(size=(n, 2))
+    x = theta @ np.array([[1.0, 0.3], [0.0, 1.0]]) + 0.3 * rng.normal(size=(n, 2))
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=["a", "b", "s", "t"])
+    return pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a", "b"], statistics=["s", "t"], observed=observed
+    )
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    candidates = ["rejection", LINEAR, pk.Rejection(400)]
+    return pk.select(table(), candidates=candidates, random_seed=1, progressbar=False)
+
+
+def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
+    assert isinstance(chosen, pk.Adjusted)
+    assert len(chosen.parameters_) == 1200
+    assert chosen.weights(np.zeros(2)).shape == (1200,)
+    assert chosen.get_params()["adjustment"] == "local_linear"
+
+
+def test_the_scores_of_the_rivals_are_kept(chosen):
+    rows = chosen.selection_.table()
+    assert len(rows) == 3
+    assert rows[0]["excess"] == 0
+    assert all(row["excess"] > 0 for row in rows[1:])
+    assert all(row["note"].startswith("dropped after") for row in rows[1:])
+    assert "local_linear" in chosen.selection_.reason()
+    assert "3 candidates" in chosen.selection_.reason()
+
+
+def test_coverage_of_the_chosen_one_comes_for_free(chosen):
+    rows = len(chosen.selection_.chosen.covered)
+    error = np.sqrt(0.09 / rows)
+    np.testing.assert_allclose(chosen.selection_.coverage(), 0.9, atol=4 * error)
+
+
+def test_the_same_seed_chooses_the_same():
+    one, two = (
+        pk.select(table(), candidates=["rejection", LINEAR], random_seed=3, progressbar=False)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one.selection_.chosen.scores, two.selection_.chosen.scores)
+
+
+def test_all_default_candidates_can_be_fitted():
+    found = pk.select(table(400), random_seed=0, time_budget=600.0, progressbar=False)
+    rows = found.selection_.table()
+    assert len(rows) == len(default_candidates(400))
+    assert not [row for row in rows if row["note"].startswith("refused")]
+    assert all(row["rows"] >= 40 for row in rows)
+
+
+def test_a_budget_that_is_spent_is_reported():
+    found = pk.select(table(), random_seed=0, time_budget=1e-3, progressbar=False)
+    notes = [row["note"] for row in found.selection_.table()]
+    assert sum("no time was left" in note for note in notes) == len(notes) - 1
+    assert np.isfinite(found.condition(np.zeros(2)).mean()).all()
+
+
+def test_a_candidate_that_refuses_is_reported_and_passed_over():
+    few = pk.Adjusted(pk.Rejection(3), "local_linear")
+    found = pk.select(table(), candidates=[few, "rejection"], random_seed=0, progressbar=False)
+    assert isinstance(found, pk.Rejection)
+    assert "take at least twice as many rows" in found.selection_.table()[1]["note"]
+    with pytest.raises(ValueError, match="no candidate could be fitted"):
+        pk.select(table(), candidates=[few], random_seed=0, progressbar=False)
+
+
+def test_few_rows_are_not_divided():
+    found = pk.select(table(60), random_seed=0, progressbar=False)
+    assert isinstance(found, pk.Localised)
+    assert "60 rows are too few" in found.selection_.reason()
+
+
+def test_rows_are_held_out_near_an_observation():
+    x, rng = np.random.default_rng(0).normal(size=(2000, 2)), np.random.default_rng(1)
+    rows = hold_out(x, np.arange(2000), np.array([2.0, 0.0]), rng)
+    assert len(rows) == len(set(rows)) == 200
+    assert x[rows, 0].mean() > 0.8
+    everywhere = hold_out(x, np.arange(2000), None, rng)
+    assert abs(x[everywhere, 0].mean()) < 4 / np.sqrt(200)
+
+
+def test_the_choice_can_differ_between_observations():
+    """To the left of zero theta is x; to the right it is +-x, which one slope cannot follow."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 3000)
+    sign = np.where(x < 0, 1.0, rng.choice([-1.0, 1.0], 3000))
+    theta = (sign * x + 0.05 * rng.normal(size=3000))[:, None]
+    candidates = [
+        pk.Adjusted(pk.Rejection(600, kernel="epanechnikov"), "local_linear"),
+        pk.Adjusted(pk.Rejection(150, kernel="epanechnikov"), "joint_neighbours"),
+    ]
+    found = [
+        choose(
+            theta,
+            x[:, None],
+            pk.Support.unbounded(1),
+            rng=np.random.default_rng(1),
+            candidates=candidates,
+            near=np.array([at]),
+            progressbar=False,
+        ).adjustment
+        for at in (-1.5, 1.5)
+    ]
+    assert found == ["local_linear", "joint_neighbours"]
+
+
+def test_under_another_prior_its_rows_decide():
+    t = table()
+    ratio = (t.parameters[:, 0] > 0).astype(float)
+    found = choose(
+        t.parameters,
+        t.statistics,
+        t.support,
+        rng=np.random.default_rng(0),
+        candidates=[LINEAR],
+        ratio=ratio,
+        progressbar=False,
+    )
+    assert np.all(found.weights(np.zeros(2))[ratio == 0] == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"time_budget": 0.0}, "above zero seconds"),
+        ({"candidates": []}, "at least one"),
+        ({"candidates": ["magic"]}, "no estimator 'magic'"),
+        ({"candidates": [pk.Rejection(0)]}, "between 1"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        pk.select(table(), progressbar=False, **arguments)
+
+
+def test_differences_are_taken_on_common_rows():
+    mean, error = difference(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]), np.ones(3))
+    assert mean == pytest.approx(0.5)
+    assert error == pytest.approx(np.sqrt(0.125))

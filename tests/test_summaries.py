@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.summaries import PosteriorMean, Relevance, Scaler
+from pymc_kbr.summaries.relevance import mean_gradients
+
+
+@pytest.fixture
+def noisy(rng):
+    """One parameter, one statistic that tells about it and nine that do not."""
+    theta = rng.normal(size=(1500, 1))
+    x = np.hstack([theta + 0.3 * rng.normal(size=(1500, 1)), rng.normal(size=(1500, 9))])
+    return theta, x
+
+
+def test_useless_statistics_are_shortened(noisy):
+    relevance = Relevance.fit(noisy[1], noisy[0])
+    lengths = np.linalg.norm(relevance.matrix, axis=0)
+    assert lengths[0] > 0.9
+    assert lengths[1:].max() < 0.2
+
+
+def test_a_statistic_that_changes_the_spread_alone_counts(rng):
+    x = rng.normal(size=(1500, 3))
+    theta = np.exp(x[:, :1]) * rng.normal(size=(1500, 1))  # its mean is zero whatever x
+    lengths = np.linalg.norm(Relevance.fit(x, theta).matrix, axis=0)
+    assert lengths[0] > 2 * lengths[1:].max()
+
+
+def test_gradients_are_those_of_the_regression(rng):
+    x = rng.normal(size=(200, 2))
+    targets = np.column_stack([x[:, 0] * 2.0, x[:, 1]])
+    found = mean_gradients(x, targets, targets - targets.mean(axis=0))
+    np.testing.assert_allclose(found, np.diag([4.0, 1.0]), atol=0.4)
+
+
+def test_the_posterior_mean_is_a_statistic(noisy):
+    theta, x = noisy
+    summary = PosteriorMean.fit(x, theta)
+    one = summary.transform(x)
+    assert one.shape == (1500, 1)
+    assert np.corrcoef(one[:, 0], theta[:, 0])[0, 1] > np.corrcoef(x[:, 0], theta[:, 0])[0, 1] - 0.01
+
+
+@pytest.mark.parametrize("scale", ["relevance", "posterior_mean"])
+def test_learnt_statistics_sharpen_rejection(scale, noisy):
+    theta, x = noisy
+    observed = np.append(1.0, np.zeros(9))
+    plain = pk.Rejection(50).fit(theta, x).condition(observed).cov()
+    learnt = pk.Rejection(50, scale=scale).fit(theta, x).condition(observed).cov()
+    assert learnt[0, 0] < 0.7 * plain[0, 0]
+
+
+def test_a_fitted_summary_can_be_given(noisy):
+    theta, x = noisy
+    fitted = Relevance.fit(x, theta)
+    one = pk.Rejection(50, scale=fitted).fit(theta, x).weights(x[0])
+    np.testing.assert_array_equal(one, pk.Rejection(50, scale="relevance").fit(theta, x).weights(x[0]))
+    with pytest.raises(ValueError, match="fitted on 10 statistics"):
+        pk.Rejection(50, scale=fitted).fit(theta, x[:, :5])
+
+
+def test_constant_statistics_are_left_out(noisy):
+    theta, x = noisy
+    with pytest.warns(UserWarning, match="constant"):
+        relevance = Relevance.fit(np.hstack([x, np.ones((1500, 1))]), theta)
+    assert relevance.size == 11
+    assert relevance.transform(np.ones((2, 11))).shape == (2, 10)
+
+
+def test_a_scaler_has_the_size_of_its_statistics():
+    assert Scaler.fit(np.arange(6.0).reshape(3, 2)).size == 2
+    assert Gaussian(1.0)(np.zeros((1, 2)))[0, 0] == 1
