@@ -7,6 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import KDTree
 
+LARGEST = 0.9
+"""Share of a neighbourhood's deviation that smoothing may replace by noise."""
+
+LEAST = 20
+"""Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
+
 
 def unsmoothed(
     atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
@@ -43,14 +49,15 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
 
     Notes
     -----
-    `globally` within the k nearest of the weighted atoms, k the square root of their number but at
-    least 2 q + 2 in q dimensions: each draw moves towards its neighbours' mean and gets noise of their
-    covariance, so that the variance inside a neighbourhood stays what it is, and separate or bent
-    peaks stay apart.
+    `globally` within the k nearest of the m weighted atoms: each draw moves towards its neighbours' mean and
+    gets noise of their covariance, so that the variance inside a neighbourhood stays what it is, and
+    separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
+    column's variance is given back. In q dimensions k = m^max(1/2, q / (q + 2)), but at least 2 q + 2:
+    neighbourhoods must grow with the dimension for draws not to form one lump an atom.
     """
     carrying = np.flatnonzero(weights > 0)
     count, q = len(carrying), atoms.shape[1]
-    k = min(count, max(2 * q + 2, round(count**0.5)))
+    k = min(count, max(2 * q + 2, round(count ** max(0.5, q / (q + 2)))))
     if k < 2:
         return atoms[rows]
     points = atoms[carrying]
@@ -63,11 +70,19 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     means = np.einsum("rk,rkq->rq", shares, points[near])
     apart = np.sqrt(shares)[:, :, None] * (points[near] - means[:, None])
     h = silverman(k, q)
+    shrunk = means + np.sqrt(1 - h**2) * (points[drawn] - means)
+    widened = np.ones(q)
+    if len(drawn) >= LEAST:
+        v = weights[carrying][drawn] / weights[carrying][drawn].sum()
+        target, kept = _variance(points[drawn], v), _variance(shrunk, v)
+        made = kept + h**2 * (v @ np.sum(apart**2, axis=1))
+        widened = np.sqrt(np.divide(target, made, out=np.ones(q), where=made > 0))
+        centre = v @ shrunk
+        shrunk = centre + widened * (shrunk - centre)
     result = np.empty((len(rows), q))
     for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * k * q // 2**22)):
         noise = np.einsum("rk,rkq->rq", rng.standard_normal((len(part), k)), apart[place[part]])
-        mean = means[place[part]]
-        result[part] = mean + np.sqrt(1 - h**2) * (atoms[rows[part]] - mean) + h * noise
+        result[part] = shrunk[place[part]] + h * widened * noise
     return result
 
 
@@ -87,8 +102,13 @@ def effective_sample_size(weights: np.ndarray) -> float:
 
 
 def silverman(size: float, dimensions: int) -> float:
-    """Silverman's bandwidth for `size` standardised draws, at most one half."""
-    return float(min(0.5, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
+    """Silverman's bandwidth for `size` standardised draws, at most `LARGEST`."""
+    return float(min(LARGEST, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
+
+
+def _variance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Variance of each column of points (m, q) under weights (m,) of sum one."""
+    return weights @ (points - weights @ points) ** 2
 
 
 def _square_root(covariance: np.ndarray) -> np.ndarray:

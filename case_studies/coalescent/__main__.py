@@ -34,6 +34,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "kbr": ("tab:purple", (0, (5, 1))),
     "iw_kbr": ("tab:orange", (0, (3, 1, 1, 1))),
     "kde": ("tab:brown", (0, (1, 1))),
+    "adjusted": ("black", "--"),
 }
 DRAWS = 2000
 
@@ -132,10 +133,8 @@ def main() -> None:
     table = pk.simulate(simulations, model=model, random_seed=arguments.seed, cores=arguments.cores)
     print(f"{table}\n{table.timings['simulate']:.0f} s of simulation\n")
 
-    idata = pk.sample_abc(
-        DRAWS, reference_table=table, model=model, estimator="localised", random_seed=arguments.seed
-    )
-    print("The middling sample, localised: az.summary")
+    idata = pk.sample_abc(DRAWS, reference_table=table, model=model, random_seed=arguments.seed)
+    print("The middling sample: az.summary")
     print(az.summary(idata).to_string(), "\n")
 
     results, draws = condition_all(table, observed, arguments.seed)

@@ -20,7 +20,7 @@ from case_studies.posterior_draws.problems import PROBLEMS, c2st
 from pymc_kbr.selection import choose
 
 HERE = Path(__file__).parent
-RIVALS = ("rejection", "localised", "conditional_mean")
+RIVALS = ("rejection",)
 
 
 def run(name: str, simulations: int, observations: int, draws: int, rivals: tuple[str, ...]) -> pd.DataFrame:
