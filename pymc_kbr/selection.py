@@ -29,7 +29,7 @@ LEAST_ROWS = 100
 DRAWS = 300
 """Draws of each posterior that is scored."""
 
-POWER = 0.5
+POWER = 0.1
 """Of distances in the energy score by which is chosen: below one, blurred modes and bends count more."""
 
 ROUNDS = {40: 10, 100: 6, 200: 3}
@@ -41,7 +41,7 @@ BEHIND = 2.0
 TIED = 1.0
 """Standard errors within which candidates are as good as the best: the one with the most atoms is taken."""
 
-FOR_TRIALS = 0.8
+FOR_TRIALS = 0.7
 """Share of the time budget for trials; the rest is for fitting the chosen estimator to all rows."""
 
 PLENTY = 300
@@ -205,7 +205,7 @@ def select(
     Notes
     -----
     A tenth of the rows, at most 400, is held out. Each candidate is fitted to the others and its
-    posteriors are scored at the held-out parameters by `energy_score` with power one half, over the
+    posteriors are scored at the held-out parameters by `energy_score` with power one tenth, over the
     parameters' standard deviations: it sees a blurred mode sooner than power one does. Of the candidates
     within one standard error of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. After 40, 100 and 200 rows
