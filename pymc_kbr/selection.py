@@ -32,7 +32,7 @@ DRAWS = 300
 POWER = 0.1
 """Of distances in the energy score by which is chosen: below one, blurred modes and bends count more."""
 
-ROUNDS = {40: 10, 100: 6, 200: 3}
+ROUNDS = {40: 8, 100: 5, 200: 3}
 """Held-out rows after which candidates that are behind are dropped, and how many are kept at most."""
 
 BEHIND = 2.0
@@ -41,7 +41,7 @@ BEHIND = 2.0
 TIED = 1.0
 """Standard errors within which candidates are as good as the best: the one with the most atoms is taken."""
 
-FOR_TRIALS = 0.7
+FOR_TRIALS = 0.8
 """Share of the time budget for trials; the rest is for fitting the chosen estimator to all rows."""
 
 PLENTY = 300
@@ -154,16 +154,16 @@ def default_candidates(n: int) -> list[Estimator]:
             Adjusted(accepted(400, scale), JointNeighbours()),
             Adjusted(accepted(0.1 * n, scale), "local_linear"),
             Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge"),
-            Adjusted(accepted(200, scale), JointNeighbours()),
-            Adjusted(accepted(0.1 * n, scale), "heteroscedastic_local_linear"),
-            Adjusted(accepted(n, scale), "kernel_ridge"),
             accepted(100, scale, "top_hat"),
         ]
     candidates += [
-        Localised(),
+        Adjusted(accepted(n, True), "kernel_ridge"),
+        Adjusted(accepted(200, True), JointNeighbours()),
+        Adjusted(accepted(0.1 * n, True), "heteroscedastic_local_linear"),
         Adjusted(accepted(0.3 * n, True), "local_linear"),
         Adjusted(accepted(100, True, "top_hat"), "none", smoothing="global"),
         accepted(400, True, "top_hat"),
+        Localised(),
     ]
     return candidates
 
@@ -209,7 +209,7 @@ def select(
     parameters' standard deviations: it sees a blurred mode sooner than power one does. Of the candidates
     within one standard error of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. After 40, 100 and 200 rows
-    candidates that are behind the best one by two standard errors are dropped, and all but 10, 6 and 3.
+    candidates that are behind the best one by two standard errors are dropped, and all but 8, 5 and 3.
     """
     return choose(
         table.parameters,
@@ -346,7 +346,7 @@ class Race:
     def _drop(self, alive: list[Trial], most: int, rows: int) -> None:
         """Drop the candidates that are behind, and those beyond the best `most`."""
         best = min(alive, key=lambda trial: _mean(trial.scores, self.weights))
-        alive[:] = self.ranked(alive)
+        alive.sort(key=lambda trial: _mean(trial.scores, self.weights))
         for place, trial in enumerate(list(alive)):
             excess, error = difference(trial.scores, best.scores, self.weights)
             if place >= most or excess > BEHIND * error > 0:

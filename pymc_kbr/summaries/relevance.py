@@ -6,11 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
-from threadpoolctl import threadpool_limits
 
-from pymc_kbr.kernels import Gaussian, choose_kernel_and_ridge, median_heuristic, spread_out
-from pymc_kbr.kernels.leave_one_out import MOST_ROWS, SCALES, embedding_targets
+from pymc_kbr.gram import pivoted_cholesky
+from pymc_kbr.kernels import (
+    Gaussian,
+    choose_kernel_and_ridge,
+    median_heuristic,
+    parameter_kernel,
+    spread_out,
+)
+from pymc_kbr.kernels.leave_one_out import SCALES
 from pymc_kbr.summaries.scaling import Scaler
+
+MOST_ROWS, FEATURES = 2000, 50
+"""Rows on which gradients are measured, and features of the parameters whose gradients they are."""
+
+SHORTEST = 0.1
+"""Length to which a direction is shortened at most."""
 
 ITERATIONS = 3
 """Rounds: each measures gradients in the metric of the one before."""
@@ -30,16 +42,16 @@ class Relevance:
     ----------
     scaler : Scaler
     matrix : ndarray of shape (kept statistics, kept statistics)
-        Symmetric, of largest eigenvalue one.
+        Symmetric, with eigenvalues between `SHORTEST` and one.
 
     Notes
     -----
     Gradient-based kernel dimension reduction [1]_: with f(x) the conditional mean embedding of the
     parameters, M = mean_i grad f(x_i) grad f(x_i)' is large along directions in which the posterior
-    changes, and distances are measured as (x - y)' M (x - y). No direction is cut off: useless ones are
-    shortened. Gradients are taken anew in the metric found so far, since with many useless statistics
-    the first kernel must be wide. The embedding, not the mean alone, is regressed, so that a statistic
-    which only changes the spread or the number of modes counts too.
+    changes, and distances are measured as (x - y)' M (x - y), but no direction is shortened to less than a
+    tenth: what little it says is still found among many rows. Gradients are taken anew in the metric found
+    so far, since with many useless statistics the first kernel must be wide. The embedding, not the mean
+    alone, is regressed, so that a statistic which only changes the spread or the number of modes counts.
 
     References
     ----------
@@ -52,23 +64,23 @@ class Relevance:
 
     @classmethod
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> Relevance:
-        """Measure a table's gradients, on at most 1000 rows."""
+        """Measure a table's gradients, on at most 2000 rows."""
         scaler = Scaler.fit(statistics)
         rows = spread_out(len(statistics), MOST_ROWS)
         x, theta = scaler.transform(statistics[rows]), parameters[rows]
-        with threadpool_limits(1, user_api="blas"):
-            targets = embedding_targets(theta, np.full(len(rows), 1 / len(rows)))
+        targets = pivoted_cholesky(parameter_kernel(theta), theta, FEATURES, 1e-3)[0]
+        targets = targets - targets.mean(axis=0)
         matrix = np.eye(x.shape[1])
         scales: tuple[float, ...] = SCALES
         for _ in range(ITERATIONS):
-            gradients = mean_gradients(x @ matrix, theta, targets, scales)
+            gradients = mean_gradients(x @ matrix, targets, scales)
             scales = LATER_SCALES
             metric = matrix @ gradients @ matrix
             values, vectors = eigh(metric)
             if not values[-1] > 0:
                 break
             matrix = (vectors * np.sqrt(np.maximum(values / values[-1], 0))) @ vectors.T
-        return cls(scaler, matrix)
+        return cls(scaler, (1 - SHORTEST) * matrix + SHORTEST * np.eye(len(matrix)))
 
     @property
     def size(self) -> int:
@@ -85,9 +97,7 @@ class Relevance:
         return self.scaler.transform(statistics) @ self.matrix
 
 
-def mean_gradients(
-    x: np.ndarray, theta: np.ndarray, targets: np.ndarray, scales: tuple[float, ...] = SCALES
-) -> np.ndarray:
+def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...] = SCALES) -> np.ndarray:
     """mean_i grad f(x_i) grad f(x_i)', shape (d, d), of a kernel ridge regression f of targets (n, t).
 
     Notes
@@ -96,7 +106,11 @@ def mean_gradients(
     """
     median = median_heuristic(x)
     choice = choose_kernel_and_ridge(
-        x, theta, [Gaussian(scale * median) for scale in scales], most=ROWS_FOR_SETTINGS
+        x,
+        targets,
+        [Gaussian(scale * median) for scale in scales],
+        targets=targets,
+        most=ROWS_FOR_SETTINGS,
     )
     kernel = choice.kernel
     gram = kernel(x)

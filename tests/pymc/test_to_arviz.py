@@ -29,7 +29,9 @@ def made():
 
 @pytest.fixture(scope="module")
 def idata(made):
-    return pk.sample_abc(300, simulations=1500, model=made, random_seed=4, progressbar=False)
+    return pk.sample_abc(
+        300, simulations=1500, model=made, estimator="localised", random_seed=4, progressbar=False
+    )
 
 
 def group(idata, name):
@@ -138,7 +140,7 @@ def test_a_table_without_a_model_gives_a_result_too(small_table):
 def test_a_saved_table_gives_the_same_result_with_its_model(made, idata, tmp_path):
     table = models.table(1500, made, random_seed=4)
     loaded = pk.ReferenceTable.load(table.save(tmp_path / "table.nc"))
-    again = pk.sample_abc(300, reference_table=loaded, model=made, random_seed=4)
+    again = pk.sample_abc(300, reference_table=loaded, model=made, estimator="localised", random_seed=4)
     xr.testing.assert_allclose(group(again, "posterior"), group(idata, "posterior"))
 
 
@@ -150,7 +152,10 @@ def test_an_unrelated_model_on_the_stack_does_not_matter(small_table):
 
 def test_the_seed_decides_the_result(made):
     first, second = (
-        pk.sample_abc(20, simulations=600, model=made, random_seed=9, progressbar=False) for _ in range(2)
+        pk.sample_abc(
+            20, simulations=600, model=made, estimator="localised", random_seed=9, progressbar=False
+        )
+        for _ in range(2)
     )
     xr.testing.assert_equal(group(first, "posterior"), group(second, "posterior"))
 
