@@ -38,7 +38,7 @@ ROUNDS = {40: 8, 100: 5, 200: 3}
 BEHIND = 2.0
 """Standard errors of the difference to the best candidate at which another one is dropped."""
 
-TIED = 1.0
+TIED = 0.5
 """Standard errors within which candidates are as good as the best: the one with the most atoms is taken."""
 
 FOR_TRIALS = 0.8
@@ -125,7 +125,7 @@ class Selection:
             return f"{best.label}: {best.note}"
         text = (
             f"{best.label}: the lowest energy score of {1 + len(tried)} candidates on {len(best.scores)} "
-            "held-out rows, or the most atoms within a standard error of it: "
+            "held-out rows, or the most atoms within half a standard error of it: "
             f"{_mean(best.scores, self.weights):.4f}"
         )
         if tried:
@@ -162,7 +162,7 @@ def default_candidates(n: int) -> list[Estimator]:
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_local_linear"),
         Adjusted(accepted(0.3 * n, True), "local_linear"),
         Adjusted(accepted(100, True, "top_hat"), "none", smoothing="global"),
-        accepted(400, True, "top_hat"),
+        Adjusted(accepted(0.3 * n, True), "heteroscedastic_kernel_ridge"),
         Localised(),
     ]
     return candidates
@@ -207,7 +207,7 @@ def select(
     A tenth of the rows, at most 400, is held out. Each candidate is fitted to the others and its
     posteriors are scored at the held-out parameters by `energy_score` with power one tenth, over the
     parameters' standard deviations: it sees a blurred mode sooner than power one does. Of the candidates
-    within one standard error of the lowest score the one with the largest effective sample size is taken,
+    within half a standard error of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. After 40, 100 and 200 rows
     candidates that are behind the best one by two standard errors are dropped, and all but 8, 5 and 3.
     """
@@ -354,7 +354,7 @@ class Race:
                 alive.remove(trial)
 
     def ranked(self, trials: list[Trial]) -> list[Trial]:
-        """Those within a standard error of the lowest score by effective sample size, then the others."""
+        """Those within `TIED` standard errors of the best by effective sample size, then the others."""
         best = min(trials, key=lambda trial: _mean(trial.scores, self.weights))
 
         def key(trial: Trial) -> tuple[bool, float]:

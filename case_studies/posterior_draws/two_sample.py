@@ -1,8 +1,7 @@
 """Classifier two-sample tests: ``python -m case_studies.posterior_draws.two_sample``.
 
 On two problems with an exact posterior, 10,000 simulations, three observations: `auto` as
-`sample_abc` runs it for each observation, the estimator that `select` chooses once for all of them, and
-others with their defaults.
+`sample_abc` runs it for each observation, and rejection.
 """
 
 from __future__ import annotations
@@ -57,12 +56,6 @@ def run(name: str, simulations: int, observations: int, draws: int, rivals: tupl
         posterior = estimator.condition(x)
         chosen = estimator.selection_.chosen.label  # type: ignore[attr-defined]
         score("auto", number, posterior, time.perf_counter() - started, chosen)
-    started = time.perf_counter()
-    selected = pk.select(table, random_seed=0, progressbar=False)
-    seconds = time.perf_counter() - started
-    chosen = selected.selection_.chosen.label  # type: ignore[attr-defined]
-    for number, x in enumerate(observed):
-        score("select", number, selected.condition(x), seconds, chosen)
     for rival in rivals:
         started = time.perf_counter()
         fitted = pk.ESTIMATORS[rival]().fit(*arrays)

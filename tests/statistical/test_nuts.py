@@ -1,0 +1,19 @@
+"""Models with a likelihood: draws against those of NUTS. ``python -m case_studies.posterior_draws.nuts``."""
+
+import numpy as np
+import pytest
+
+from case_studies.posterior_draws.nuts import MODELS, compare
+
+DRAWS = 1500
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_moments_agree_with_nuts(name):
+    result = compare(name, 10_000, DRAWS, "adjusted" if name == "normal" else "auto")
+    # Both sides are means of at least 1,000 effective draws.
+    error = np.sqrt(2 / 1000)
+    assert np.abs(result["error_of_mean"]).max() < 0.15 + 3 * error
+    assert np.abs(result["ratio_of_sd"] - 1).max() < 0.15 + 3 * error / np.sqrt(2)
