@@ -23,8 +23,8 @@ FAR = 0.995
 FEW = 50
 """Effective sample size below which intervals are coarse."""
 
-NEGATIVE = 0.25
-"""Negative share of the absolute weight above which projected draws can differ from the expectations."""
+NEGATIVE = 0.45
+"""Negative share of the absolute weight that is large: absolute weights sum to ten times the total."""
 
 TAIL, TOUCHING = 0.01, 0.1
 """A posterior touches an edge when this share of draws lies beyond that share of the prior."""

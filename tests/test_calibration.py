@@ -114,7 +114,7 @@ def test_arviz_draws_the_transforms(good):
     if ARVIZ_MAJOR == 0:
         az.plot_ecdf(np.asarray(pit).ravel(), pit=True, cdf=lambda x: x)
     else:
-        az.plot_ecdf_pit(idata, method="envelope")
+        az.plot_ecdf_pit(idata)
     plt.close("all")
 
 

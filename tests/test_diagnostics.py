@@ -82,7 +82,7 @@ def test_a_constant_statistic_that_differs_counts():
     ("changes", "expected"),
     [
         ({"posterior": posterior(np.where(np.arange(200) < 10, 0.1, 0.0))}, "effective_sample_size"),
-        ({"posterior": posterior(np.where(np.arange(200) % 3 == 0, -0.009, 0.012))}, "negative_share"),
+        ({"posterior": posterior(np.where(np.arange(200) % 3 == 0, -0.025, 0.0132))}, "negative_share"),
         ({"posterior": posterior(settings={"ridge_raised": 2.0})}, "ridge_raised"),
         ({"draws": np.linspace(0.0, 0.06, 100)[:, None]}, "edge"),
         ({"coverage": np.array([0.7]), "held_out": 400}, "coverage"),
@@ -95,7 +95,7 @@ def test_each_fault_is_named(changes, expected):
 
 def test_messages_name_a_remedy():
     draws = np.linspace(0.94, 1.0, 100)[:, None]
-    faulty = posterior(np.where(np.arange(200) % 2 == 0, -0.01, 0.02), {"ridge_raised": 1.0})
+    faulty = posterior(np.where(np.arange(200) % 2 == 0, -0.05, 0.06), {"ridge_raised": 1.0})
     found = diagnose(faulty, draws, table([9.0, 9.0, 9.0]), coverage=np.array([0.5]), held_out=100)
     words = {
         "outside": "widen the prior",

@@ -60,7 +60,7 @@ MISTAKES: dict[str, tuple[str, Callable[[], list[dict[str, str]]]]] = {
     "ten rows accepted": ("effective_sample_size", lambda: found(TYPICAL, pk.Rejection(10))),
     "a narrow kernel and hardly a ridge": (
         "negative_share",
-        lambda: found(TYPICAL, pk.ConditionalMean(0.5, 1e-7)),
+        lambda: found(TYPICAL, pk.ConditionalMean(0.5, 1e-12)),
     ),
     "a ridge that rounding errors exceed": (
         "ridge_raised",
