@@ -86,7 +86,9 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, axe
         axis.axhline(0, color="0.5", linewidth=0.8)
     axes[0].set(xlabel="probability of the central interval", ylabel="coverage less probability")
     axes[1].set(xlabel="probability integral transform", ylabel="share below less transform")
-    axes[0].legend(frameon=False, fontsize=8)
+    extent = max(np.abs(band - LEVELS[:, None]).max(), np.abs(covered - LEVELS[:, None]).max())
+    axes[0].set_ylim(-2.0 * extent, 1.2 * extent)  # room for the legend below the curves
+    axes[0].legend(frameon=False, fontsize=8, loc="lower center", ncols=min(4, 1 + len(calibration.names)))
     return axes
 
 

@@ -147,15 +147,14 @@ def default_candidates(n: int) -> list[Estimator]:
     def accepted(rows: float, scale: Any, kernel: str = "epanechnikov") -> Rejection:
         return Rejection(int(np.clip(rows, 20, n)), kernel=kernel, scale=scale)
 
-    candidates: list[Estimator] = []
-    for scale in (True, "relevance"):
-        candidates += [
-            Adjusted(accepted(0.3 * n, scale), "kernel_ridge"),
-            Adjusted(accepted(400, scale), JointNeighbours()),
-            Adjusted(accepted(0.1 * n, scale), "local_linear"),
-            Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge"),
-            accepted(100, scale, "top_hat"),
-        ]
+    scales = (True, "relevance")
+    candidates: list[Estimator] = [
+        *(Adjusted(accepted(0.3 * n, scale), "kernel_ridge") for scale in scales),
+        *(Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales),
+        *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),
+        *(Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge") for scale in scales),
+        *(accepted(100, scale, "top_hat") for scale in scales),
+    ]
     candidates += [
         Adjusted(accepted(n, True), "kernel_ridge"),
         Adjusted(accepted(200, True), JointNeighbours()),

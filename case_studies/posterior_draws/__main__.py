@@ -39,7 +39,7 @@ def moons(simulations: int, path: Path) -> None:
         "auto": chosen.condition(observed).draw(2000, 0),
         "exact": TWO_MOONS.posterior(np.random.default_rng(4), observed, 2000),
     }
-    figure, axes = plt.subplots(1, 3, figsize=(8.4, 3.0), sharex=True, sharey=True, constrained_layout=True)
+    figure, axes = plt.subplots(1, 3, figsize=(8.4, 3.5), sharex=True, sharey=True, constrained_layout=True)
     for axis, (title, draws) in zip(axes, panels.items(), strict=True):
         axis.scatter(*draws.T, s=2, color="black", alpha=0.4, linewidths=0)
         axis.set(title=title, xlabel=r"$\theta_1$")
