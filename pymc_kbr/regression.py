@@ -12,7 +12,7 @@ from pymc_kbr.kernels.leave_one_out import SCALES
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
 
-ROWS_FOR_SETTINGS = 700
+ROWS_FOR_SETTINGS = 500
 """Rows on which bandwidth and ridge are chosen."""
 
 LARGEST_LEVERAGE = 0.99

@@ -44,6 +44,12 @@ TIED = 0.5
 FOR_TRIALS = 0.8
 """Share of the time budget for trials; the rest is for fitting the chosen estimator to all rows."""
 
+FOR_FIRST = 0.5
+"""Share of the trials' time after which no further candidate is begun: the rest is for more rows."""
+
+MANY = 20
+"""Statistics above which joint neighbours, whose slopes are then costly, are tried late."""
+
 PLENTY = 300
 """Effective sample size from which smoothing makes no difference to a score, and is left out of it."""
 
@@ -141,27 +147,27 @@ class Selection:
         return difference(trial.scores, self.chosen.scores, self.weights)
 
 
-def default_candidates(n: int) -> list[Estimator]:
-    """The estimators and settings that are tried on a table of n rows, the most promising first."""
+def default_candidates(n: int, d: int = 1) -> list[Estimator]:
+    """The estimators and settings that are tried on n rows of d statistics, the most promising first."""
 
     def accepted(rows: float, scale: Any, kernel: str = "epanechnikov") -> Rejection:
         return Rejection(int(np.clip(rows, 20, n)), kernel=kernel, scale=scale)
 
     scales = (True, "relevance")
+    joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
+    joint.append(Adjusted(accepted(200, True), JointNeighbours()))
     candidates: list[Estimator] = [
         *(Adjusted(accepted(0.3 * n, scale), "kernel_ridge") for scale in scales),
-        *(Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales),
+        *(joint if d <= MANY else []),
         *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),
         *(Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge") for scale in scales),
         *(accepted(100, scale, "top_hat") for scale in scales),
-    ]
-    candidates += [
         Adjusted(accepted(n, True), "kernel_ridge"),
-        Adjusted(accepted(200, True), JointNeighbours()),
+        Adjusted(accepted(0.3 * n, True), "heteroscedastic_kernel_ridge"),
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_local_linear"),
         Adjusted(accepted(0.3 * n, True), "local_linear"),
         Adjusted(accepted(100, True, "top_hat"), "none", smoothing="global"),
-        Adjusted(accepted(0.3 * n, True), "heteroscedastic_kernel_ridge"),
+        *([] if d <= MANY else joint),
         Localised(),
     ]
     return candidates
@@ -247,7 +253,11 @@ def choose(
         return chosen
     held_out = hold_out(statistics, rows, near, rng)
     rest = np.setdiff1d(rows, held_out)
-    given = default_candidates(len(rest)) if candidates is None else [make_estimator(c) for c in candidates]
+    given = (
+        default_candidates(len(rest), statistics.shape[1])
+        if candidates is None
+        else [make_estimator(c) for c in candidates]
+    )
     if not given:
         raise ValueError("there are no candidates; give at least one, or leave them out")
     for candidate in given:
@@ -260,7 +270,8 @@ def choose(
         rest,
         held_out,
         rng,
-        deadline=started + FOR_TRIALS * time_budget,
+        started=started,
+        seconds=FOR_TRIALS * time_budget,
     )
     trials = race.run([Trial(label(c), c) for c in given], progressbar)
     best = with_summaries(trials[0].estimator, race.summaries)
@@ -295,7 +306,8 @@ class Race:
         rest: np.ndarray,
         held_out: np.ndarray,
         rng: np.random.Generator,
-        deadline: float,
+        started: float,
+        seconds: float,
     ) -> None:
         self.train = (parameters[rest], statistics[rest], support)
         self.ratio = None if ratio is None else ratio[rest]
@@ -304,7 +316,7 @@ class Race:
         self.truth, self.observed = parameters[held_out], statistics[held_out]
         self.weights = np.ones(len(held_out)) if ratio is None else ratio[held_out]
         self.seed = int(rng.integers(2**31))
-        self.deadline = deadline
+        self.started, self.seconds = started, seconds
         self.summaries: dict[str, Any] = {}
         self._fitted: dict[Any, Adjusted] = {}
 
@@ -316,7 +328,7 @@ class Race:
             task = progress.add_task("choosing an estimator", total=len(self.truth))
             for start, stop in zip([0, *stops[:-1]], stops, strict=True):
                 for trial in list(alive):
-                    if not self._late() or trial is alive[0]:
+                    if trial is alive[0] or not self._late(FOR_FIRST if start == 0 else 1.0):
                         self._score(trial, start, stop, alive)
                     elif start == 0:
                         trial.note = "not tried: no time was left"
@@ -363,8 +375,8 @@ class Race:
 
         return sorted(trials, key=key)
 
-    def _late(self) -> bool:
-        return time.perf_counter() > self.deadline
+    def _late(self, share: float = 1.0) -> bool:
+        return time.perf_counter() > self.started + share * self.seconds
 
     def _score(self, trial: Trial, start: int, stop: int, alive: list[Trial]) -> None:
         """Score a trial on held-out rows `start` to `stop`; drop it where it cannot be fitted."""

@@ -9,7 +9,7 @@ import numpy as np
 from pymc_kbr.adjustments.adjustment import Adjustment, squared_residual_logarithms
 from pymc_kbr.regression import KernelRegression
 
-ROWS_FOR_SPREAD = 500
+ROWS_FOR_SPREAD = 400
 """Rows on which the second regression's settings are chosen: logarithms of squares are noise, above all."""
 
 
