@@ -100,7 +100,9 @@ def moments(idata: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, index=["mean", "sd"]).T
 
 
-def compare(name: str, simulations: int, draws: int, estimator: str, random_seed: int = 1) -> pd.DataFrame:
+def compare(
+    name: str, simulations: int, draws: int, estimator: str | pk.Estimator, random_seed: int = 1
+) -> pd.DataFrame:
     """One line a parameter: NUTS, `sample_abc`, and their differences in NUTS's deviations."""
     with MODELS[name](True):
         exact = moments(
@@ -129,7 +131,7 @@ def compare(name: str, simulations: int, draws: int, estimator: str, random_seed
             "nuts_sd": exact["sd"].to_numpy(),
             "ratio_of_sd": (ours["sd"] / exact["sd"]).to_numpy(),
             "seconds": seconds,
-            "chosen": idata["posterior"].attrs.get("chosen", estimator).split(":")[0],
+            "chosen": idata["posterior"].attrs.get("chosen", str(estimator)).split(":")[0],
         }
     )
 
