@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from sklearn.base import clone
 
+from pymc_kbr.calibration import Calibration
 from pymc_kbr.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.new_prior import NewPrior, warn_of_few
@@ -31,6 +32,7 @@ def sample_abc(
     reference_table: ReferenceTable | None = None,
     model: pm.Model | None = None,
     prior: Any = None,
+    calibration: Calibration | None = None,
     random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
     executor: Executor | None = None,
@@ -60,6 +62,9 @@ def sample_abc(
         variables, or draws of them. Nothing is simulated again. Where this is a model and `model` is
         the one of the table, rows are weighted with the ratio of both densities; otherwise the ratio is
         estimated from the draws.
+    calibration : Calibration, optional
+        What `calibrate` found for this estimator: marginal quantiles of the draws are corrected by it, and
+        the attribute ``recalibrated`` of the result says so.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, on_failure, progressbar
         As in `simulate`.
@@ -140,6 +145,9 @@ def sample_abc(
     drawn = posterior.draw(draws, rng)
     finished = time.perf_counter()
     notes, coverage, held_out = _account(chosen)
+    if calibration is not None:
+        drawn, coverage = _recalibrated(drawn, calibration, table), None
+        notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
     concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
@@ -178,6 +186,22 @@ def _choose(
     if progressbar:
         Console().print(chosen.selection_.reason(), highlight=False, markup=False)  # type: ignore[attr-defined]
     return chosen
+
+
+def _recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:
+    """Recalibrated draws, if the support lets each parameter be moved by itself."""
+    if calibration.names != table.parameter_names:
+        raise ValueError(
+            f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
+        )
+    moved = calibration.recalibrated(draws)
+    outside = ~table.support.contains(moved)
+    if np.any(outside):
+        raise ValueError(
+            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which ties "
+            "parameters to each other; recalibration moves each by itself: leave `calibration` out"
+        )
+    return moved
 
 
 def _account(estimator: Estimator) -> tuple[dict[str, Any], np.ndarray | None, int]:

@@ -8,6 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.columns import Columns
 
 
 def skewed(rng, mean, scale, size):
@@ -101,3 +102,22 @@ def test_vectors_are_one_point_each():
         assert pk.predictive_check(idata, draws=50, random_seed=0).p_values["y"] < 0.05
     with pytest.raises(ValueError, match="at least 20"):
         pk.predictive_check(idata, model=made, draws=5)
+
+
+def test_a_calibration_corrects_the_draws_and_says_so(data):
+    model = make_model(data)
+    table = pk.simulate(2000, model=model, random_seed=1, progressbar=False)
+    blunt = pk.Rejection(100)
+    calibration = pk.calibrate(blunt, table, rows=300, random_seed=0, progressbar=False)
+    arguments = {"reference_table": table, "model": model, "estimator": blunt, "random_seed": 1}
+    plain = pk.sample_abc(500, **arguments)
+    moved = pk.sample_abc(500, calibration=calibration, **arguments)
+    assert "recalibrated" not in plain["posterior"].attrs
+    assert "300 held-out rows" in moved["posterior"].attrs["recalibrated"]
+    expected = calibration.recalibrated(np.asarray(plain["posterior"]["mean"]).reshape(-1, 1))
+    np.testing.assert_allclose(np.asarray(moved["posterior"]["mean"]).ravel(), expected[:, 0])
+    small = pk.Calibration(
+        calibration.pit, calibration.contraction, calibration.energy_scores, Columns.scalars(["a"]), 10
+    )
+    with pytest.raises(ValueError, match="calibration is of the parameters"):
+        pk.sample_abc(10, calibration=small, **arguments)
