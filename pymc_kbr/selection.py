@@ -38,8 +38,11 @@ ROUNDS = {40: 8, 100: 5, 200: 3}
 BEHIND = 2.0
 """Standard errors of the difference to the best candidate at which another one is dropped."""
 
-TIED = 0.5
-"""Standard errors within which candidates are as good as the best: the one with the most atoms is taken."""
+TIED = 0.2
+"""Standard errors a parameter within which candidates are as good as the best: the most atoms then decide.
+
+The atoms that it takes to fill a posterior without lumps grow with its dimension.
+"""
 
 FOR_TRIALS = 0.8
 """Share of the time budget for trials; the rest is for fitting the chosen estimator to all rows."""
@@ -131,7 +134,7 @@ class Selection:
             return f"{best.label}: {best.note}"
         text = (
             f"{best.label}: the lowest energy score of {1 + len(tried)} candidates on {len(best.scores)} "
-            "held-out rows, or the most atoms within half a standard error of it: "
+            "held-out rows, or the most atoms of those that cannot be told from it: "
             f"{_mean(best.scores, self.weights):.4f}"
         )
         if tried:
@@ -212,9 +215,10 @@ def select(
     A tenth of the rows, at most 400, is held out. Each candidate is fitted to the others and its
     posteriors are scored at the held-out parameters by `energy_score` with power one tenth, over the
     parameters' standard deviations: it sees a blurred mode sooner than power one does. Of the candidates
-    within half a standard error of the lowest score the one with the largest effective sample size is taken,
-    since a score does not see how often few atoms are repeated in many draws. After 40, 100 and 200 rows
-    candidates that are behind the best one by two standard errors are dropped, and all but 8, 5 and 3.
+    within a fifth of a standard error a parameter of the lowest score the one with the largest effective
+    sample size is taken, since a score does not see how often few atoms are repeated in many draws. After
+    40, 100 and 200 rows candidates that are behind the best one by two standard errors are dropped, and
+    all but 8, 5 and 3.
     """
     return choose(
         table.parameters,
@@ -365,12 +369,12 @@ class Race:
                 alive.remove(trial)
 
     def ranked(self, trials: list[Trial]) -> list[Trial]:
-        """Those within `TIED` standard errors of the best by effective sample size, then the others."""
+        """Those that are tied with the best by effective sample size, then the others by score."""
         best = min(trials, key=lambda trial: _mean(trial.scores, self.weights))
 
         def key(trial: Trial) -> tuple[bool, float]:
             excess, error = difference(trial.scores, best.scores, self.weights)
-            tied = trial is best or excess <= TIED * error
+            tied = trial is best or excess <= TIED * len(self.unit) * error
             return (False, -trial.size) if tied else (True, excess)
 
         return sorted(trials, key=key)
