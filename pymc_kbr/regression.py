@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import eigh
 
 from pymc_kbr.gram import RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, choose_kernel_and_ridge, median_heuristic
-from pymc_kbr.kernels.leave_one_out import SCALES
+from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
 
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
 
-ROWS_FOR_SETTINGS = 500
-"""Rows on which bandwidth and ridge are chosen."""
+ROWS_FOR_BANDWIDTH = 700
+"""Rows on which the bandwidth is chosen."""
 
 LARGEST_LEVERAGE = 0.99
 """A row that determines its own prediction to this share is not divided by less than one minus it."""
@@ -32,7 +32,7 @@ class KernelRegression:
     rng : numpy.random.Generator
         For the pivots of the factorisation.
     most : int
-        Rows on which bandwidth and ridge are chosen.
+        Rows on which the bandwidth is chosen.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class KernelRegression:
 
     Notes
     -----
-    Bandwidth and ridge have the smallest leave-one-out error on standardised targets. The Gram matrix is
-    factored by randomly pivoted Cholesky, G = F F'; with the features centred, the leave-one-out
-    residual of row i is its residual over 1 - h_i, with h_i = d_i (1 / sum d + f_i' A^-1 f_i) and
-    A = F' D F + ridge I.
+    The bandwidth has the smallest leave-one-out error on standardised targets over some rows, the ridge over
+    all of them. The Gram matrix is factored by randomly pivoted Cholesky, G = F F'; with the features
+    centred, the leave-one-out residual of row i is its residual over 1 - h_i, with h_i = d_i (1 / sum d +
+    f_i' A^-1 f_i) and A = F' D F + ridge I, for every ridge by one eigendecomposition of F' D F.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class KernelRegression:
         targets: np.ndarray,
         rng: np.random.Generator,
         weights: np.ndarray | None = None,
-        most: int = ROWS_FOR_SETTINGS,
+        most: int = ROWS_FOR_BANDWIDTH,
     ) -> None:
         d = np.ones(len(x)) if weights is None else weights / weights.mean()
         deviation = targets.std(axis=0)
@@ -64,17 +64,25 @@ class KernelRegression:
         median = median_heuristic(x)
         kernels = [FAMILIES["gaussian"](scale * median) for scale in SCALES]
         choice = choose_kernel_and_ridge(x, standard, kernels, weights=weights, targets=standard, most=most)
-        self.bandwidth, self.ridge = float(choice.kernel.bandwidth), choice.ridge  # type: ignore[attr-defined]
+        self.bandwidth = float(choice.kernel.bandwidth)  # type: ignore[attr-defined]
         solver = RandomlyPivotedCholesky(rank=min(RANK, len(x)), tolerance=TOLERANCE)
-        self._gram = solver.gram(choice.kernel, x, rng, self.ridge).centred(d / d.sum())
-        features = self._gram.features
+        self._gram = solver.gram(choice.kernel, x, rng, choice.ridge).centred(d / d.sum())
+        features, root = self._gram.features, np.sqrt(d)[:, None]
         self._constant = d @ targets / d.sum()
-        factor = cho_factor(features.T @ (d[:, None] * features) + self.ridge * np.eye(features.shape[1]))
-        self._coefficients = cho_solve(factor, features.T @ (d[:, None] * (targets - self._constant)))
-        leverage = d * (1 / d.sum() + np.sum(features * cho_solve(factor, features.T).T, axis=1))
-        self.leverages_capped = int(np.sum(leverage > LARGEST_LEVERAGE))
-        fitted = self._constant + features @ self._coefficients
-        self.residuals = (targets - fitted) / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None]
+        values, vectors = eigh(features.T @ (d[:, None] * features))
+        rotated = features @ vectors
+        right = rotated.T @ (d[:, None] * (targets - self._constant))
+        squares, best = rotated**2, np.inf
+        for ridge in RIDGES:
+            inverse = 1 / (np.maximum(values, 0) + ridge)
+            leverage = d * (1 / d.sum() + squares @ inverse)
+            fitted = self._constant + rotated @ (inverse[:, None] * right)
+            left_out = (targets - fitted) / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None]
+            error = float(np.sum((root * left_out / np.where(deviation > 0, deviation, 1.0)) ** 2))
+            if error < best:
+                best, self.ridge, self.residuals = error, float(ridge), left_out
+                self.leverages_capped = int(np.sum(leverage > LARGEST_LEVERAGE))
+                self._coefficients = vectors @ (inverse[:, None] * right)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Conditional means at statistics (k, d), shape (k, t)."""
