@@ -69,6 +69,7 @@ def main() -> None:
     )
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `select`")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `select`")
     parser.add_argument("--quick", action="store_true", help="1,000 rows, 50 held out, no candidates")
     parser.add_argument("--output", type=Path, default=HERE)
     arguments = parser.parse_args()
@@ -96,7 +97,12 @@ def main() -> None:
     for seed in arguments.seeds:
         for name, columns in (("select", statistics), (f"select, {USELESS} useless statistics more", noisy)):
             started = time.perf_counter()
-            chosen = pk.select(table_of(parameters[:n], columns[:n]), random_seed=seed, progressbar=False)
+            chosen = pk.select(
+                table_of(parameters[:n], columns[:n]),
+                time_budget=arguments.budget,
+                random_seed=seed,
+                progressbar=False,
+            )
             seconds = time.perf_counter() - started
             reason = chosen.selection_.chosen.label  # type: ignore[attr-defined]
             add(f"{name} (seed {seed}): {reason}", chosen, seconds, (parameters[-k:], columns[-k:]))

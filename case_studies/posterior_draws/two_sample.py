@@ -21,7 +21,9 @@ from pymc_kbr.selection import choose
 HERE = Path(__file__).parent
 
 
-def run(name: str, simulations: int, observations: int, draws: int, rivals: tuple[str, ...]) -> pd.DataFrame:
+def run(
+    name: str, simulations: int, observations: int, draws: int, budget: float, rivals: tuple[str, ...]
+) -> pd.DataFrame:
     """One line an estimator and observation."""
     problem = PROBLEMS[name]
     table = problem.table(simulations, np.random.default_rng(1))
@@ -51,7 +53,7 @@ def run(name: str, simulations: int, observations: int, draws: int, rivals: tupl
     for number, x in enumerate(observed):
         started = time.perf_counter()
         rng = np.random.default_rng(number)
-        estimator = choose(*arrays, rng=rng, near=x, progressbar=False)
+        estimator = choose(*arrays, rng=rng, near=x, time_budget=budget, progressbar=False)
         posterior = estimator.condition(x)
         chosen = estimator.selection_.chosen.label  # type: ignore[attr-defined]
         score("auto", number, posterior, time.perf_counter() - started, chosen)
@@ -72,10 +74,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="1,000 simulations, 1,000 draws, no rivals")
     parser.add_argument("--output", type=Path, default=HERE)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `auto`")
     parser.add_argument("--rivals", nargs="*", default=["rejection"], choices=list(pk.ESTIMATORS))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    sizes = (1_000, 1, 1_000) if arguments.quick else (10_000, 3, 10_000)
+    sizes = (1_000, 1, 1_000, 20.0) if arguments.quick else (10_000, 3, 10_000, arguments.budget)
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name in arguments.problems:
         result = run(name, *sizes, tuple([] if arguments.quick else arguments.rivals))
