@@ -78,10 +78,11 @@ def main() -> None:
     parser.add_argument("--rivals", nargs="*", default=["rejection"], choices=list(pk.ESTIMATORS))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    sizes = (1_000, 1, 1_000, 20.0) if arguments.quick else (10_000, 3, 10_000, arguments.budget)
+    simulations, observations, draws = (1_000, 1, 1_000) if arguments.quick else (10_000, 3, 10_000)
+    rivals = () if arguments.quick else tuple(arguments.rivals)
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name in arguments.problems:
-        result = run(name, *sizes, tuple([] if arguments.quick else arguments.rivals))
+        result = run(name, simulations, observations, draws, arguments.budget, rivals)
         result.round(4).to_csv(arguments.output / f"{name}.csv", index=False)
         print(result.groupby(["problem", "estimator"])[["c2st", "seconds"]].mean().round(3).to_string())
 
