@@ -47,7 +47,7 @@ The atoms that it takes to fill a posterior without lumps grow with its dimensio
 FOR_TRIALS = 0.8
 """Share of the time budget for trials; the rest is for fitting the chosen estimator to all rows."""
 
-FOR_FIRST = 0.5
+FOR_FIRST = 0.7
 """Share of the trials' time after which no further candidate is begun: the rest is for more rows."""
 
 MANY = 20
@@ -161,9 +161,10 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
     joint.append(Adjusted(accepted(200, True), JointNeighbours()))
     candidates: list[Estimator] = [
         *(Adjusted(accepted(0.3 * n, scale), "kernel_ridge") for scale in scales),
+        Adjusted(accepted(0.1 * n, True), "heteroscedastic_kernel_ridge"),
         *(joint if d <= MANY else []),
         *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),
-        *(Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge") for scale in scales),
+        Adjusted(accepted(0.1 * n, "relevance"), "heteroscedastic_kernel_ridge"),
         *(accepted(100, scale, "top_hat") for scale in scales),
         Adjusted(accepted(n, True), "kernel_ridge"),
         Adjusted(accepted(0.3 * n, True), "heteroscedastic_kernel_ridge"),
