@@ -184,7 +184,7 @@ def calibrate(
     -----
     Simulation-based calibration [1]_: parameters drawn from the prior are distributed as draws of the
     posterior given the data that they have simulated. Held-out rows are such pairs. A fitted summary that
-    is given as the estimator's `scale`, as `select` does, is not fitted anew: it may have seen them.
+    is given as the estimator's `scale` is not fitted anew: it may have seen them.
 
     References
     ----------

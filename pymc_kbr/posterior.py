@@ -196,6 +196,8 @@ class Posterior:
         See `pymc_kbr.smoothing`. Atoms on an edge of the support have no finite place in the unconstrained
         space: they are left where they are, and covariances are those of the others.
         """
+        if (smoothing or self.smoothing) == "none":
+            return self.atoms[rows]
         free = self.support.forward(self.atoms)
         smooth = self.support.smooth()
         inside = np.all(np.isfinite(free[:, smooth]), axis=1)

@@ -31,7 +31,8 @@ FLOORS = [
     ["posterior", "rules", "summaries", "adjustments"],
     ["density_ratio", "to_arviz", "diagnostics"],
     ["estimators", "new_prior"],
-    ["cross_validation", "selection", "calibration", "predictive_check"],
+    ["cross_validation", "race", "calibration", "predictive_check"],
+    ["selection"],
     ["sample", "plots"],
     ["benchmark"],
 ]

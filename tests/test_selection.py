@@ -1,9 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import pymc_kbr as pk
-from pymc_kbr.selection import choose, default_candidates, difference, hold_out
+from pymc_kbr.race import ROUNDS, Race, Trial, difference
+from pymc_kbr.selection import choose, default_candidates, hold_out
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
 
@@ -60,7 +62,7 @@ def test_all_default_candidates_can_be_fitted():
     rows = found.selection_.table()
     assert len(rows) == len(default_candidates(400))
     assert not [row for row in rows if row["note"].startswith("refused")]
-    assert all(row["rows"] >= 40 for row in rows)
+    assert all(row["rows"] >= min(ROUNDS) for row in rows)
 
 
 def test_a_budget_that_is_spent_is_reported():
@@ -152,3 +154,57 @@ def test_differences_are_taken_on_common_rows():
     mean, error = difference(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]), np.ones(3))
     assert mean == pytest.approx(0.5)
     assert error == pytest.approx(np.sqrt(0.125))
+
+
+def test_a_race_that_is_cut_short_ranks_by_the_rows_that_all_have():
+    """The leader has more rows than its rival; on the common ones the rival is better."""
+    leader, rival = (Trial(name, pk.Rejection(50), size=50.0) for name in ("leader", "rival"))
+    leader.scores = np.array([1.0, 1.1, 0.9, 1.0, -50.0, -50.0])
+    rival.scores = np.array([0.5, 0.6, 0.4, 0.5])
+    t = table(300)
+    race = Race(
+        t.parameters,
+        t.statistics,
+        t.support,
+        None,
+        np.arange(250),
+        np.arange(250, 256),
+        np.random.default_rng(0),
+        started=0.0,
+        seconds=1.0,
+    )
+    assert [trial.label for trial in race.ranked([leader, rival])] == ["rival", "leader"]
+
+
+def test_time_that_runs_out_between_rounds_is_reported(monkeypatch):
+    """Each candidate but the first is asked for the time once before it is begun; then it has run out."""
+    candidates = [pk.Rejection(60), "rejection"]
+    clock = iter([False] * (len(candidates) - 1))
+    monkeypatch.setattr(Race, "_late", lambda self, share=1.0: next(clock, True))
+    found = pk.select(table(), candidates=candidates, random_seed=1, progressbar=False)
+    assert found.selection_.cut_short
+    assert "ended the comparison early" in found.selection_.reason()
+    assert [row["rows"] for row in found.selection_.table()] == [min(ROUNDS)] * 2
+    monkeypatch.undo()
+    complete = pk.select(table(), candidates=["rejection", LINEAR], random_seed=1, progressbar=False)
+    assert not complete.selection_.cut_short
+
+
+def test_the_race_shares_the_first_regression_of_a_heteroscedastic_adjustment():
+    t = table()
+    plain = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "kernel_ridge").fit(
+        t.parameters, t.statistics, t.support, random_seed=0
+    )
+    other = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "heteroscedastic_kernel_ridge")
+    shared = other.like(plain, 0)
+    assert shared.adjustment_.mean_ is plain.adjustment_.mean_
+    alone = clone(other).fit(t.parameters, t.statistics, t.support, random_seed=0)
+    apart = shared.condition([0.3, 0.1]).mean() - alone.condition([0.3, 0.1]).mean()
+    assert np.all(np.abs(apart) < 0.05 * t.parameters.std(axis=0))
+
+
+def test_what_select_chose_is_fitted_anew_by_calibrate():
+    """A summary fitted to rows that calibrate holds out would have seen them."""
+    candidate = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov", scale="relevance"), "local_linear")
+    found = pk.select(table(), candidates=[candidate], random_seed=1, progressbar=False)
+    assert found.get_params()["estimator__scale"] == "relevance"

@@ -19,8 +19,9 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load
 from pymc_kbr.estimators import Estimator
+from pymc_kbr.race import label
 from pymc_kbr.scores import covered, energy_score
-from pymc_kbr.selection import default_candidates, label
+from pymc_kbr.selection import default_candidates
 
 HERE = Path(__file__).parent
 PRIOR_DEVIATIONS = np.array([2.309, 2.887])

@@ -22,6 +22,17 @@ class Adjustment(BaseEstimator):
         `weights` (n,) are the density ratio of another prior, or None.
         """
 
+    def fit_sharing(
+        self,
+        fitted: Adjustment,
+        x: np.ndarray,
+        z: np.ndarray,
+        weights: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> Self:
+        """`fit`, with what another adjustment has computed of the same rows where that helps."""
+        return self.fit(x, z, weights, rng)
+
     @abstractmethod
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The parameters of `rows` (m,) moved to the observation x (d,), shape (m, q).

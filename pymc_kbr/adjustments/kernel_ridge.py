@@ -38,7 +38,25 @@ class KernelRidgeAdjustment(Adjustment):
 
     def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
         """Fit the regressions."""
-        self.mean_ = KernelRegression(x, z, rng, weights)
+        return self._finish(KernelRegression(x, z, rng, weights), x, weights, rng)
+
+    def fit_sharing(
+        self,
+        fitted: Adjustment,
+        x: np.ndarray,
+        z: np.ndarray,
+        weights: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> Self:
+        """`fit`, with the first regression of another one on the same rows."""
+        if not isinstance(fitted, KernelRidgeAdjustment):
+            return self.fit(x, z, weights, rng)
+        return self._finish(fitted.mean_, x, weights, rng)
+
+    def _finish(
+        self, mean: KernelRegression, x: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+    ) -> Self:
+        self.mean_ = mean
         self.leverages_capped_ = self.mean_.leverages_capped
         if self.heteroscedastic:
             logs = squared_residual_logarithms(self.mean_.residuals)

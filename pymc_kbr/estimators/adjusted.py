@@ -88,22 +88,29 @@ class Adjusted(Estimator):
         rng = np.random.default_rng(random_seed)
         self.estimator_.fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
         self._adopt(self.estimator_)
-        self.adjustment_ = clone(make_adjustment(self.adjustment))
-        self.adjustment_.fit(
-            self.statistics_[self._inside],
-            self._free[self._inside][:, self._smooth],
-            None if self.ratio_ is None else self.ratio_[self._inside],
-            rng,
-        )
+        self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
         return self
 
-    def like(self, fitted: Adjusted) -> Self:
-        """Fit to the table of another one, and share its fitted adjustment."""
+    def like(self, fitted: Adjusted, random_seed: int | np.random.Generator | None = None) -> Self:
+        """Fit to the table of another one, and share what its adjustment has computed."""
         self.estimator_ = clone(self._inner())
         self.estimator_.fit_prepared(fitted.estimator_)
         self._adopt(self.estimator_)
-        self.adjustment_ = fitted.adjustment_
+        if repr(make_adjustment(self.adjustment)) == repr(make_adjustment(fitted.adjustment)):
+            self.adjustment_ = fitted.adjustment_
+        else:
+            self.adjustment_ = clone(make_adjustment(self.adjustment)).fit_sharing(
+                fitted.adjustment_, *self._regressed(), np.random.default_rng(random_seed)
+            )
         return self
+
+    def _regressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Statistics, unconstrained parameters and weights of the rows that adjustments are fitted to."""
+        return (
+            self.statistics_[self._inside],
+            self._free[self._inside][:, self._smooth],
+            None if self.ratio_ is None else self.ratio_[self._inside],
+        )
 
     def _adopt(self, inner: Estimator) -> None:
         """Take over what the estimator knows of the table, and its parameters in the unconstrained space."""

@@ -1,0 +1,253 @@
+"""Candidates scored on more and more held-out rows, the losers dropped on the way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.progress import Progress
+from sklearn.base import clone
+
+from pymc_kbr.adjustments import make_adjustment
+from pymc_kbr.estimators import Adjusted, Estimator
+from pymc_kbr.scores import covered, energy_score
+from pymc_kbr.smoothing import effective_sample_size
+from pymc_kbr.summaries import SUMMARIES
+from pymc_kbr.support import Support
+
+DRAWS = 300
+"""Draws of each posterior that is scored."""
+
+POWER = 0.1
+"""Of distances in the energy score by which is chosen: below one, blurred modes and bends count more."""
+
+ROUNDS = {20: 12, 40: 8, 100: 5, 200: 3}
+"""Held-out rows after which candidates that are behind are dropped, and how many are kept at most."""
+
+BEHIND = 2.0
+"""Standard errors of the difference to the best candidate at which another one is dropped."""
+
+TIED = 0.2
+"""Standard errors a parameter within which candidates are as good as the best: the most atoms then decide.
+
+The atoms that it takes to fill a posterior without lumps grow with its dimension.
+"""
+
+FOR_FIRST = 0.7
+"""Share of the race's time after which no further candidate is begun: the rest is for more rows."""
+
+PLENTY = 300
+"""Effective sample size from which smoothing makes no difference to a score, and is left out of it."""
+
+
+@dataclass
+class Trial:
+    """One candidate's scores.
+
+    Attributes
+    ----------
+    label : str
+    estimator : Estimator
+        As it was given.
+    scores : ndarray
+        Energy scores of the held-out rows, in their order, as far as the candidate came.
+    covered : list of ndarray of bool, shape (p,)
+        Whether the central 90% of draws covered each parameter.
+    size : float
+        Mean effective sample size of its posteriors' atoms.
+    seconds : float
+    note : str
+        Why it was dropped or not tried.
+    fitted : Estimator, optional
+        Fitted to the rows that are not held out, where it was tried.
+    """
+
+    label: str
+    estimator: Estimator
+    scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+    covered: list[np.ndarray] = field(default_factory=list)
+    size: float = 0.0
+    seconds: float = 0.0
+    note: str = ""
+    fitted: Estimator | None = None
+
+
+class Race:
+    """Candidates scored on more and more held-out rows, the losers dropped on the way.
+
+    Parameters
+    ----------
+    parameters, statistics : ndarray of shape (n, p), (n, d)
+    support : Support
+    ratio : ndarray of shape (n,), optional
+        The density ratio of another prior.
+    rest, held_out : ndarray of int
+        Rows to fit to, and rows to score on.
+    rng : numpy.random.Generator
+    started : float
+        When the time began to count, by `time.perf_counter`.
+    seconds : float
+        After which no further candidate is scored; none is begun after `FOR_FIRST` of it.
+
+    Attributes
+    ----------
+    cut_short : bool
+        Whether time ran out before all rows, or all but one candidate.
+    """
+
+    def __init__(
+        self,
+        parameters: np.ndarray,
+        statistics: np.ndarray,
+        support: Support,
+        ratio: np.ndarray | None,
+        rest: np.ndarray,
+        held_out: np.ndarray,
+        rng: np.random.Generator,
+        started: float,
+        seconds: float,
+    ) -> None:
+        self.train = (parameters[rest], statistics[rest], support)
+        self.ratio = None if ratio is None else ratio[rest]
+        deviation = parameters[rest].std(axis=0)
+        self.unit = np.where(deviation > 0, deviation, 1.0)
+        self.truth, self.observed = parameters[held_out], statistics[held_out]
+        self.weights = np.ones(len(held_out)) if ratio is None else ratio[held_out]
+        self.seed = int(rng.integers(2**31))
+        self.started, self.seconds = started, seconds
+        self.cut_short = False
+        self._summaries: dict[str, Any] = {}
+        self._fitted: dict[Any, Adjusted] = {}
+
+    def run(self, trials: list[Trial], progressbar: bool) -> list[Trial]:
+        """All trials, the best first: by the rows that all that were not dropped have been scored on."""
+        stops = sorted({min(stop, len(self.truth)) for stop in (*ROUNDS, len(self.truth))})
+        alive = list(trials)
+        with Progress(disable=not progressbar, transient=True) as progress:
+            task = progress.add_task("choosing an estimator", total=len(self.truth))
+            for start, stop in zip([0, *stops[:-1]], stops, strict=True):
+                self._round(alive, start, stop)
+                if not alive:
+                    raise ValueError(
+                        "no candidate could be fitted: " + "; ".join(f"{t.label}: {t.note}" for t in trials)
+                    )
+                progress.update(task, completed=stop)
+                if self.cut_short:
+                    break
+                self._drop(alive, ROUNDS.get(stop, len(alive)), stop)
+                if len(alive) == 1:
+                    break
+        ranked = self.ranked(alive)
+        out = [trial for trial in trials if trial not in alive]
+        scored = [trial for trial in out if len(trial.scores)]
+        scored.sort(key=lambda trial: difference(trial.scores, ranked[0].scores, self.weights)[0])
+        return [*ranked, *scored, *[trial for trial in out if not len(trial.scores)]]
+
+    def _round(self, alive: list[Trial], start: int, stop: int) -> None:
+        """Score those that are alive on held-out rows `start` to `stop`, as far as time allows."""
+        for trial in list(alive):
+            if start == 0 and trial is not alive[0] and self._late(FOR_FIRST):
+                trial.note = "not tried: no time was left"
+                alive.remove(trial)
+            elif start > 0 and self._late():
+                self.cut_short = True
+                return
+            else:
+                self._score(trial, start, stop, alive)
+
+    def _drop(self, alive: list[Trial], most: int, rows: int) -> None:
+        """Drop the candidates that are behind, and those beyond the best `most`."""
+        alive.sort(key=lambda trial: mean_score(trial.scores, self.weights))
+        best = alive[0]
+        for place, trial in enumerate(list(alive)):
+            excess, error = difference(trial.scores, best.scores, self.weights)
+            if place >= most or excess > BEHIND * error > 0:
+                trial.note = f"dropped after {rows} rows"
+                alive.remove(trial)
+
+    def ranked(self, trials: list[Trial]) -> list[Trial]:
+        """Those that are tied with the best by effective sample size, then the others by score."""
+        rows = min(len(trial.scores) for trial in trials)
+        best = min(trials, key=lambda trial: mean_score(trial.scores[:rows], self.weights))
+
+        def key(trial: Trial) -> tuple[bool, float]:
+            excess, error = difference(trial.scores[:rows], best.scores[:rows], self.weights)
+            tied = trial is best or excess <= TIED * len(self.unit) * error
+            return (False, -trial.size) if tied else (True, excess)
+
+        return sorted(trials, key=key)
+
+    def _late(self, share: float = 1.0) -> bool:
+        return time.perf_counter() > self.started + share * self.seconds
+
+    def _score(self, trial: Trial, start: int, stop: int, alive: list[Trial]) -> None:
+        """Score a trial on held-out rows `start` to `stop`; drop it where it cannot be fitted."""
+        then = time.perf_counter()
+        try:
+            if start == 0:
+                trial.fitted = self._fit(trial.estimator)
+            assert trial.fitted is not None
+            posteriors = trial.fitted.condition(self.observed[start:stop])
+        except (ValueError, MemoryError, np.linalg.LinAlgError) as error:
+            trial.note = f"refused: {error}"
+            alive.remove(trial)
+            return
+        scores, sizes = [], []
+        for row, posterior in zip(range(start, stop), posteriors, strict=True):
+            smoothing = "none" if posterior.effective_sample_size > PLENTY else None
+            draws = posterior.draw(DRAWS, np.random.default_rng((self.seed, row)), smoothing=smoothing)
+            scores.append(energy_score(draws / self.unit, self.truth[row] / self.unit, POWER))
+            sizes.append(effective_sample_size(posterior.simplex_weights))
+            trial.covered.append(covered(draws, self.truth[row]))
+        trial.scores = np.append(trial.scores, scores)
+        trial.size = float(np.mean(sizes))
+        trial.seconds += time.perf_counter() - then
+
+    def _fit(self, estimator: Estimator) -> Estimator:
+        """A candidate fitted to the rows that are not held out, sharing what others have computed."""
+        for name, value in estimator.get_params().items():
+            if name.split("__")[-1] == "scale" and isinstance(value, str) and value not in self._summaries:
+                self._summaries[value] = SUMMARIES[value].fit(self.train[1], self.train[0])
+        prepared = with_summaries(estimator, self._summaries)
+        if isinstance(prepared, Adjusted):
+            scale, adjustment = id(prepared.scale), repr(make_adjustment(prepared.adjustment))
+            same_scale = [fitted for (other, _), fitted in self._fitted.items() if other == scale]
+            nearest = self._fitted.get((scale, adjustment), same_scale[0] if same_scale else None)
+            if nearest is None:
+                prepared.fit(*self.train, ratio=self.ratio, random_seed=self.seed)
+            else:
+                prepared.like(nearest, self.seed)
+            self._fitted.setdefault((scale, adjustment), prepared)
+            return prepared
+        return prepared.fit(*self.train, ratio=self.ratio, random_seed=self.seed)
+
+
+def with_summaries(estimator: Estimator, summaries: dict[str, Any]) -> Estimator:
+    """A copy whose arguments `scale` that name a summary hold the fitted one."""
+    copied = clone(estimator)
+    for name, value in estimator.get_params().items():
+        if name.split("__")[-1] == "scale" and isinstance(value, str):
+            copied.set_params(**{name: summaries[value]})
+    return copied
+
+
+def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
+    common = min(len(scores), len(best))
+    if common < 2:
+        return float("nan"), float("nan")
+    apart, w = scores[:common] - best[:common], weights[:common] / weights[:common].sum()
+    mean = float(w @ apart)
+    return mean, float(np.sqrt(np.sum(w**2 * (apart - mean) ** 2)))
+
+
+def label(estimator: Estimator) -> str:
+    """A candidate in words: its class and the arguments that are not the defaults."""
+    return " ".join(repr(estimator).split())
+
+
+def mean_score(scores: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean of a candidate's scores, of as many rows as it has."""
+    return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")
