@@ -1,6 +1,7 @@
 """Kernel Bayesian inference without a likelihood, for PyMC models."""
 
 from pymc_kbr.calibration import Calibration, calibrate
+from pymc_kbr.comparison import SampleSMC, compare
 from pymc_kbr.diagnostics import PosteriorWarning, observation_support
 from pymc_kbr.estimators import (
     ESTIMATORS,
@@ -14,7 +15,12 @@ from pymc_kbr.estimators import (
     NadarayaWatson,
     Rejection,
 )
-from pymc_kbr.plots import plot_calibration, plot_observation_support, plot_posterior_weights
+from pymc_kbr.plots import (
+    plot_accuracy_runtime,
+    plot_calibration,
+    plot_observation_support,
+    plot_posterior_weights,
+)
 from pymc_kbr.posterior import Posterior
 from pymc_kbr.predictive_check import PredictiveCheck, predictive_check
 from pymc_kbr.reference_table import ReferenceTable
@@ -43,11 +49,14 @@ __all__ = [
     "PredictiveCheck",
     "ReferenceTable",
     "Rejection",
+    "SampleSMC",
     "Selection",
     "SimulationError",
     "Support",
     "calibrate",
+    "compare",
     "observation_support",
+    "plot_accuracy_runtime",
     "plot_calibration",
     "plot_observation_support",
     "plot_posterior_weights",

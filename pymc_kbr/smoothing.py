@@ -10,6 +10,9 @@ from scipy.spatial import KDTree
 LARGEST = 0.9
 """Share of a neighbourhood's deviation that smoothing may replace by noise."""
 
+MOST_NEIGHBOURS = 200
+"""Neighbours of an atom that are used: of a larger neighbourhood a random share is."""
+
 LEAST = 20
 """Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
 
@@ -53,7 +56,9 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     gets noise of their covariance, so that the variance inside a neighbourhood stays what it is, and
     separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
     column's variance is given back. In q dimensions k = m^max(1/2, q / (q + 2)), but at least 2 q + 2:
-    neighbourhoods must grow with the dimension for draws not to form one lump an atom.
+    neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above
+    `MOST_NEIGHBOURS`, that many nearest among as large a share of the atoms, drawn at random, span the same
+    neighbourhood.
     """
     carrying = np.flatnonzero(weights > 0)
     count, q = len(carrying), atoms.shape[1]
@@ -64,7 +69,11 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     deviation = points.std(axis=0)
     scaled = points / np.where(deviation > 0, deviation, 1.0)
     drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
-    _, near = KDTree(scaled).query(scaled[drawn], k=k)
+    used, among = k, np.arange(count)
+    if k > MOST_NEIGHBOURS:
+        used = MOST_NEIGHBOURS
+        among = rng.choice(count, max(used, round(count * used / k)), replace=False)
+    near = among[KDTree(scaled[among]).query(scaled[drawn], k=used)[1]]
     shares = weights[carrying][near]
     shares /= shares.sum(axis=1, keepdims=True)
     means = np.einsum("rk,rkq->rq", shares, points[near])
@@ -80,8 +89,8 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
         centre = v @ shrunk
         shrunk = centre + widened * (shrunk - centre)
     result = np.empty((len(rows), q))
-    for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * k * q // 2**22)):
-        noise = np.einsum("rk,rkq->rq", rng.standard_normal((len(part), k)), apart[place[part]])
+    for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // 2**22)):
+        noise = np.einsum("rk,rkq->rq", rng.standard_normal((len(part), used)), apart[place[part]])
         result[part] = shrunk[place[part]] + h * widened * noise
     return result
 

@@ -25,15 +25,25 @@ ARRAYS_ONLY = [
     "scores",
 ]
 FLOORS = [
-    ["bijections", "support", "columns", "table_file", "table_checks", "kernels", "scores"],
+    [
+        "bijections",
+        "support",
+        "columns",
+        "table_file",
+        "table_checks",
+        "kernels",
+        "scores",
+        "peak_memory",
+        "comparison_file",
+    ],
     ["reference_table", "gram", "smoothing"],
     ["simulation", "embedding", "datasets", "regression"],
     ["posterior", "rules", "summaries", "adjustments"],
-    ["density_ratio", "to_arviz", "diagnostics"],
+    ["density_ratio", "to_arviz", "diagnostics", "posterior_scores"],
     ["estimators", "new_prior"],
     ["cross_validation", "race", "calibration", "predictive_check"],
     ["selection"],
-    ["sample", "plots"],
+    ["sample", "plots", "comparison"],
     ["benchmark"],
 ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_kbr.simulation.job import Job
-from pymc_kbr.simulation.model import is_simulator, read_model
+from pymc_kbr.simulation.model import ModelGraph, is_simulator, read_model
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -43,21 +43,47 @@ def simulate_data(
     missing = [v.name for v in graph.parameters.variables if v.name not in draws]
     if missing:
         raise ValueError(f"there are no draws of {missing}; the model has {graph.parameters.names}")
-    job = Job.of(graph, int(rng.integers(2**63)))
     columns = np.hstack(
         [np.reshape(draws[v.name], (len(draws[v.name]), -1)) for v in graph.parameters.variables]
     )
-    rows = []
-    for row, parameters in enumerate(columns):
-        outcome = job.try_row(row, parameters)
-        if isinstance(outcome, str):
-            raise ValueError(f"the simulation at draw {row}, {parameters.tolist()}, failed: {outcome}")
-        rows.append(outcome[: len(graph.simulated)])
-    names = list(graph.observed_data)
-    simulated = {name: np.array([row[i] for row in rows], dtype=float) for i, name in enumerate(names)}
+    simulated, _ = _simulate(graph, columns, rng)
     exchangeable = {
         rv.name: not (is_simulator(rv) and rv.owner.op.ndim_supp > 0)
         and graph.observed_data[rv.name].ndim > 0
         for rv in graph.simulated
     }
     return simulated, graph.observed_data, exchangeable
+
+
+def simulate_held_out(
+    model: pm.Model | None, parameters: np.ndarray, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Simulate a model's data and their statistics at parameters (k, p), in the columns of its tables.
+
+    Returns
+    -------
+    simulated : dict of str to ndarray of shape (k, *data shape)
+    statistics : ndarray of shape (k, d)
+
+    Raises
+    ------
+    ValueError
+        If a simulation fails.
+    """
+    return _simulate(read_model(model), parameters, rng)
+
+
+def _simulate(
+    graph: ModelGraph, columns: np.ndarray, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Data by variable, and statistics (k, d), row by row."""
+    job = Job.of(graph, int(rng.integers(2**63)))
+    rows = []
+    for row, parameters in enumerate(columns):
+        outcome = job.try_row(row, parameters)
+        if isinstance(outcome, str):
+            raise ValueError(f"the simulation at draw {row}, {parameters.tolist()}, failed: {outcome}")
+        rows.append(outcome)
+    names = list(graph.observed_data)
+    simulated = {name: np.array([row[i] for row in rows], dtype=float) for i, name in enumerate(names)}
+    return simulated, job.chunk(0, list(rows)).statistics

@@ -1,0 +1,94 @@
+"""The lines of a comparison in a CSV file, each written as soon as it is known."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+class ComparisonFile:
+    """A CSV file of lines that are found again by their keys.
+
+    Parameters
+    ----------
+    path : Path
+        Read where it is there. A last line that was not finished is computed again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+        self.columns: list[str] | None = None
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder; give the name of a CSV file")
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            warnings.warn(f"the last line of {path} was not finished and is computed again", stacklevel=3)
+            with path.open("r+b") as file:
+                file.truncate(whole)
+        if whole:
+            try:
+                frame = pd.read_csv(path, keep_default_na=True)
+            except (pd.errors.ParserError, UnicodeDecodeError) as error:
+                raise ValueError(f"{path} is not a comparison's file: {error}") from None
+            if not {"estimator", "budget", "repetition", "settings"} <= set(frame.columns):
+                raise ValueError(
+                    f"{path} has the columns {list(frame.columns)[:5]}, ...; it is not a comparison's file"
+                )
+            frame["note"] = frame["note"].astype(object).where(frame["note"].notna(), "")
+            self.columns, self.lines = list(frame.columns), frame.to_dict("records")  # type: ignore[assignment]
+
+    def find(self, key: dict[str, Any], settings: str) -> dict[str, Any] | None:
+        """The line of a key, if it was computed.
+
+        Raises
+        ------
+        ValueError
+            If it was computed with other settings.
+        """
+        for line in self.lines:
+            if all(line[name] == value for name, value in key.items()):
+                if line["settings"] != settings:
+                    raise ValueError(
+                        f"{self.path} holds {key} of another model, seed, number of draws or observations, "
+                        "or estimator; give another file, or the arguments of the first call"
+                    )
+                return line
+        return None
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Write a line, and see it to the disk."""
+        columns = list(line)
+        if self.columns is not None and self.columns != columns:
+            raise ValueError(
+                f"{self.path} has the columns {self.columns}; this comparison has {columns}; give "
+                "another file"
+            )
+        with self.path.open("a", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            if self.columns is None:
+                writer.writeheader()
+            writer.writerow(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self.columns = columns
+        self.lines.append(line)
+
+
+def fingerprint(estimator: Any, truth: np.ndarray, observed: np.ndarray, draws: int, seed: int) -> str:
+    """What a line depends on besides its key, in sixteen letters."""
+    digest = hashlib.sha256(f"{' '.join(repr(estimator).split())} {draws} {seed}".encode())
+    for array in (truth, observed):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
