@@ -1,0 +1,1 @@
+"""Nonlinear regression with additive noise, whose conditional distributions are known."""
