@@ -7,6 +7,7 @@ variance one on Y), and the distances of the mean and the mode to a value of Y d
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def methods(
     common: dict[str, Any] = {"centred": False, "scale": False}
     lam = regularisation(n)
 
-    def on_all(solver: object) -> pk.Estimator:
+    def on_all(solver: Any) -> pk.Estimator:
         return pk.ConditionalMean(bandwidth, lam, solver=solver, **common)
 
     made: dict[str, Callable[[], pk.Estimator]] = {
@@ -202,9 +203,8 @@ def surface(
         for bandwidth in bandwidths:
             smoothed: dict[str, float] | None = None
             for regularisation in regularisations:
-                for name, estimator in methods(
-                    n, bandwidth, lambda _, r=float(regularisation): r, names
-                ).items():
+                ridge = functools.partial(_same, float(regularisation))
+                for name, estimator in methods(n, bandwidth, ridge, names).items():
                     if name == "Nadaraya-Watson" and smoothed is not None:
                         found = smoothed  # it has no ridge
                     else:

@@ -14,8 +14,11 @@ from rich.progress import Progress
 from sklearn.base import clone
 
 from pymc_kbr.comparison_file import ComparisonFile, fingerprint
+from pymc_kbr.embedding import Atoms
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.kernels import Gaussian
 from pymc_kbr.peak_memory import peak_memory
+from pymc_kbr.posterior import Posterior
 from pymc_kbr.posterior_scores import ScoredPosterior, columns_of, score_posteriors
 from pymc_kbr.race import label
 from pymc_kbr.reference_table import ReferenceTable
@@ -58,6 +61,19 @@ class SampleSMC:
 
 
 @dataclass(frozen=True, eq=False)
+class _Scoring:
+    """What is computed of each posterior: see `compare`."""
+
+    draws: int
+    modes: bool
+    time_budget: float
+    exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None
+
+    def __str__(self) -> str:
+        return f"{self.draws} {self.modes} {self.time_budget} {self.exact is not None}"
+
+
+@dataclass(frozen=True, eq=False)
 class _Rows:
     """A budget's table, and the rows that are scored."""
 
@@ -77,6 +93,7 @@ def compare(
     observations: int = 100,
     held_out: tuple[np.ndarray, np.ndarray] | None = None,
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
+    modes: bool = False,
     draws: int = 1000,
     time_budget: float = 20.0,
     store: str | Path | None = None,
@@ -103,6 +120,8 @@ def compare(
     exact : callable, optional
         From statistics (d,) to the mean (p,) and covariance (p, p) of the exact posterior, where that is
         a normal distribution: then the RKHS error of the posterior's embedding is known.
+    modes : bool
+        Whether posterior modes are scored, too; their seconds are not counted.
     draws : int
         Of each posterior that is scored.
     time_budget : float
@@ -119,10 +138,10 @@ def compare(
     pandas.DataFrame
         A line for each estimator, budget and repetition: ``simulations``; ``amortised``, whether they serve
         all observations; ``seconds_simulate``, ``seconds_fit``, ``seconds_condition`` (of one observation,
-        its draws included); ``rmse`` of the posterior mean, ``bias``, ``crps``, ``energy_score``,
-        ``coverage_90``, ``rkhs_error``; ``peak_memory`` in megabytes; ``note``, what went wrong. Scores are
-        over the prior's standard deviations and averaged over parameters (``bias``: the root mean square);
-        those of one parameter, in its own unit, have its name in brackets.
+        its draws included); ``rmse`` of the posterior mean, ``rmse_of_mode``, ``bias``, ``crps``,
+        ``energy_score``, ``coverage_90``, ``rkhs_error``; ``peak_memory`` in megabytes; ``note``, what went
+        wrong. Scores are over the prior's standard deviations and averaged over parameters (``bias``: the
+        root mean square); those of one parameter, in its own unit, have its name in brackets.
 
     Raises
     ------
@@ -150,6 +169,7 @@ def compare(
     is_table = isinstance(source, ReferenceTable)
     _check(source, named, budgets, repetitions, observations, held_out, random_seed)
     names = source.parameter_names if is_table else None
+    scoring = _Scoring(draws, modes, time_budget, exact)
     lines: list[dict[str, Any]] = []
     file = None if store is None else ComparisonFile(Path(store))
     total = repetitions * len(budgets) * len(named)
@@ -159,15 +179,13 @@ def compare(
             plan = _Plan(source, budgets, repetition, observations, held_out, random_seed, cores)
             for budget in budgets:
                 for name, estimator in named.items():
-                    settings = fingerprint(estimator, plan.truth, plan.observed, draws, random_seed)
+                    settings = fingerprint(estimator, plan.truth, plan.observed, f"{scoring} {random_seed}")
                     key = {"estimator": name, "budget": int(budget), "repetition": repetition}
                     line = None if file is None else file.find(key, settings)
                     if line is None:
                         rows = plan.rows(int(budget))
                         names = rows.table.parameter_names
-                        found = _line(
-                            estimator, rows, source, draws, time_budget, exact, random_seed + repetition
-                        )
+                        found = _line(estimator, rows, source, scoring, random_seed + repetition)
                         line = {**key, **found, "settings": settings}
                         line = {column: line.get(column) for column in (*columns_of(names), "settings")}
                         if file is not None:
@@ -230,13 +248,7 @@ class _Plan:
 
 
 def _line(
-    estimator: str | Estimator | SampleSMC,
-    rows: _Rows,
-    source: Any,
-    draws: int,
-    time_budget: float,
-    exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None,
-    seed: int,
+    estimator: str | Estimator | SampleSMC, rows: _Rows, source: Any, scoring: _Scoring, seed: int
 ) -> dict[str, Any]:
     """The scores of one estimator on one table; a note instead where it fails."""
     amortised = not isinstance(estimator, SampleSMC)
@@ -251,11 +263,11 @@ def _line(
     try:
         with peak_memory() as peak:
             if isinstance(estimator, SampleSMC):
-                posteriors = _smc(estimator, rows, source, seed, line)
+                posteriors = _smc(estimator, rows, source, scoring.modes, seed, line)
             else:
-                posteriors = _amortised(estimator, rows, draws, time_budget, seed, line)
+                posteriors = _amortised(estimator, rows, scoring, seed, line)
             k, scores = score_posteriors(
-                posteriors, rows.truth, rows.observed, rows.table.parameters.std(axis=0), exact
+                posteriors, rows.truth, rows.observed, rows.table.parameters.std(axis=0), scoring.exact
             )
     except Exception as error:
         line["note"] = f"{type(error).__name__}: {error}"
@@ -276,12 +288,12 @@ def _line(
 
 
 def _amortised(
-    estimator: str | Estimator, rows: _Rows, draws: int, time_budget: float, seed: int, line: dict[str, Any]
+    estimator: str | Estimator, rows: _Rows, scoring: _Scoring, seed: int, line: dict[str, Any]
 ) -> Iterator[ScoredPosterior]:
     """An estimator's posteriors; its seconds go into `line`."""
     table, started = rows.table, time.perf_counter()
     if isinstance(estimator, str) and estimator == "auto":
-        fitted = select(table, time_budget=time_budget, random_seed=seed, progressbar=False)
+        fitted = select(table, time_budget=scoring.time_budget, random_seed=seed, progressbar=False)
     else:
         fitted = clone(make_estimator(estimator))
         fitted.fit(table.parameters, table.statistics, table.support, random_seed=seed)
@@ -291,14 +303,15 @@ def _amortised(
     for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // AT_ONCE)):
         started = time.perf_counter()
         posteriors = fitted.condition(rows.observed[part])
-        drawn = [posterior.draw(draws, rng) for posterior in posteriors]
+        drawn = [posterior.draw(scoring.draws, rng) for posterior in posteriors]
         line["_seconds"] += time.perf_counter() - started
         for posterior, d in zip(posteriors, drawn, strict=True):
-            yield ScoredPosterior(posterior.mean(), d, posterior.atoms, posterior.weights)
+            mode = posterior.mode() if scoring.modes else None
+            yield ScoredPosterior(posterior.mean(), d, posterior.atoms, posterior.weights, mode)
 
 
 def _smc(
-    smc: SampleSMC, rows: _Rows, model: Any, seed: int, line: dict[str, Any]
+    smc: SampleSMC, rows: _Rows, model: Any, modes: bool, seed: int, line: dict[str, Any]
 ) -> Iterator[ScoredPosterior]:
     """`sample_smc` once for each observation."""
     assert rows.data is not None
@@ -311,7 +324,10 @@ def _smc(
         )
         line["_seconds"] += run.seconds
         line["_simulations"] += run.simulations
-        yield ScoredPosterior(run.draws.mean(axis=0), run.draws, run.draws, None)
+        drawn = run.draws
+        equal = np.full(len(drawn), 1 / len(drawn))
+        mode = Posterior.of(Atoms(drawn, Gaussian(1.0)), equal, rows.table.support).mode() if modes else None
+        yield ScoredPosterior(drawn.mean(axis=0), drawn, drawn, None, mode)
 
 
 def _named(estimators: Any) -> dict[str, Any]:

@@ -86,9 +86,9 @@ class ComparisonFile:
         self.lines.append(line)
 
 
-def fingerprint(estimator: Any, truth: np.ndarray, observed: np.ndarray, draws: int, seed: int) -> str:
+def fingerprint(estimator: Any, truth: np.ndarray, observed: np.ndarray, settings: str) -> str:
     """What a line depends on besides its key, in sixteen letters."""
-    digest = hashlib.sha256(f"{' '.join(repr(estimator).split())} {draws} {seed}".encode())
+    digest = hashlib.sha256(f"{' '.join(repr(estimator).split())} {settings}".encode())
     for array in (truth, observed):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]

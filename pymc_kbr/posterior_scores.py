@@ -21,8 +21,8 @@ COSTS = (
     "seconds_condition",
     "peak_memory",
 )
-OVERALL = ("rmse", "bias", "crps", "energy_score", "coverage_90", "rkhs_error")
-BY_PARAMETER = ("rmse", "bias", "crps", "coverage_90")
+OVERALL = ("rmse", "rmse_of_mode", "bias", "crps", "energy_score", "coverage_90", "rkhs_error")
+BY_PARAMETER = ("rmse", "rmse_of_mode", "bias", "crps", "coverage_90")
 
 KERNEL_SHARE = 0.5
 """Bandwidth of the kernel in which RKHS errors are measured, as a share of the prior's deviations."""
@@ -39,12 +39,14 @@ class ScoredPosterior:
     atoms : ndarray of shape (a, p)
     weights : ndarray of shape (a,), optional
         Equal where left out.
+    mode : ndarray of shape (p,), optional
     """
 
     mean: np.ndarray
     draws: np.ndarray
     atoms: np.ndarray
     weights: np.ndarray | None
+    mode: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,10 @@ def score_posteriors(
     """
     unit = np.where(deviation > 0, deviation, 1.0)
     kernel = Gaussian(tuple((KERNEL_SHARE * unit).tolist()))
-    means, single, energy, covers, errors = [], [], [], [], []
+    means, modes, single, energy, covers, errors = [], [], [], [], [], []
     for posterior, true, x in zip(posteriors, truth, observed, strict=False):
         means.append(posterior.mean)
+        modes.append(np.full(len(unit), np.nan) if posterior.mode is None else posterior.mode)
         single.append(crps(posterior.draws, true))
         energy.append(energy_score(posterior.draws / unit, true / unit))
         covers.append(covered(posterior.draws, true))
@@ -98,12 +101,14 @@ def score_posteriors(
     estimates = np.array(means)
     by_parameter = {
         "rmse": rmse(estimates, truth[:k]),
+        "rmse_of_mode": rmse(np.array(modes), truth[:k]),
         "bias": np.mean(estimates - truth[:k], axis=0),
         "crps": np.mean(single, axis=0),
         "coverage_90": np.mean(covers, axis=0),
     }
     overall = {
         "rmse": _root_mean_square(by_parameter["rmse"] / unit),
+        "rmse_of_mode": _root_mean_square(by_parameter["rmse_of_mode"] / unit),
         "bias": _root_mean_square(by_parameter["bias"] / unit),
         "crps": float(np.mean(by_parameter["crps"] / unit)),
         "energy_score": float(np.mean(energy)),

@@ -42,7 +42,7 @@ ARGUMENTS = {
 
 @pytest.fixture(scope="module")
 def result():
-    return compare(table(), exact=exact, **ARGUMENTS)
+    return compare(table(), exact=exact, modes=True, **ARGUMENTS)
 
 
 def test_every_estimator_budget_and_repetition_has_a_line(result):
@@ -71,6 +71,7 @@ def test_scores_of_a_known_posterior():
     assert k == 3
     assert scores.by_parameter["rmse"] == pytest.approx(1.0)
     assert scores.overall["rmse"] == pytest.approx(0.25)
+    assert np.isnan(scores.overall["rmse_of_mode"])
     assert scores.by_parameter["bias"] == pytest.approx(1.0)
     assert scores.overall["energy_score"] == pytest.approx(scores.by_parameter["crps"][0] / 4, rel=1e-3)
     assert 0 < scores.overall["rkhs_error"] < 5 / np.sqrt(5000)
@@ -78,12 +79,12 @@ def test_scores_of_a_known_posterior():
 
 def test_an_interrupted_comparison_goes_on(tmp_path, result):
     path = tmp_path / "lines.csv"
-    compare(table(), exact=exact, store=path, **{**ARGUMENTS, "repetitions": 1})
+    compare(table(), exact=exact, modes=True, store=path, **{**ARGUMENTS, "repetitions": 1})
     content = path.read_text()
     assert content.count("\n") == 1 + 4
     path.write_text(content + "conditional_mean,600,1,40")  # killed while it wrote
     with pytest.warns(UserWarning, match="was not finished"):
-        resumed = compare(table(), exact=exact, store=path, **ARGUMENTS)
+        resumed = compare(table(), exact=exact, modes=True, store=path, **ARGUMENTS)
     assert path.read_text().startswith(content)
     assert path.read_text().count("\n") == 1 + 8
     columns = ["estimator", "budget", "repetition", "rmse", "energy_score", "rkhs_error", "crps[a]", "note"]
@@ -92,9 +93,9 @@ def test_an_interrupted_comparison_goes_on(tmp_path, result):
 
 def test_a_finished_comparison_is_read(tmp_path, monkeypatch, result):
     path = tmp_path / "lines.csv"
-    first = compare(table(), exact=exact, store=path, **ARGUMENTS)
+    first = compare(table(), exact=exact, modes=True, store=path, **ARGUMENTS)
     monkeypatch.setattr(pk.Rejection, "fit", lambda *_, **__: pytest.fail("computed again"))
-    second = compare(table(), exact=exact, store=path, **ARGUMENTS)
+    second = compare(table(), exact=exact, modes=True, store=path, **ARGUMENTS)
     pd.testing.assert_frame_equal(first, second, check_dtype=False)
 
 
@@ -104,6 +105,7 @@ def test_a_finished_comparison_is_read(tmp_path, monkeypatch, result):
         {"random_seed": 6},
         {"observations": 41},
         {"draws": 10},
+        {"modes": True},
         {"estimators": {"rejection": pk.Rejection(5), "conditional_mean": "conditional_mean"}},
     ],
 )
