@@ -1,4 +1,4 @@
-"""Kernel ridge regression of columns on statistics, with its leave-one-out residuals."""
+"""Kernel and linear ridge regression of columns on statistics, with leave-one-out residuals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,35 @@ class KernelRegression:
         self.bandwidth = float(choice.kernel.bandwidth)  # type: ignore[attr-defined]
         solver = RandomlyPivotedCholesky(rank=min(RANK, len(x)), tolerance=TOLERANCE)
         self._gram = solver.gram(choice.kernel, x, rng, choice.ridge).centred(d / d.sum())
-        features, root = self._gram.features, np.sqrt(d)[:, None]
+        self._ridge = RidgeRegression(self._gram.features, targets, weights)
+        self.ridge, self.residuals = self._ridge.ridge, self._ridge.residuals
+        self.leverages_capped = self._ridge.leverages_capped
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Conditional means at statistics (k, d), shape (k, t)."""
+        return self._ridge.predict(self._gram.feature_map(x))
+
+
+class RidgeRegression:
+    """Linear regression of targets on centred features, plus a constant, its ridge by leave-one-out.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, r)
+        Of weighted mean zero.
+    targets : ndarray of shape (n, t)
+    weights : ndarray of shape (n,), optional
+        Of the squared residuals; one where left out.
+
+    Attributes
+    ----------
+    residuals, leverages_capped, ridge
+        As of `KernelRegression`, whose Notes have the formula.
+    """
+
+    def __init__(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> None:
+        d = np.ones(len(features)) if weights is None else weights / weights.mean()
+        deviation, root = targets.std(axis=0), np.sqrt(d)[:, None]
         self._constant = d @ targets / d.sum()
         values, vectors = eigh(features.T @ (d[:, None] * features))
         rotated = features @ vectors
@@ -84,6 +112,6 @@ class KernelRegression:
                 self.leverages_capped = int(np.sum(leverage > LARGEST_LEVERAGE))
                 self._coefficients = vectors @ (inverse[:, None] * right)
 
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """Conditional means at statistics (k, d), shape (k, t)."""
-        return self._constant + self._gram.feature_map(x) @ self._coefficients
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Targets at features (k, r), shape (k, t)."""
+        return self._constant + features @ self._coefficients

@@ -28,7 +28,13 @@ FOR_TRIALS = 0.8
 """Share of the time budget for trials; the rest is for fitting the chosen estimator to all rows."""
 
 MANY = 20
-"""Statistics above which joint neighbours, whose slopes are then costly, are tried late."""
+"""Statistics above which joint neighbours, whose slopes are then costly, are tried late.
+
+Above, regression estimates of the parameters are tried as statistics, too, and first.
+"""
+
+VERY_MANY = 100
+"""Statistics above which learning their relevance would take the whole time budget, and is not tried."""
 
 NEAR = 0.25
 """Share of the table, nearest to the observation, from which rows are held out where there is one."""
@@ -106,15 +112,20 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
     def accepted(rows: float, scale: Any, kernel: str = "epanechnikov") -> Rejection:
         return Rejection(int(np.clip(rows, 20, n)), kernel=kernel, scale=scale)
 
-    scales = (True, "relevance")
+    scales = (True, "relevance") if d <= VERY_MANY else (True,)
+    estimates: list[Estimator] = [
+        Adjusted(accepted(rows, "linear_posterior_mean"), "heteroscedastic_local_linear")
+        for rows in (0.02 * n, 0.1 * n)
+    ]
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
     joint.append(Adjusted(accepted(200, True), JointNeighbours()))
     candidates: list[Estimator] = [
+        *([] if d <= MANY else estimates),
         *(Adjusted(accepted(0.3 * n, scale), "kernel_ridge") for scale in scales),
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_kernel_ridge"),
         *(joint if d <= MANY else []),
         *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),
-        Adjusted(accepted(0.1 * n, "relevance"), "heteroscedastic_kernel_ridge"),
+        *(Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge") for scale in scales[1:]),
         *(accepted(100, scale, "top_hat") for scale in scales),
         Adjusted(accepted(n, True), "kernel_ridge"),
         Adjusted(accepted(0.3 * n, True), "heteroscedastic_kernel_ridge"),

@@ -208,3 +208,20 @@ def test_what_select_chose_is_fitted_anew_by_calibrate():
     candidate = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov", scale="relevance"), "local_linear")
     found = pk.select(table(), candidates=[candidate], random_seed=1, progressbar=False)
     assert found.get_params()["estimator__scale"] == "relevance"
+
+
+def test_hundreds_of_statistics_are_replaced_by_estimates():
+    """Two parameters seen through 300 noisy statistics."""
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(1500, 2))
+    x = theta @ rng.normal(size=(2, 300)) + 5 * rng.normal(size=(1500, 300))
+    names = [f"s{i}" for i in range(300)]
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=["a", "b", *names])
+    t = pk.ReferenceTable.from_dataframe(frame, parameters=["a", "b"], statistics=names)
+    found = pk.select(t, candidates=default_candidates(1500, 300)[:4], random_seed=1, progressbar=False)
+    assert found.get_params()["estimator__scale"] == "linear_posterior_mean"
+    scales = [c.get_params().get("estimator__scale") for c in default_candidates(1500, 300)]
+    assert "relevance" not in scales
+    assert "linear_posterior_mean" not in [
+        c.get_params().get("estimator__scale") for c in default_candidates(1500, 5)
+    ]

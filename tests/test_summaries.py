@@ -44,7 +44,7 @@ def test_the_posterior_mean_is_a_statistic(noisy):
     assert np.corrcoef(one[:, 0], theta[:, 0])[0, 1] > np.corrcoef(x[:, 0], theta[:, 0])[0, 1] - 0.01
 
 
-@pytest.mark.parametrize("scale", ["relevance", "posterior_mean"])
+@pytest.mark.parametrize("scale", ["relevance", "posterior_mean", "linear_posterior_mean"])
 def test_learnt_statistics_sharpen_rejection(scale, noisy):
     theta, x = noisy
     observed = np.append(1.0, np.zeros(9))

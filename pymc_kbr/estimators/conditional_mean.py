@@ -57,8 +57,8 @@ class ConditionalMean(Estimator):
         weights sum to one and shrink towards the prior; otherwise they are those of the equation, and
         shrink towards zero.
     scale : bool, str or Summary
-        Whether statistics are divided by their standard deviation in the table; or "relevance" or
-        "posterior_mean", statistics learnt from the table, see `pymc_kbr.summaries`.
+        Whether statistics are divided by their standard deviation in the table; or "relevance",
+        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `pymc_kbr.summaries`.
     parameter_bandwidth : float, optional
         Of the kernel on the parameters in which weights are projected onto the simplex, in standard
         deviations of each parameter over the table; the median heuristic where left out.

@@ -23,8 +23,8 @@ class NadarayaWatson(Estimator):
         with the smallest leave-one-out error of the posterior mean, on 300 rows.
     kernel : {"gaussian", "epanechnikov", "top_hat"}
     scale : bool, str or Summary
-        Whether statistics are divided by their standard deviation in the table; or "relevance" or
-        "posterior_mean", statistics learnt from the table, see `pymc_kbr.summaries`.
+        Whether statistics are divided by their standard deviation in the table; or "relevance",
+        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `pymc_kbr.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 

@@ -21,8 +21,8 @@ class Rejection(Estimator):
         How the weights of accepted rows fall with distance, in units of that of the first row that is not
         accepted: equal weights, or those of Beaumont et al. 2002.
     scale : bool, str or Summary
-        Whether statistics are divided by their standard deviation in the table; or "relevance" or
-        "posterior_mean", statistics learnt from the table, see `pymc_kbr.summaries`.
+        Whether statistics are divided by their standard deviation in the table; or "relevance",
+        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `pymc_kbr.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_kbr.summaries.posterior_mean import PosteriorMean
+from pymc_kbr.summaries.posterior_mean import LinearPosteriorMean, PosteriorMean
 from pymc_kbr.summaries.relevance import Relevance
 from pymc_kbr.summaries.scaling import Scaler
 
@@ -26,7 +26,11 @@ class Summary(Protocol):
         """Rows of statistics (k, d) as coordinates (k, q)."""
 
 
-SUMMARIES: dict[str, Any] = {"relevance": Relevance, "posterior_mean": PosteriorMean}
+SUMMARIES: dict[str, Any] = {
+    "relevance": Relevance,
+    "posterior_mean": PosteriorMean,
+    "linear_posterior_mean": LinearPosteriorMean,
+}
 """The name of each summary that is learnt from parameters and statistics."""
 
 
@@ -71,6 +75,7 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
 
 __all__ = [
     "SUMMARIES",
+    "LinearPosteriorMean",
     "PosteriorMean",
     "Relevance",
     "Scaler",

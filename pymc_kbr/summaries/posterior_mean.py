@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.regression import KernelRegression
+from pymc_kbr.regression import KernelRegression, RidgeRegression
 from pymc_kbr.summaries.relevance import Relevance
 from pymc_kbr.summaries.scaling import Scaler
 
@@ -66,3 +66,57 @@ class PosteriorMean:
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
         return self.scaler.transform(self.regression.predict(self.relevance.transform(statistics)))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPosteriorMean:
+    """One statistic a parameter: its best linear estimate from all statistics.
+
+    Parameters
+    ----------
+    standardise : Scaler
+    centre : ndarray of shape (d,)
+        Means of the scaled statistics.
+    regression : RidgeRegression
+    scaler : Scaler
+        Of the predicted means.
+
+    Notes
+    -----
+    Section 3 of [1]_, with a ridge: for hundreds of statistics, where it takes a second and `PosteriorMean` a
+    minute.
+
+    References
+    ----------
+    .. [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
+       semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
+    """
+
+    standardise: Scaler
+    centre: np.ndarray
+    regression: RidgeRegression
+    scaler: Scaler
+
+    @classmethod
+    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> LinearPosteriorMean:
+        """Regress a table's parameters on its statistics."""
+        standardise = Scaler.fit(statistics)
+        x = standardise.transform(statistics)
+        centre = x.mean(axis=0)
+        regression = RidgeRegression(x - centre, parameters)
+        return cls(standardise, centre, regression, Scaler.fit(regression.predict(x - centre)))
+
+    @property
+    def size(self) -> int:
+        """Number of statistics, d."""
+        return self.standardise.size
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Columns that vary."""
+        return self.standardise.kept
+
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
+        x = self.standardise.transform(statistics) - self.centre
+        return self.scaler.transform(self.regression.predict(x))

@@ -1,0 +1,1 @@
+"""Two models of PyMC's ABC gallery."""

@@ -1,0 +1,224 @@
+"""Two models of PyMC's gallery by `sample_smc` and by us: ``python -m case_studies.simulators``.
+
+Errors of the posterior mean and of the posterior standard deviation against the exact ones, simulations and
+seconds, over several seeds. `sample_smc` runs the gallery's models with two chains. We simulate one table of
+the same prior, or, where `zoomed`, several small ones: each of the prior cut off around the rows that were
+nearest to the data in the one before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+
+import pymc_kbr as pk
+from case_studies.simulators.models import STUDIES, Bounds, Study
+from pymc_kbr.simulation.smc import run_smc
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+DRAWS = 2000
+ROUNDS, NEAREST, MARGIN = 4, 0.05, 0.75
+"""Rounds that close in on the posterior, share of rows kept, what is added to their range on each side."""
+
+STYLES = {
+    "sample_smc": ("#000000", "-", "o"),
+    "sample_smc, smaller epsilon": ("#7f7f7f", "--", "s"),
+    "one table": ("#d55e00", "-.", "^"),
+    "one table, auto": ("#0072b2", ":", "D"),
+    "zoomed": ("#009e73", (0, (5, 1)), "v"),
+}
+Run = tuple[np.ndarray, int, float]
+"""Draws (m, 2), simulations, seconds."""
+
+
+def estimator(rows: int) -> pk.Estimator:
+    """Local-linear adjustment of location and scale, on linear estimates of the parameters as statistics."""
+    nearest = pk.Rejection(min(400, rows // 4), kernel="epanechnikov", scale="linear_posterior_mean")
+    return pk.Adjusted(nearest, "heteroscedastic_local_linear")
+
+
+def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estimator) -> Run:
+    """`sample_abc` on a table of its own."""
+    started = time.perf_counter()
+    idata = pk.sample_abc(
+        DRAWS,
+        model=study.model({}),
+        simulations=simulations,
+        estimator=chosen,
+        random_seed=seed,
+        progressbar=False,
+    )
+    seconds = time.perf_counter() - started
+    posterior = idata["posterior"]
+    return np.column_stack([np.ravel(posterior[name]) for name in ("a", "b")]), simulations, seconds
+
+
+def zoomed(study: Study, simulations: int, seed: int) -> Run:
+    """Half of the simulations in rounds that close in on the posterior, the other half at the end."""
+    started = time.perf_counter()
+    bounds: Bounds = {}
+    each = simulations // (2 * ROUNDS)
+    for number in range(ROUNDS):
+        model = study.model(bounds)
+        table = pk.simulate(each, model=model, random_seed=100 * seed + number, progressbar=False)
+        bounds = around_the_nearest(table, study.least)
+    last = simulations - ROUNDS * each
+    table = pk.simulate(last, model=study.model(bounds), random_seed=100 * seed + ROUNDS, progressbar=False)
+    fitted = estimator(last).fit(table.parameters, table.statistics, table.support, random_seed=seed)
+    assert table.observed is not None
+    drawn = fitted.condition(table.observed).draw(DRAWS, seed)
+    return drawn, simulations, time.perf_counter() - started
+
+
+def around_the_nearest(table: pk.ReferenceTable, least: dict[str, float]) -> Bounds:
+    """The range of the parameters of the rows nearest to the data, made wider on both sides."""
+    nearest = pk.Rejection(NEAREST, scale=False).fit(table.parameters, table.statistics, table.support)
+    assert table.observed is not None
+    atoms = nearest.condition(table.observed).atoms
+    lower, upper = atoms.min(axis=0), atoms.max(axis=0)
+    margin = MARGIN * (upper - lower)
+    return {
+        name: (float(max(low, least[name])), float(high))
+        for name, low, high in zip(table.parameter_names, lower - margin, upper + margin, strict=True)
+    }
+
+
+def smc(study: Study, draws: int, epsilon: float, seed: int, cores: int) -> Run:
+    """PyMC's own, on the gallery's model."""
+    run = run_smc(study.gallery(epsilon), draws=draws, chains=2, cores=cores, random_seed=seed)
+    return run.draws, run.simulations, run.seconds
+
+
+def runs(study: Study, quick: bool, seed: int, cores: int) -> Iterator[tuple[str, int, Callable[[], Run]]]:
+    """Each method with a number that says how much work it is, and how to run it."""
+    for draws in (20,) if quick else (50, 200, 1000):
+        for place, epsilon in enumerate(study.epsilons):
+            name = "sample_smc, smaller epsilon" if place else "sample_smc"
+            yield name, draws, lambda d=draws, e=epsilon: smc(study, d, e, seed, cores)  # type: ignore[misc]
+    for simulations in (400,) if quick else (1_000, 3_000, 10_000, 30_000):
+        chosen = estimator(simulations)
+        yield (
+            "one table",
+            simulations,
+            lambda n=simulations, c=chosen: one_table(study, n, seed, c),  # type: ignore[misc]
+        )
+    if not quick:
+        yield "one table, auto", 10_000, lambda: one_table(study, 10_000, seed, "auto")
+    for simulations in (800,) if quick else (2_000, 4_000, 8_000):
+        yield "zoomed", simulations, lambda n=simulations: zoomed(study, n, seed)  # type: ignore[misc]
+
+
+def table(quick: bool, seeds: int, cores: int) -> pd.DataFrame:
+    """A line for each model, method, number and seed."""
+    lines = []
+    for name, study in STUDIES.items():
+        mean, deviation = study.exact()
+        for seed in range(1, seeds + 1):
+            for method, number, run in runs(study, quick, seed, cores):
+                draws, simulations, seconds = run()
+                lines.append(
+                    {
+                        "model": name,
+                        "method": method,
+                        "number": number,
+                        "seed": seed,
+                        "simulations": simulations,
+                        "seconds": seconds,
+                        "mean_a": draws[:, 0].mean(),
+                        "mean_b": draws[:, 1].mean(),
+                        "deviation_a": draws[:, 0].std(),
+                        "deviation_b": draws[:, 1].std(),
+                        "error_of_mean": _size((draws.mean(axis=0) - mean) / deviation),
+                        "error_of_deviation": _size(np.log(draws.std(axis=0) / deviation)),
+                    }
+                )
+                print(pd.DataFrame(lines[-1:]).to_string(index=False, header=len(lines) == 1), flush=True)
+        lines.append(
+            {
+                "model": name,
+                "method": "exact",
+                "number": 0,
+                "seed": 0,
+                "simulations": 0,
+                "seconds": 0.0,
+                "mean_a": mean[0],
+                "mean_b": mean[1],
+                "deviation_a": deviation[0],
+                "deviation_b": deviation[1],
+                "error_of_mean": 0.0,
+                "error_of_deviation": 0.0,
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def _size(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def plot(lines: pd.DataFrame, path: Path) -> None:
+    """Both errors against seconds, a row a model."""
+    figure, axes = plt.subplots(2, 2, figsize=(8, 6.6), constrained_layout=True)
+    for row, (model, part) in zip(
+        axes, lines[lines["method"] != "exact"].groupby("model", sort=False), strict=True
+    ):
+        for axis, (column, text) in zip(
+            row,
+            {
+                "error_of_mean": "error of posterior mean, in exact deviations",
+                "error_of_deviation": "error of log posterior deviation",
+            }.items(),
+            strict=True,
+        ):
+            for method, of_method in part.groupby("method", sort=False):
+                points = of_method.groupby("number")[["seconds", column]].mean()
+                colour, line, marker = STYLES[str(method)]
+                axis.plot(
+                    points["seconds"],
+                    points[column],
+                    color=colour,
+                    linestyle=line,
+                    marker=marker,
+                    markersize=5,
+                    label=method,
+                )
+            axis.set(xscale="log", yscale="log", xlabel="seconds", title=str(model).replace("_", "-"))
+            axis.set_ylabel(text, fontsize=8)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=8)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Write simulators.csv and simulators.png."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="one seed, few draws and simulations")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=2, help="of `sample_smc`; our tables take one")
+    parser.add_argument("--output", type=Path, default=HERE)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    lines = table(arguments.quick, 1 if arguments.quick else arguments.seeds, arguments.cores)
+    lines.to_csv(arguments.output / "simulators.csv", index=False, float_format="%.5g")
+    plot(lines, arguments.output / "simulators.png")
+    of_methods = lines.groupby(["model", "method", "number"], sort=False)
+    columns = ["simulations", "seconds", "error_of_mean", "error_of_deviation"]
+    print(of_methods[columns].mean().round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()

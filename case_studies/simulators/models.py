@@ -1,0 +1,168 @@
+"""A normal distribution and the Lotka-Volterra equations, as in PyMC's gallery of ABC, with exact posteriors.
+
+Both posteriors are known on a grid; no estimator uses that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from scipy.integrate import odeint
+from scipy.stats import halfnorm, norm
+
+import pymc_kbr as pk
+
+Bounds = dict[str, tuple[float, float]]
+"""Where a prior is cut off, by parameter; nowhere for those that are not in it."""
+
+DATA = np.random.default_rng(2020).normal(0.0, 1.0, 1000)
+TIMES = np.linspace(0, 15, 100)
+START = (10.0, 5.0)
+DEATH, GROWTH = 1.5, 0.75
+"""Of the predators; rates c and d of the gallery, which are not estimated."""
+
+TRUTH = {"a": 1.0, "b": 0.1}
+TOLERANCE = 10.0
+"""The gallery's epsilon: under its Gaussian distance the deviation of normal noise on each population."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A model to be estimated.
+
+    Parameters
+    ----------
+    model : callable
+        From bounds to the PyMC model whose table we simulate.
+    gallery : callable
+        From epsilon to the gallery's model, for `sample_smc`.
+    epsilons : tuple of float
+        The gallery's, then others that are tried.
+    least : dict of str to float
+        Where the gallery's priors begin.
+    exact : callable
+        Mean (2,) and standard deviation (2,) of the exact posterior.
+    """
+
+    model: Callable[[Bounds], pm.Model]
+    gallery: Callable[[float], pm.Model]
+    epsilons: tuple[float, ...]
+    least: dict[str, float]
+    exact: Callable[[], tuple[np.ndarray, np.ndarray]]
+
+
+def prior(name: str, rv: Any, bounds: Bounds, *parameters: float) -> pm.Distribution:
+    """A parameter with the gallery's prior, cut off at its bounds where there are some."""
+    if name not in bounds:
+        return rv(name, *parameters)
+    lower, upper = bounds[name]
+    return pm.Truncated(name, rv.dist(*parameters), lower=lower, upper=upper)
+
+
+def normal_sim(
+    rng: np.random.Generator, a: np.ndarray, b: np.ndarray, size: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """Independent draws from a normal distribution."""
+    return rng.normal(a, b, size=size)
+
+
+def normal_model(bounds: Bounds, epsilon: float = 1.0) -> pm.Model:
+    """The gallery's model: mean and standard deviation from 1,000 data, which are compared sorted."""
+    with pm.Model() as model:
+        a = prior("a", pm.Normal, bounds, 0, 5)
+        b = prior("b", pm.HalfNormal, bounds, 1)
+        pm.Simulator("s", normal_sim, a, b, sum_stat="sort", epsilon=epsilon, observed=DATA)
+    return model
+
+
+def normal_exact() -> tuple[np.ndarray, np.ndarray]:
+    """On a grid around the data's own mean and deviation."""
+    a = DATA.mean() + np.linspace(-0.3, 0.3, 401)[:, None]
+    b = DATA.std() + np.linspace(-0.2, 0.2, 401)[None]
+    squares = np.sum((DATA - DATA.mean()) ** 2) + len(DATA) * (a - DATA.mean()) ** 2
+    log = -len(DATA) * np.log(b) - squares / (2 * b**2) + norm.logpdf(a, 0, 5) + halfnorm.logpdf(b)
+    return moments(a, b, log)
+
+
+def path(a: float, b: float) -> np.ndarray:
+    """Prey and predators at `TIMES`, shape (200,)."""
+
+    def slopes(state: np.ndarray, _: float) -> tuple[float, float]:
+        prey, predators = state
+        eaten = b * prey * predators
+        return a * prey - eaten, GROWTH * eaten - DEATH * predators
+
+    return odeint(slopes, START, TIMES, rtol=0.01).ravel()
+
+
+def competition(
+    rng: np.random.Generator, a: float, b: float, size: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """The gallery's simulator: the equations' solution."""
+    return path(float(a), float(b))
+
+
+def competition_with_noise(
+    rng: np.random.Generator, a: float, b: float, size: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """The same with the noise that the gallery's epsilon stands for."""
+    solution = path(float(a), float(b))
+    return solution + TOLERANCE * rng.normal(size=solution.shape)
+
+
+OBSERVED = path(**TRUTH) + np.random.default_rng(2021).normal(size=2 * len(TIMES))
+
+
+def lotka_volterra_model(
+    bounds: Bounds, epsilon: float = TOLERANCE, simulator: Callable[..., np.ndarray] = competition_with_noise
+) -> pm.Model:
+    """The gallery's model: rates of birth and predation from both populations over time."""
+    with pm.Model() as model:
+        a = prior("a", pm.HalfNormal, bounds, 1)
+        b = prior("b", pm.HalfNormal, bounds, 1)
+        pk.vector_simulator("populations", simulator, a, b, observed=OBSERVED, epsilon=epsilon)
+    return model
+
+
+def lotka_volterra_exact() -> tuple[np.ndarray, np.ndarray]:
+    """On a grid that closes in on the posterior."""
+    mean, deviation = np.array(list(TRUTH.values())), np.array([0.05, 0.01])
+    for _ in range(4):
+        a = mean[0] + np.linspace(-6, 6, 49)[:, None] * deviation[0]
+        b = mean[1] + np.linspace(-6, 6, 49)[None] * deviation[1]
+        squares = np.array([[np.sum((path(p, q) - OBSERVED) ** 2) for q in b[0]] for p in a[:, 0]])
+        log = -squares / (2 * TOLERANCE**2) + halfnorm.logpdf(a) + halfnorm.logpdf(b)
+        mean, found = moments(a, b, log)
+        deviation = np.maximum(found, deviation / 10)
+    return mean, found
+
+
+def moments(a: np.ndarray, b: np.ndarray, log: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations of a density on a grid."""
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    means = np.array([np.sum(weights * a), np.sum(weights * b)])
+    variances = [np.sum(weights * (a - means[0]) ** 2), np.sum(weights * (b - means[1]) ** 2)]
+    return means, np.sqrt(np.array(variances))
+
+
+STUDIES = {
+    "normal": Study(
+        normal_model,
+        lambda epsilon: normal_model({}, epsilon),
+        (1.0, 0.3),
+        {"a": -np.inf, "b": 0.0},
+        normal_exact,
+    ),
+    "lotka_volterra": Study(
+        lotka_volterra_model,
+        lambda epsilon: lotka_volterra_model({}, epsilon, competition),
+        (TOLERANCE,),
+        {"a": 0.0, "b": 0.0},
+        lotka_volterra_exact,
+    ),
+}
