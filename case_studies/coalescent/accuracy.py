@@ -17,6 +17,7 @@ import pandas as pd
 import pymc_kbr as pk
 from pymc_kbr.datasets import load_coalescent, read_rda
 from pymc_kbr.scores import covered, crps, rmse
+from pymc_kbr.selection import choose
 
 HERE = Path(__file__).parent
 BOUNDS = {"theta": (2, 10), "rho": (0, 10)}
@@ -32,6 +33,21 @@ def load(coal: Path | None) -> tuple[np.ndarray, np.ndarray]:
     return values[:, :2], values[:, 2:]
 
 
+def local_linear(n: int) -> pk.Estimator:
+    """Local-linear adjustment on the nearest tenth of n rows, as the R package abc does it."""
+    return pk.Adjusted(pk.Rejection(n // 10, kernel="epanechnikov"), "local_linear")
+
+
+def fit(
+    name: str, table: tuple[np.ndarray, np.ndarray], support: pk.Support, random_seed: int
+) -> pk.Estimator:
+    """An estimator by its name; "local_linear" and "auto" are two more."""
+    if name == "auto":
+        return choose(*table, support, rng=np.random.default_rng(random_seed), progressbar=False)
+    estimator = local_linear(len(table[0])) if name == "local_linear" else pk.ESTIMATORS[name]()
+    return estimator.fit(*table, support, random_seed=random_seed)
+
+
 def score(
     name: str,
     table: tuple[np.ndarray, np.ndarray],
@@ -45,7 +61,7 @@ def score(
     line: dict[str, float | str | int] = {"estimator": name, "rows": len(table[0]), "held_out": len(truth)}
     try:
         started = time.perf_counter()
-        estimator = pk.ESTIMATORS[name]().fit(*table, support)
+        estimator = fit(name, table, support, random_seed)
         fitted = time.perf_counter()
     except MemoryError as error:
         return {**line, "refused": str(error)}
@@ -86,7 +102,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=1000, help="of each posterior; 0 scores means alone")
-    parser.add_argument("--estimators", nargs="+", default=list(pk.ESTIMATORS), choices=list(pk.ESTIMATORS))
+    names = [*pk.ESTIMATORS, "local_linear", "auto"]
+    parser.add_argument("--estimators", nargs="+", default=names, choices=names)
     parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")
     arguments = parser.parse_args()
     parameters, statistics = load(arguments.coal)

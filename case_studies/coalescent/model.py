@@ -19,7 +19,11 @@ STATISTICS = ("segsites", "unif", "meandiff", "R2", "nhap", "fhap", "shap")
 
 
 def simulate_statistics(
-    rng: np.random.Generator, theta: float, rho: float, size: tuple[int, ...] | None = None
+    rng: np.random.Generator,
+    theta: float,
+    rho: float,
+    size: tuple[int, ...] | None = None,
+    demography: msprime.Demography | None = None,
 ) -> np.ndarray:
     """Seven statistics of one sample of haplotypes.
 
@@ -30,6 +34,8 @@ def simulate_statistics(
         Mutation and recombination rate of the whole region, each scaled by twice the population size.
     size : None or ()
         One sample; msprime makes no batches.
+    demography : msprime.Demography, optional
+        Of a population of size one today; of constant size where left out.
 
     Returns
     -------
@@ -40,7 +46,8 @@ def simulate_statistics(
     ancestry = msprime.sim_ancestry(
         samples=HAPLOTYPES,
         ploidy=1,
-        population_size=1,
+        population_size=1 if demography is None else None,
+        demography=demography,
         sequence_length=BASE_PAIRS,
         recombination_rate=float(rho) / 2 / (BASE_PAIRS - 1),
         discrete_genome=False,
@@ -88,16 +95,20 @@ def mean_r_squared(genotypes: np.ndarray, positions: np.ndarray) -> float:
     return float(np.mean((centred @ centred.T)[first[near], second[near]] ** 2))
 
 
-def coalescent_model(observed: np.ndarray) -> pm.Model:
+def coalescent_model(observed: np.ndarray, epsilon: float | np.ndarray = 1.0) -> pm.Model:
     """Theta ~ Uniform(2, 10), rho ~ Uniform(0, 10), and the seven statistics of a sample.
 
     Parameters
     ----------
     observed : ndarray of shape (7,)
         In the order of `STATISTICS`.
+    epsilon : float or ndarray of shape (7,)
+        Of `pm.sample_smc`, for each statistic; nothing else uses it.
     """
     with pm.Model(coords={"statistic": STATISTICS}) as model:
         theta = pm.Uniform("theta", 2, 10)
         rho = pm.Uniform("rho", 0, 10)
-        pk.vector_simulator("sample", simulate_statistics, theta, rho, observed=observed, dims="statistic")
+        pk.vector_simulator(
+            "sample", simulate_statistics, theta, rho, observed=observed, dims="statistic", epsilon=epsilon
+        )
     return model

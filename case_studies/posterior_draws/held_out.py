@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
-from case_studies.coalescent.accuracy import BOUNDS, load
+from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.race import label
 from pymc_kbr.scores import covered, energy_score
@@ -26,11 +26,6 @@ from pymc_kbr.selection import default_candidates
 HERE = Path(__file__).parent
 PRIOR_DEVIATIONS = np.array([2.309, 2.887])
 USELESS = 50
-
-
-def local_linear(n: int) -> Estimator:
-    """Local-linear adjustment on the nearest tenth of n rows, Epanechnikov weights."""
-    return pk.Adjusted(pk.Rejection(n // 10, kernel="epanechnikov"), "local_linear")
 
 
 def score(

@@ -1,0 +1,85 @@
+"""A population that grows: ``python -m case_studies.coalescent.growth``.
+
+Another simulator is another function of five lines; the table, the estimators and the checks stay the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msprime
+import numpy as np
+import pandas as pd
+import pymc as pm
+
+import pymc_kbr as pk
+from case_studies.coalescent.model import STATISTICS, simulate_statistics
+
+HERE = Path(__file__).parent
+TRUTH = {"theta": 8.0, "rho": 3.0, "growth": 6.0}
+
+
+def simulate_growth(
+    rng: np.random.Generator, theta: float, rho: float, growth: float, size: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """Statistics of a sample from a population that has grown exponentially, by a rate a coalescent unit."""
+    demography = msprime.Demography()
+    demography.add_population(initial_size=1, growth_rate=float(growth))
+    return simulate_statistics(rng, theta, rho, size, demography)
+
+
+def growth_model(observed: np.ndarray) -> pm.Model:
+    """The model of a constant population, with growth ~ Uniform(0, 10)."""
+    with pm.Model(coords={"statistic": STATISTICS}) as model:
+        theta = pm.Uniform("theta", 2, 10)
+        rho = pm.Uniform("rho", 0, 10)
+        growth = pm.Uniform("growth", 0, 10)
+        pk.vector_simulator(
+            "sample", simulate_growth, theta, rho, growth, observed=observed, dims="statistic"
+        )
+    return model
+
+
+def main() -> None:
+    """Write growth.csv: coverage and contraction of each parameter, and the posterior of one sample."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--simulations", type=int, default=10_000)
+    parser.add_argument("--held-out", type=int, default=1000)
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `select`")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="300 simulations, 50 held out")
+    parser.add_argument("--output", type=Path, default=HERE)
+    arguments = parser.parse_args()
+    n, k, budget = (
+        (300, 50, 2.0) if arguments.quick else (arguments.simulations, arguments.held_out, arguments.budget)
+    )
+    observed = simulate_growth(np.random.default_rng(12), *TRUTH.values())
+    table = pk.simulate(n, model=growth_model(observed), random_seed=3, cores=arguments.cores)
+    estimator = pk.select(table, time_budget=budget, random_seed=1)
+    calibration = pk.calibrate(estimator, table, rows=k, random_seed=2)
+    posterior = estimator.condition(observed)
+    lower, upper = np.quantile(posterior.draw(4000, 1), [0.05, 0.95], axis=0)
+    lines = [
+        {
+            **line,
+            "truth": truth,
+            "mean": mean,
+            "lower_5": low,
+            "upper_95": high,
+            "chosen": estimator.selection_.chosen.label,  # type: ignore[attr-defined]
+        }
+        for line, truth, mean, low, high in zip(
+            calibration.summary(), TRUTH.values(), posterior.mean(), lower, upper, strict=True
+        )
+    ]
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    result = pd.DataFrame(lines)
+    result.round(4).to_csv(arguments.output / "growth.csv", index=False)
+    print(result.round(3).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The useless statistic: ``python -m case_studies.coalescent.unif``.
+
+`unif` is noise with one of the largest deviations. Each estimator with and without it, with the statistics in
+their own units, over their standard deviations, and stretched by their relevance.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import pymc_kbr as pk
+from case_studies.coalescent.accuracy import BOUNDS, load
+from case_studies.coalescent.model import STATISTICS
+from pymc_kbr.scores import rmse
+
+HERE = Path(__file__).parent
+SCALES: dict[str, Any] = {"own units": False, "deviations": True, "relevance": "relevance"}
+
+
+def main() -> None:
+    """Write unif.csv."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="500 rows, 50 held out")
+    parser.add_argument("--output", type=Path, default=HERE)
+    arguments = parser.parse_args()
+    n, k = (500, 50) if arguments.quick else (10_000, 1_000)
+    parameters, statistics = load(None)
+    column = STATISTICS.index("unif")
+    truth = parameters[-k:]
+    support = pk.Support.from_bounds(BOUNDS, list(BOUNDS))
+    lines = []
+    for estimator in ("rejection", "nadaraya_watson", "localised", "conditional_mean"):
+        for name, scale in SCALES.items():
+            found = {}
+            for which, x in (("with", statistics), ("without", np.delete(statistics, column, axis=1))):
+                fitted = pk.ESTIMATORS[estimator](scale=scale)
+                fitted.fit(parameters[:n], x[:n], support, random_seed=0)
+                means = np.vstack(
+                    [
+                        posterior.mean()
+                        for part in np.array_split(x[-k:], max(1, k // 50))
+                        for posterior in fitted.condition(part)
+                    ]
+                )
+                found[which] = rmse(means, truth)
+            line: dict[str, Any] = {"estimator": estimator, "scale": name}
+            for i, parameter in enumerate(BOUNDS):
+                line[f"rmse_{parameter}_without"] = found["without"][i]
+                line[f"rmse_{parameter}_with"] = found["with"][i]
+                line[f"rise_{parameter}"] = found["with"][i] / found["without"][i] - 1
+            lines.append(line)
+            print(
+                pd.DataFrame(lines[-1:]).round(4).to_string(index=False, header=len(lines) == 1), flush=True
+            )
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(lines).round(4).to_csv(arguments.output / "unif.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()
