@@ -56,7 +56,7 @@ def main() -> None:
     n, k, budget = (
         (300, 50, 2.0) if arguments.quick else (arguments.simulations, arguments.held_out, arguments.budget)
     )
-    observed = simulate_growth(np.random.default_rng(12), *TRUTH.values())
+    observed = simulate_growth(np.random.default_rng(12), TRUTH["theta"], TRUTH["rho"], TRUTH["growth"])
     table = pk.simulate(n, model=growth_model(observed), random_seed=3, cores=arguments.cores)
     estimator = pk.select(table, time_budget=budget, random_seed=1)
     calibration = pk.calibrate(estimator, table, rows=k, random_seed=2)

@@ -33,7 +33,7 @@ TYPICAL = np.array([27.0, 12.5, 6.0, 4.4, 16.0, 13.0, 7.0])
 SMALL, LARGE = (1_000, 3_000, 10_000), (30_000, 100_000)
 
 
-def rivals(budget: int, quick: bool) -> dict[str, Any]:
+def rivals(budget: int, quick: bool, cores: int) -> dict[str, Any]:
     """The estimators of a budget: above 10,000 simulations those whose draws take milliseconds."""
     given: dict[str, Any] = {
         "rejection": "rejection",
@@ -48,7 +48,7 @@ def rivals(budget: int, quick: bool) -> dict[str, Any]:
         given["auto"] = "auto"
     if budget <= 30_000:
         given["sample_smc"] = pk.SampleSMC(
-            observations=2 if quick else 10 if budget <= 3_000 else 3, cores=1 if quick else 2
+            observations=2 if quick else 10 if budget <= 3_000 else 3, cores=cores
         )
     return given
 
@@ -67,18 +67,18 @@ def main() -> None:
     warnings.simplefilter("ignore", UserWarning)
     arguments.output.mkdir(parents=True, exist_ok=True)
     model = coalescent_model(TYPICAL, EPSILON * DEVIATIONS)
-    parts = []
+    parts, cores = [], 1 if arguments.quick else arguments.cores
     for budget in (200,) if arguments.quick else (*SMALL, *LARGE):
         part = pk.compare(
             model,
-            estimators=rivals(budget, arguments.quick),
+            estimators=rivals(budget, arguments.quick, cores),
             budgets=[budget],
             repetitions=1 if arguments.quick else arguments.repetitions,
             observations=5 if arguments.quick else arguments.observations,
             modes=True,
             store=arguments.output / f"runtime_{budget}.csv",
             random_seed=1,
-            cores=1 if arguments.quick else arguments.cores,
+            cores=cores,
         )
         parts.append(part)
         print(part[["estimator", "budget", "simulations", "rmse", "crps", "note"]].to_string(index=False))
