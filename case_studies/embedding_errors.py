@@ -17,6 +17,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import KFold
 
 import pymc_kbr as pk
 from pymc_kbr.embedding import Atoms, Embedding
@@ -156,7 +157,9 @@ class Errors:
 
     def _mode(self, weights: np.ndarray) -> np.ndarray:
         carried = weights != 0
-        return Embedding(Atoms(self.trial.y[carried], OUTPUT_KERNEL), weights[carried]).mode()
+        return Embedding(Atoms(self.trial.y[carried], OUTPUT_KERNEL), weights[carried]).mode(
+            starts=2, iterations=60
+        )
 
 
 def score(trial: Trial, made: dict[str, pk.Estimator], modes: bool = True) -> list[dict[str, float | str]]:
@@ -256,31 +259,49 @@ def draft_ridge(n: int) -> float:
     return 0.001 / np.sqrt(n)
 
 
-def chosen_settings(draw: Draw, trials: int, n: int) -> pd.DataFrame:
-    """Bandwidth and ridge that each method chooses, as logarithms less those of the exact one."""
-    m, lines = neighbours(n), []
+def squared_distance(
+    estimator: pk.Estimator, x: np.ndarray, y: np.ndarray, kernel: Gaussian, folds: int
+) -> float:
+    """Cross-validated |k(., y_i) - m(x_i)|^2 in the space of the kernel on Y, averaged over i."""
+    total = 0.0
+    for rest, out in KFold(folds, shuffle=True, random_state=0).split(x):
+        weights = estimator.fit(y[rest], x[rest], random_seed=0).weights(x[out])
+        cross = np.sum(weights * kernel(y[out], y[rest]), axis=1)
+        own = np.sum(weights @ kernel(y[rest]) * weights, axis=1)
+        total += float(np.sum(kernel.diag(y[out]) - 2 * cross + own))
+    return total / len(x)
+
+
+def chosen_settings(
+    draw: Draw, trials: int, n: int, bandwidths: np.ndarray, regularisations: np.ndarray
+) -> pd.DataFrame:
+    """Bandwidth and ridge with the smallest 5-fold distance, as logarithms less those of the exact one."""
+    names = ("exact", "localised", "Nadaraya-Watson", "random subsample")
+    lines = []
     for number in range(trials):
         trial = draw(2, n, np.random.default_rng([number, n, 7]))
-        estimators = {
-            "exact": pk.ConditionalMean(solver="exact", scale=False),
-            "localised": pk.Localised(m, scale=False),
-            "Nadaraya-Watson": pk.NadarayaWatson(scale=False),
-            "random subsample": pk.ConditionalMean(solver=Subsample(m), scale=False),
-        }
-        chosen = {}
-        for name, estimator in estimators.items():
-            fitted = estimator.fit(trial.y, trial.x, random_seed=0)
-            chosen[name] = np.array([fitted.bandwidth_, getattr(fitted, "regularisation_", np.nan)])
-        for name, settings in chosen.items():
-            apart = np.log10(settings) - np.log10(chosen["exact"])
+        chosen: dict[str, tuple[float, float, float]] = {}
+        for bandwidth in bandwidths:
+            for place, regularisation in enumerate(regularisations):
+                ridge = functools.partial(_same, float(regularisation))
+                for name, estimator in methods(n * 4 // 5, bandwidth, ridge, names).items():
+                    if name == "Nadaraya-Watson" and place:
+                        continue  # it has no ridge
+                    distance = squared_distance(estimator, trial.x, trial.y, OUTPUT_KERNEL, 5)
+                    if name not in chosen or distance < chosen[name][0]:
+                        chosen[name] = distance, float(bandwidth), float(regularisation)
+        for name, (distance, bandwidth, regularisation) in chosen.items():
             lines.append(
                 {
                     "trial": number,
                     "method": name,
-                    "bandwidth": settings[0],
-                    "regularisation": settings[1],
-                    "log10_bandwidth_less_exact": apart[0],
-                    "log10_regularisation_less_exact": apart[1],
+                    "distance": distance,
+                    "bandwidth": bandwidth,
+                    "regularisation": np.nan if name == "Nadaraya-Watson" else regularisation,
+                    "log10_bandwidth_less_exact": np.log10(bandwidth / chosen["exact"][1]),
+                    "log10_regularisation_less_exact": np.nan
+                    if name == "Nadaraya-Watson"
+                    else np.log10(regularisation / chosen["exact"][2]),
                 }
             )
     return pd.DataFrame(lines)
@@ -364,32 +385,28 @@ def plot_curves(
 
 
 def plot_chosen(table: pd.DataFrame, path: Path) -> None:
-    """Chosen bandwidth and ridge less those of the exact estimator, a point a trial."""
-    figure, axis = plt.subplots(figsize=(4.6, 4.2), constrained_layout=True)
+    """Chosen bandwidth and ridge less the exact one's, a point a trial; bandwidths alone below."""
+    names = ("localised", "random subsample", "Nadaraya-Watson")
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(4.8, 5.4), height_ratios=(3, 1), sharex=True, constrained_layout=True
+    )
     rng = np.random.default_rng(0)
-    for name in ("localised", "random subsample", "Nadaraya-Watson"):
+    for row, name in enumerate(names):
         part = table[table["method"] == name]
         colour, _, marker = STYLES[name]
-        # Grids make points coincide: they are shaken by a tenth of a decade.
+        # Grids make points coincide: they are shaken by a twentieth of a decade.
         shaken = rng.uniform(-0.05, 0.05, (2, len(part)))
-        ridge = part["log10_regularisation_less_exact"].fillna(0.0)
-        axis.scatter(
-            part["log10_bandwidth_less_exact"] + shaken[0],
-            ridge + shaken[1],
-            s=24,
-            color=colour,
-            marker=marker,
-            alpha=0.7,
-            linewidths=0,
-            label=name + (" (no ridge)" if name == "Nadaraya-Watson" else ""),
-        )
-    axis.axhline(0, color="0.8", zorder=0)
-    axis.axvline(0, color="0.8", zorder=0)
-    axis.set(
-        xlabel=r"$\log_{10}$ bandwidth, less the exact one's",
-        ylabel=r"$\log_{10}$ regularisation, less the exact one's",
-    )
-    axis.legend(frameon=False, fontsize=8)
+        style = {"s": 22, "color": colour, "marker": marker, "alpha": 0.7, "linewidths": 0}
+        x = part["log10_bandwidth_less_exact"] + shaken[0]
+        if name != "Nadaraya-Watson":
+            above.scatter(x, part["log10_regularisation_less_exact"] + shaken[1], label=name, **style)
+        below.scatter(x, -row + 2 * shaken[1], **style)
+    for axis in (above, below):
+        axis.axvline(0, color="0.8", zorder=0)
+    above.axhline(0, color="0.8", zorder=0)
+    above.set_ylabel(r"$\log_{10}\lambda$, less the exact one's")
+    below.set(xlabel=r"$\log_{10}$ bandwidth, less the exact one's", yticks=[0, -1, -2], yticklabels=names)
+    above.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=90)
     plt.close(figure)
 

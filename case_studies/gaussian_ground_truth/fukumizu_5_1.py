@@ -7,6 +7,7 @@ density estimation with importance weights (KDE + IW).
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,17 @@ def errors(d: int, run: int) -> dict[str, float]:
     return line
 
 
+def table(runs: int, dimensions: Sequence[int]) -> pd.DataFrame:
+    """Mean errors over runs, a line a dimension."""
+    lines = []
+    for d in dimensions:
+        means = pd.DataFrame([errors(d, run) for run in range(runs)]).mean()
+        tried = means[[f"kde_{h:g}" for h in BANDWIDTHS]]
+        lines.append({"d": d, "kde_best": tried.min(), **means.drop(tried.index)})
+        print(pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == dimensions[0]), flush=True)
+    return pd.DataFrame(lines)
+
+
 def main() -> None:
     """Print and write the table."""
     parser = argparse.ArgumentParser(
@@ -74,17 +86,8 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=list(DIMENSIONS))
     parser.add_argument("--output", type=Path, default=HERE / "fukumizu_5_1.csv")
     arguments = parser.parse_args()
-    lines = []
-    for d in arguments.dimensions:
-        means = pd.DataFrame([errors(d, run) for run in range(arguments.runs)]).mean()
-        tried = means[[f"kde_{h:g}" for h in BANDWIDTHS]]
-        rest = means.drop(tried.index)
-        lines.append({"d": d, "kde_best": tried.min(), **rest})
-        print(
-            pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == arguments.dimensions[0]),
-            flush=True,
-        )
-    pd.DataFrame(lines).round(4).to_csv(arguments.output, index=False)
+    result = table(arguments.runs, arguments.dimensions)
+    result.round(4).to_csv(arguments.output, index=False)
 
 
 if __name__ == "__main__":

@@ -46,12 +46,18 @@ def main() -> None:
 
 
 def settings(quick: bool, output: Path) -> None:
-    """The surface over bandwidth and ridge, and what is chosen."""
+    """The surface over bandwidth and ridge."""
     points, trials, n = (4, 2, 100) if quick else (13, 30, 500)
     table = errors.surface(draw, trials, n, np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points))
     errors.write(table, output / "localised_surface.csv")
     errors.plot_surface(table, output / "localised_surface.png")
-    table = errors.chosen_settings(draw, 3 if quick else 30, n)
+
+
+def chosen(quick: bool, output: Path) -> None:
+    """What cross-validation chooses."""
+    points, trials, n = (3, 2, 60) if quick else (9, 20, 500)
+    bandwidths, ridges = np.logspace(-1, 1.5, points), np.logspace(-6, 0, points)
+    table = errors.chosen_settings(draw, trials, n, bandwidths, ridges)
     errors.write(table, output / "localised_chosen.csv")
     errors.plot_chosen(table, output / "localised_chosen.png")
 
@@ -59,7 +65,7 @@ def settings(quick: bool, output: Path) -> None:
 def dimensions(quick: bool, output: Path) -> None:
     """Errors over the dimension of X."""
     table = errors.over_dimensions(
-        draw, 2 if quick else 30, 150 if quick else 1000, (1, 2) if quick else (1, 2, 4, 8, 16)
+        draw, 2 if quick else 10, 150 if quick else 1000, (1, 2) if quick else (1, 2, 4, 8, 16)
     )
     errors.write(table, output / "localised_dimensions.csv")
     errors.plot_curves(table, "d", "dimension of X", output / "localised_dimensions.png", errors.ERRORS)
@@ -74,7 +80,7 @@ def sizes(quick: bool, output: Path) -> None:
     errors.plot_curves(table, "n", "sample size n", output / "localised_sizes.png", columns)
 
 
-PARTS = {"settings": settings, "dimensions": dimensions, "sizes": sizes}
+PARTS = {"settings": settings, "chosen": chosen, "dimensions": dimensions, "sizes": sizes}
 
 if __name__ == "__main__":
     main()

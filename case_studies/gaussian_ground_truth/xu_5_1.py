@@ -7,6 +7,7 @@ of both kernel Bayes' rules, our defaults, and the prior mean.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,17 @@ def errors(d: int, run: int) -> dict[str, float]:
     return line
 
 
+def table(runs: int, dimensions: Sequence[int]) -> pd.DataFrame:
+    """Mean errors over runs, a line a dimension."""
+    lines = []
+    for d in dimensions:
+        found = pd.DataFrame([errors(d, run) for run in range(runs)])
+        above = (found["iw_kbr_default"] - found["prior_mean"]).std() / np.sqrt(len(found))
+        lines.append({"d": d, **found.mean(), "standard_error_of_iw_kbr_less_prior_mean": above})
+        print(pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == dimensions[0]), flush=True)
+    return pd.DataFrame(lines)
+
+
 def main() -> None:
     """Print and write the table."""
     parser = argparse.ArgumentParser(
@@ -72,16 +84,8 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=list(DIMENSIONS))
     parser.add_argument("--output", type=Path, default=HERE / "xu_5_1.csv")
     arguments = parser.parse_args()
-    lines = []
-    for d in arguments.dimensions:
-        runs = pd.DataFrame([errors(d, run) for run in range(arguments.runs)])
-        above = (runs["iw_kbr_default"] - runs["prior_mean"]).std() / np.sqrt(len(runs))
-        lines.append({"d": d, **runs.mean(), "standard_error_of_iw_kbr_less_prior_mean": above})
-        print(
-            pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == arguments.dimensions[0]),
-            flush=True,
-        )
-    pd.DataFrame(lines).round(4).to_csv(arguments.output, index=False)
+    result = table(arguments.runs, arguments.dimensions)
+    result.round(4).to_csv(arguments.output, index=False)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 PARTS = {
     "bandwidths": bandwidths,
     "settings": bumps.settings,
+    "chosen": bumps.chosen,
     "dimensions": bumps.dimensions,
     "sizes": bumps.sizes,
 }

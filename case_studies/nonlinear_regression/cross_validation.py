@@ -11,10 +11,9 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import KFold
 
 import pymc_kbr as pk
-from case_studies.embedding_errors import draft_ridge, neighbours, write
+from case_studies.embedding_errors import draft_ridge, neighbours, squared_distance, write
 from pymc_kbr.kernels import Gaussian
 
 matplotlib.use("Agg")
@@ -27,20 +26,6 @@ def sample(rng: np.random.Generator, n: int = N) -> tuple[np.ndarray, np.ndarray
     """X and y, (n, 1) each."""
     x = rng.uniform(-1, 1, (n, 1))
     return x, 10 * np.sin(4 * x) + rng.normal(size=x.shape)
-
-
-def squared_distance(
-    estimator: pk.Estimator, x: np.ndarray, y: np.ndarray, kernel: Gaussian, folds: int
-) -> float:
-    """Cross-validated |k(., y_i) - m(x_i)|^2 in the space of the kernel on Y, averaged over i."""
-    total = 0.0
-    for rest, out in KFold(folds, shuffle=True, random_state=0).split(x):
-        weights = estimator.fit(y[rest], x[rest]).weights(x[out])
-        cross = np.sum(weights * kernel(y[out], y[rest]), axis=1)
-        total += float(
-            np.sum(kernel.diag(y[out]) - 2 * cross + np.sum(weights @ kernel(y[rest]) * weights, axis=1))
-        )
-    return total / len(x)
 
 
 def curves(points: int, folds: int, random_seed: int = 0) -> pd.DataFrame:
