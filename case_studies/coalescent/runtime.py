@@ -68,11 +68,7 @@ def main() -> None:
     warnings.simplefilter("ignore", UserWarning)
     arguments.output.mkdir(parents=True, exist_ok=True)
     quick, cores = arguments.quick, arguments.cores
-    common: dict[str, Any] = {
-        "repetitions": 1 if quick else arguments.repetitions,
-        "random_seed": 1,
-        "modes": True,
-    }
+    common: dict[str, Any] = {"random_seed": 1, "modes": True}
     model, table, parts = coalescent_model(TYPICAL, EPSILON * DEVIATIONS), load_coalescent(), []
     for budget in (200,) if quick else (*SMALL, *LARGE):
         part = pk.compare(
@@ -85,10 +81,7 @@ def main() -> None:
             **common,
         )
         parts.append(part)
-        print(
-            part[["estimator", "budget", "simulations", "rmse", "crps", "note"]].to_string(index=False),
-            flush=True,
-        )
+        print(part[SHOWN].to_string(index=False), flush=True)
     timed = pk.simulate(TIMED, model=model, random_seed=1, progressbar=False)
     each = timed.timings["simulate"] / TIMED / (1 if quick else cores)
     for budget in (20,) if quick else SMALL:
@@ -102,10 +95,7 @@ def main() -> None:
             **common,
         )
         parts.append(part)
-        print(
-            part[["estimator", "budget", "simulations", "rmse", "crps", "note"]].to_string(index=False),
-            flush=True,
-        )
+        print(part[SHOWN].to_string(index=False), flush=True)
     result = pd.concat(parts, ignore_index=True)
     result["seconds_simulate"] = np.where(result["amortised"], result["simulations"] * each, 0.0)
     result.to_csv(arguments.output / "runtime.csv", index=False, float_format="%.5g")

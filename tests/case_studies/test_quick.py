@@ -1,0 +1,57 @@
+"""Every study's command runs, and writes tables with every row filled and pictures that are not too large."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+STUDIES = {
+    "gaussian_ground_truth": [
+        "xu_5_1",
+        "fukumizu_5_1",
+        "fukumizu_5_2",
+        "localised_surface",
+        "localised_chosen",
+        "localised_dimensions",
+        "localised_sizes",
+    ],
+    "nonlinear_regression": ["cross_validation", "surface", "chosen", "dimensions", "sizes"],
+    "simulators": ["simulators"],
+    "coalescent.runtime": ["runtime"],
+    "coalescent.unif": ["unif"],
+    "coalescent.growth": ["growth"],
+}
+MAY_BE_EMPTY = {
+    "rank",  # rejection factors nothing
+    "regularisation",  # Nadaraya and Watson's estimator has none
+    "log10_regularisation_less_exact",
+    "rkhs_error",  # of the coalescent it is not known
+    "note",
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_quick_command_writes_full_tables(study, tmp_path):
+    command = [sys.executable, "-m", f"case_studies.{study}", "--quick", "--output", str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert {path.stem for path in tmp_path.glob("*.csv")} == set(STUDIES[study])
+    for path in tmp_path.glob("*.csv"):
+        table = pd.read_csv(path)
+        assert len(table), path.name
+        empty = {column for column in table if table[column].isna().any()}
+        assert empty <= (MAY_BE_EMPTY if path.stem != "localised_sizes" else set()), path.name
+        if "note" in table:
+            assert table["note"].isna().all(), table["note"].dropna().tolist()
+    for path in tmp_path.glob("*.png"):
+        assert 1_000 < path.stat().st_size < 300_000, path.name
+
+
+@pytest.mark.parametrize("suffix", ["csv", "png"])
+def test_committed_results_are_small(suffix):
+    found = list((Path(__file__).parents[2] / "case_studies").rglob(f"*.{suffix}"))
+    assert found
+    assert not [path.name for path in found if path.stat().st_size >= 300_000]
