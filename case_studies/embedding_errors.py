@@ -237,11 +237,15 @@ def over_dimensions(draw: Draw, trials: int, n: int, dimensions: Sequence[int]) 
     return averaged(pd.DataFrame(lines), ["d", "method"])
 
 
-def over_sizes(draw: Draw, trials: dict[int, int], exact_up_to: int) -> pd.DataFrame:
-    """Errors and seconds as functions of n, at the draft's bandwidth 1 and lambda = 0.001 / sqrt(n)."""
+def over_sizes(draw: Draw, trials: dict[int, int], exact_up_to: int, chosen_up_to: int) -> pd.DataFrame:
+    """Errors and seconds as functions of n, at the draft's bandwidth 1 and lambda = 0.001 / sqrt(n).
+
+    The exact estimator is left out above the first number, with settings of its own above the second one.
+    """
+    most = {"exact": exact_up_to, "exact, by default": chosen_up_to}
     lines = []
     for n, repeats in trials.items():
-        names = [name for name in STYLES if n <= exact_up_to or not name.startswith("exact")]
+        names = [name for name in STYLES if n <= most.get(name, n)]
         for number in range(repeats):
             trial = draw(2, n, np.random.default_rng([number, n]))
             lines += [{"n": n, **line} for line in score(trial, methods(n, 1.0, draft_ridge, names))]

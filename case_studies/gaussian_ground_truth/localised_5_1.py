@@ -73,8 +73,8 @@ def dimensions(quick: bool, output: Path) -> None:
 
 def sizes(quick: bool, output: Path) -> None:
     """Errors and seconds over the sample's size."""
-    full = {1_000: 10, 3_000: 10, 10_000: 5, 20_000: 3, 30_000: 2, 60_000: 2, 100_000: 2}
-    table = errors.over_sizes(draw, {200: 2, 400: 2} if quick else full, 30_000)
+    full = {1_000: 10, 3_000: 5, 10_000: 3, 20_000: 2, 30_000: 1, 60_000: 1, 100_000: 2}
+    table = errors.over_sizes(draw, {200: 2, 400: 2} if quick else full, 30_000, 10_000)
     errors.write(table, output / "localised_sizes.csv")
     columns = errors.ERRORS | errors.SECONDS
     errors.plot_curves(table, "n", "sample size n", output / "localised_sizes.png", columns)

@@ -66,6 +66,6 @@ def dimensions(quick: bool, output: Path) -> None:
 def sizes(quick: bool, output: Path) -> None:
     """Errors and seconds over the sample's size."""
     full = {1_000: 10, 3_000: 5, 10_000: 3, 30_000: 2, 100_000: 2}
-    table = errors.over_sizes(draw, {200: 2, 400: 2} if quick else full, 10_000)
+    table = errors.over_sizes(draw, {200: 2, 400: 2} if quick else full, 10_000, 3_000)
     errors.write(table, output / "sizes.csv")
     errors.plot_curves(table, "n", "sample size n", output / "sizes.png", errors.ERRORS | errors.SECONDS)
