@@ -2,8 +2,8 @@
 
 Errors of the posterior mean and of the posterior standard deviation against the exact ones, simulations and
 seconds, over several seeds. `sample_smc` runs the gallery's models with two chains. We simulate one table of
-the same prior, or, where `zoomed`, several small ones: each of the prior cut off around the rows that were
-nearest to the data in the one before.
+the same prior, or, where `zoomed`, several small ones: each uniform around the rows that were nearest to the
+data in the one before, and the last weighted with the prior's density.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
 DRAWS = 2000
-ROUNDS, NEAREST, MARGIN = 4, 0.05, 0.75
-"""Rounds that close in on the posterior, share of rows kept, what is added to their range on each side."""
+ROUNDS, NEAREST, MARGIN = 4, 8, 0.75
+"""Rounds that close in on the posterior, rows that are kept, what is added to their range on each side."""
 
 STYLES = {
     "sample_smc": ("#000000", "-", "o"),
@@ -74,7 +74,10 @@ def zoomed(study: Study, simulations: int, seed: int) -> Run:
         bounds = around_the_nearest(table, study.least)
     last = simulations - ROUNDS * each
     table = pk.simulate(last, model=study.model(bounds), random_seed=100 * seed + ROUNDS, progressbar=False)
-    fitted = estimator(last).fit(table.parameters, table.statistics, table.support, random_seed=seed)
+    ratio = study.density(table.parameters)
+    fitted = estimator(last).fit(
+        table.parameters, table.statistics, table.support, ratio=ratio, random_seed=seed
+    )
     assert table.observed is not None
     drawn = fitted.condition(table.observed).draw(DRAWS, seed)
     return drawn, simulations, time.perf_counter() - started

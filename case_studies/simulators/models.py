@@ -17,7 +17,7 @@ from scipy.stats import halfnorm, norm
 import pymc_kbr as pk
 
 Bounds = dict[str, tuple[float, float]]
-"""Where a prior is cut off, by parameter; nowhere for those that are not in it."""
+"""Between which values a parameter is uniform; those that are not in it have the gallery's prior."""
 
 DATA = np.random.default_rng(2020).normal(0.0, 1.0, 1000)
 TIMES = np.linspace(0, 15, 100)
@@ -44,6 +44,8 @@ class Study:
         The gallery's, then others that are tried.
     least : dict of str to float
         Where the gallery's priors begin.
+    density : callable
+        The gallery's prior density of parameters (n, 2).
     exact : callable
         Mean (2,) and standard deviation (2,) of the exact posterior.
     """
@@ -52,15 +54,13 @@ class Study:
     gallery: Callable[[float], pm.Model]
     epsilons: tuple[float, ...]
     least: dict[str, float]
+    density: Callable[[np.ndarray], np.ndarray]
     exact: Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
 def prior(name: str, rv: Any, bounds: Bounds, *parameters: float) -> pm.Distribution:
-    """A parameter with the gallery's prior, cut off at its bounds where there are some."""
-    if name not in bounds:
-        return rv(name, *parameters)
-    lower, upper = bounds[name]
-    return pm.Truncated(name, rv.dist(*parameters), lower=lower, upper=upper)
+    """A parameter with the gallery's prior, or uniform between bounds where there are some."""
+    return pm.Uniform(name, *bounds[name]) if name in bounds else rv(name, *parameters)
 
 
 def normal_sim(
@@ -156,6 +156,7 @@ STUDIES = {
         lambda epsilon: normal_model({}, epsilon),
         (1.0, 0.3),
         {"a": -np.inf, "b": 0.0},
+        lambda theta: norm.pdf(theta[:, 0], 0, 5) * halfnorm.pdf(theta[:, 1]),
         normal_exact,
     ),
     "lotka_volterra": Study(
@@ -163,6 +164,7 @@ STUDIES = {
         lambda epsilon: lotka_volterra_model({}, epsilon, competition),
         (TOLERANCE,),
         {"a": 0.0, "b": 0.0},
+        lambda theta: halfnorm.pdf(theta[:, 0]) * halfnorm.pdf(theta[:, 1]),
         lotka_volterra_exact,
     ),
 }
