@@ -12,6 +12,7 @@ STUDIES = {
         "xu_5_1",
         "fukumizu_5_1",
         "fukumizu_5_2",
+        "localised_ridges",
         "localised_surface",
         "localised_chosen",
         "localised_dimensions",
