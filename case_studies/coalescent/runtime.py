@@ -84,7 +84,7 @@ def main() -> None:
         print(part[SHOWN].to_string(index=False), flush=True)
     timed = pk.simulate(TIMED, model=model, random_seed=1, progressbar=False)
     each = timed.timings["simulate"] / TIMED / (1 if quick else cores)
-    for budget in (20,) if quick else SMALL:
+    for budget in (20,) if quick else SMALL[:2]:
         part = pk.compare(
             model,
             estimators={"sample_smc": pk.SampleSMC(observations=1 if quick else 3, cores=cores)},
