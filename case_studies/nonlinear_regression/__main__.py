@@ -9,13 +9,7 @@ from case_studies.nonlinear_regression import bumps
 from case_studies.nonlinear_regression.cross_validation import bandwidths
 
 HERE = Path(__file__).parent
-PARTS = {
-    "bandwidths": bandwidths,
-    "settings": bumps.settings,
-    "chosen": bumps.chosen,
-    "dimensions": bumps.dimensions,
-    "sizes": bumps.sizes,
-}
+PARTS = {"bandwidths": bandwidths, **bumps.PLAN.parts()}
 
 
 def main() -> None:

@@ -5,12 +5,10 @@ Run by ``python -m case_studies.nonlinear_regression``.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from case_studies import embedding_errors as errors
 from case_studies.embedding_errors import Trial
+from case_studies.embedding_parts import Plan
 
 OBSERVATIONS = 10
 BUMPS = 20
@@ -37,35 +35,13 @@ def draw(d: int, n: int, rng: np.random.Generator) -> Trial:
     return Trial(x[:n], y[:n], x[n:], means[n:], NOISE**2 * np.eye(1), y[n:])
 
 
-def settings(quick: bool, output: Path) -> None:
-    """The surface over bandwidth and ridge."""
-    points, trials, n = (4, 2, 100) if quick else (13, 10, 500)
-    table = errors.surface(draw, trials, n, np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points))
-    errors.write(table, output / "surface.csv")
-    errors.plot_surface(table, output / "surface.png")
-
-
-def chosen(quick: bool, output: Path) -> None:
-    """What cross-validation chooses."""
-    points, trials, n = (3, 2, 60) if quick else (9, 10, 500)
-    bandwidths, ridges = np.logspace(-1, 1.5, points), np.logspace(-6, 0, points)
-    table = errors.chosen_settings(draw, trials, n, bandwidths, ridges)
-    errors.write(table, output / "chosen.csv")
-    errors.plot_chosen(table, output / "chosen.png")
-
-
-def dimensions(quick: bool, output: Path) -> None:
-    """Errors over the dimension of X."""
-    table = errors.over_dimensions(
-        draw, 2 if quick else 5, 150 if quick else 1000, (1, 2) if quick else (1, 2, 4, 8, 16)
-    )
-    errors.write(table, output / "dimensions.csv")
-    errors.plot_curves(table, "d", "dimension of X", output / "dimensions.png", errors.ERRORS)
-
-
-def sizes(quick: bool, output: Path) -> None:
-    """Errors and seconds over the sample's size."""
-    full = {1_000: 5, 3_000: 3, 10_000: 2, 30_000: 1, 100_000: 1}
-    table = errors.over_sizes(draw, {200: 2, 400: 2} if quick else full, 10_000, 3_000)
-    errors.write(table, output / "sizes.csv")
-    errors.plot_curves(table, "n", "sample size n", output / "sizes.png", errors.ERRORS | errors.SECONDS)
+PLAN = Plan(
+    draw,
+    "",
+    surface=10,
+    chosen=10,
+    dimensions=5,
+    sizes={1_000: 5, 3_000: 3, 10_000: 2, 30_000: 1, 100_000: 1},
+    exact_up_to=10_000,
+    chosen_up_to=3_000,
+)

@@ -1,0 +1,79 @@
+"""The experiments of a ground-truth study, each a table and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from case_studies import embedding_errors as errors
+from case_studies import embedding_plots as plots
+
+Part = Callable[[bool, Path], None]
+"""From whether it shall be quick and a folder."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A problem, and how much of it is computed.
+
+    Parameters
+    ----------
+    draw : callable
+    prefix : str
+        Of the files' names.
+    surface, chosen, dimensions : int
+        Trials.
+    sizes : dict of int to int
+        Trials at each sample size.
+    exact_up_to, chosen_up_to : int
+        Sizes up to which the exact estimator takes part, with fixed settings and with its own.
+    """
+
+    draw: errors.Draw
+    prefix: str
+    surface: int
+    chosen: int
+    dimensions: int
+    sizes: dict[int, int]
+    exact_up_to: int
+    chosen_up_to: int
+
+    def parts(self) -> dict[str, Part]:
+        """The experiments by name."""
+        return {
+            "settings": self._settings,
+            "chosen": self._chosen,
+            "dimensions": self._dimensions,
+            "sizes": self._sizes,
+        }
+
+    def _settings(self, quick: bool, output: Path) -> None:
+        points, trials, n = (4, 2, 100) if quick else (13, self.surface, 500)
+        grids = np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points)
+        table = errors.surface(self.draw, trials, n, *grids)
+        errors.write(table, output / f"{self.prefix}surface.csv")
+        plots.plot_surface(table, output / f"{self.prefix}surface.png")
+
+    def _chosen(self, quick: bool, output: Path) -> None:
+        points, trials, n = (3, 2, 60) if quick else (9, self.chosen, 500)
+        grids = np.logspace(-1, 1.5, points), np.logspace(-6, 0, points)
+        table = errors.chosen_settings(self.draw, trials, n, *grids)
+        errors.write(table, output / f"{self.prefix}chosen.csv")
+        plots.plot_chosen(table, output / f"{self.prefix}chosen.png")
+
+    def _dimensions(self, quick: bool, output: Path) -> None:
+        trials, n, dimensions = (2, 150, (1, 2)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
+        table = errors.over_dimensions(self.draw, trials, n, dimensions)
+        errors.write(table, output / f"{self.prefix}dimensions.csv")
+        picture = output / f"{self.prefix}dimensions.png"
+        plots.plot_curves(table, "d", "dimension of X", picture, plots.ERRORS)
+
+    def _sizes(self, quick: bool, output: Path) -> None:
+        trials = {200: 2, 400: 2} if quick else self.sizes
+        table = errors.over_sizes(self.draw, trials, self.exact_up_to, self.chosen_up_to)
+        errors.write(table, output / f"{self.prefix}sizes.csv")
+        picture = output / f"{self.prefix}sizes.png"
+        plots.plot_curves(table, "n", "sample size n", picture, plots.ERRORS | plots.SECONDS)
