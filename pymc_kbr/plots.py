@@ -15,7 +15,7 @@ from pymc_kbr.reference_table import ReferenceTable
 
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 """Of estimators, in their order: told apart by shape alone, and by colour-blind eyes."""
 
 LEVELS = np.linspace(0.02, 0.98, 49)
@@ -200,6 +200,7 @@ def plot_accuracy_runtime(
             linestyle=LINES[i % len(LINES)],
             marker=MARKERS[i % len(MARKERS)],
             markersize=5,
+            markerfacecolor="white" if i >= len(COLOURS) else None,  # colours come round again
             linewidth=1.2,
             capsize=2,
         )

@@ -116,6 +116,7 @@ def plot(result: pd.DataFrame, path: Path) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     for axis in axes:
         axis.get_legend().remove()
+        axis.set_ylabel("")
     axes[0].set_ylabel("CRPS, in prior deviations")
     figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize=8)
     figure.savefig(path, dpi=90)
