@@ -73,7 +73,8 @@ def plot_surface(table: pd.DataFrame, path: Path) -> None:
             )
         label = r"regularisation $\lambda$" if along == "regularisation" else "bandwidth"
         axis.set(xscale="log", yscale="log", xlabel=label, ylabel="RKHS error", title=text)
-    axes[0, 2].legend(frameon=False, fontsize=7)
+    handles, labels = axes[0, 2].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=4, frameon=False, fontsize=8)
     figure.savefig(path, dpi=90)
     plt.close(figure)
 
