@@ -345,19 +345,12 @@ def slow(rng, mean, scale, size=None):
     time.sleep(0.01)
     return normal_by_hand(rng, mean, scale, size)
 import psutil
-ended = threading.Event()
-def interrupt():
-    # Again after a while: Python ignores an interrupt that falls into a finaliser.
-    while not ended.is_set():
-        os.kill(os.getpid(), signal.SIGINT)
-        ended.wait(20)
-timer = threading.Timer({after}, interrupt)
-timer.daemon = True
-timer.start()
+# A process that a shell has put into the background may have been told to ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer({after}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     table(20_000, model(slow), cores=2)
 except KeyboardInterrupt:
-    ended.set()
     time.sleep(1)
     left = [c for c in psutil.Process().children(recursive=True) if "popen_loky" in " ".join(c.cmdline())]
     print("interrupted, workers left:", len(left))
