@@ -171,9 +171,7 @@ def compare(
     [['rejection', 300, 300]]
     """
     named = _named(estimators)
-    is_table = isinstance(source, ReferenceTable)
     _check(source, named, budgets, repetitions, observations, held_out, random_seed)
-    names = source.parameter_names if is_table else None
     scoring = _Scoring(draws, modes, time_budget, exact)
     lines: list[dict[str, Any]] = []
     file = None if store is None else ComparisonFile(Path(store))
@@ -189,10 +187,12 @@ def compare(
                     line = None if file is None else file.find(key, settings)
                     if line is None:
                         rows = plan.rows(int(budget))
-                        names = rows.table.parameter_names
                         found = _line(estimator, rows, source, scoring, random_seed + repetition)
                         line = {**key, **found, "settings": settings}
-                        line = {column: line.get(column) for column in (*columns_of(names), "settings")}
+                        line = {
+                            column: line.get(column)
+                            for column in (*columns_of(rows.table.parameter_names), "settings")
+                        }
                         if file is not None:
                             file.append(line)
                     lines.append(line)

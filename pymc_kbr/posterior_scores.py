@@ -57,9 +57,9 @@ class Scores:
     by_parameter: dict[str, np.ndarray]
 
 
-def columns_of(parameters: list[str] | None) -> list[str]:
+def columns_of(parameters: list[str]) -> list[str]:
     """The columns of a comparison of a problem with these parameters."""
-    named = [f"{score}[{name}]" for score in BY_PARAMETER for name in parameters or []]
+    named = [f"{score}[{name}]" for score in BY_PARAMETER for name in parameters]
     return [*KEYS, *COSTS, *OVERALL, *named, "note"]
 
 
