@@ -26,7 +26,8 @@ from pymc_kbr.predictive_check import PredictiveCheck, predictive_check
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.sample import sample_abc
 from pymc_kbr.selection import Selection, select
-from pymc_kbr.simulation import SimulationError, simulate, vector_simulator
+from pymc_kbr.simulation import SimulationError, simulate, simulate_to_store, vector_simulator
+from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.support import Support
 from pymc_kbr.to_arviz import to_arviz
 
@@ -52,6 +53,7 @@ __all__ = [
     "SampleSMC",
     "Selection",
     "SimulationError",
+    "StoredTable",
     "Support",
     "calibrate",
     "compare",
@@ -64,6 +66,7 @@ __all__ = [
     "sample_abc",
     "select",
     "simulate",
+    "simulate_to_store",
     "to_arviz",
     "vector_simulator",
 ]

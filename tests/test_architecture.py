@@ -25,11 +25,13 @@ ARRAYS_ONLY = [
     "scores",
 ]
 FLOORS = [
+    ["errors"],
     [
         "bijections",
         "support",
         "columns",
         "table_file",
+        "table_store",
         "table_checks",
         "kernels",
         "scores",
@@ -37,6 +39,7 @@ FLOORS = [
         "comparison_file",
     ],
     ["reference_table", "gram", "smoothing"],
+    ["stored_table"],
     ["simulation", "embedding", "datasets", "regression"],
     ["posterior", "rules", "summaries", "adjustments"],
     ["density_ratio", "to_arviz", "diagnostics", "posterior_scores"],

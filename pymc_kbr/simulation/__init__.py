@@ -1,8 +1,16 @@
 """From a PyMC model to a reference table: the only place that looks inside a PyMC model."""
 
 from pymc_kbr.simulation.density import ModelPrior, model_prior
-from pymc_kbr.simulation.make_table import SimulationError, simulate
+from pymc_kbr.simulation.make_table import SimulationError, simulate, simulate_to_store
 from pymc_kbr.simulation.raw import simulate_data
 from pymc_kbr.simulation.vector_simulator import vector_simulator
 
-__all__ = ["ModelPrior", "SimulationError", "model_prior", "simulate", "simulate_data", "vector_simulator"]
+__all__ = [
+    "ModelPrior",
+    "SimulationError",
+    "model_prior",
+    "simulate",
+    "simulate_data",
+    "simulate_to_store",
+    "vector_simulator",
+]

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 import pytensor
 from pytensor.graph.basic import Variable
 
+from pymc_kbr.errors import describe
 from pymc_kbr.simulation.graphs import CannotBatch, Program, forward_batch, substitute
-from pymc_kbr.simulation.job import Chunk, Job, describe
+from pymc_kbr.simulation.job import Chunk, Job
 from pymc_kbr.simulation.model import QUICK, ModelGraph, is_simulator
 from pymc_kbr.simulation.streams import ROW, NotRowByRow, RowStreams, streams
 
@@ -52,6 +54,10 @@ def check_signatures(graph: ModelGraph) -> None:
             ) from None
 
 
+TryRow = Callable[[int, np.ndarray], "list[np.ndarray] | str"]
+"""From a row's number and parameters to its outputs, or what went wrong: see `Job.try_row`."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """The first rows, simulated one by one.
@@ -64,17 +70,21 @@ class Trial:
         What the observed variables gave in the rows that did not fail.
     seconds : float
         Seconds a row.
+    repeatable : bool
+        Whether one of them gave the same twice.
     """
 
     chunk: Chunk
     outputs: dict[int, list[np.ndarray]]
     seconds: float
+    repeatable: bool = True
 
 
-def trial_run(job: Job, parameters: np.ndarray) -> Trial:
+def trial_run(job: Job, parameters: np.ndarray, try_row: TryRow, known: bool = False) -> Trial:
     """Simulate the first rows until `TRIAL_ROWS` of them succeeded, but not more than `TRIED_ROWS`.
 
-    As many for every number of draws, so that the way to simulate does not depend on it.
+    As many for every number of draws, so that the way to simulate does not depend on it; a single one where
+    that is `known`.
 
     Raises
     ------
@@ -85,20 +95,21 @@ def trial_run(job: Job, parameters: np.ndarray) -> Trial:
     outputs: dict[int, list[np.ndarray]] = {}
     for row in range(TRIED_ROWS):
         started = time.perf_counter()
-        outcomes.append(job.try_row(row, parameters[row]))
+        outcomes.append(try_row(row, parameters[row]))
         seconds = time.perf_counter() - started
         if not isinstance(outcomes[row], str):
             outputs[row] = outcomes[row]  # type: ignore[assignment]
-        if len(outputs) == TRIAL_ROWS:
+        if len(outputs) == (1 if known else TRIAL_ROWS):
             break
-    if outputs:
-        _check_repeatable(job, parameters, outputs)
-    return Trial(job.chunk(0, outcomes), outputs, seconds)
+    repeatable = known or not outputs or _repeatable(job, parameters, outputs, try_row)
+    return Trial(job.chunk(0, outcomes), outputs, seconds, repeatable)
 
 
-def _check_repeatable(job: Job, parameters: np.ndarray, outputs: dict[int, list[np.ndarray]]) -> None:
+def _repeatable(
+    job: Job, parameters: np.ndarray, outputs: dict[int, list[np.ndarray]], try_row: TryRow
+) -> bool:
     row = min(outputs)
-    again = job.try_row(row, parameters[row])
+    again = try_row(row, parameters[row])
     for k, (name, _) in enumerate(job.simulated):
         if isinstance(again, str) or not np.array_equal(outputs[row][k], again[k], equal_nan=True):
             warnings.warn(
@@ -108,6 +119,8 @@ def _check_repeatable(job: Job, parameters: np.ndarray, outputs: dict[int, list[
                 UserWarning,
                 stacklevel=4,
             )
+            return False
+    return True
 
 
 def decide_batches(
@@ -122,6 +135,10 @@ def decide_batches(
     """
     if batched is False:
         return job, "asked for"
+    if job.timeout is not None:
+        if batched:
+            raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")
+        return job, "a time limit is that of one simulation"
     program, reason = _batch_program(graph, job, parameters, trial.outputs)
     if program is None and batched:
         raise ValueError(f"batched=True, but {reason}; leave `batched` out to simulate row by row")

@@ -77,5 +77,5 @@ def model_prior(
             )
     sampler = PriorSampler(graph, entropy_of(random_seed))
     support = prior_support(graph, sampler.block(0)[:256])
-    rows = PriorRows(sampler, support, draws)[slice(0, draws)]
+    rows = PriorRows(sampler, support)[slice(0, draws)]
     return ModelPrior(rows, support, graph)

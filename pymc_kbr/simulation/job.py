@@ -6,16 +6,17 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pymc_kbr.columns import Columns
+from pymc_kbr.errors import describe
 from pymc_kbr.simulation.graphs import Program, forward_rows
 from pymc_kbr.simulation.model import ModelGraph
 from pymc_kbr.simulation.streams import BLOCK, BLOCK_ROWS, ROW, streams
+from pymc_kbr.simulation.time_limit import TimeUp, time_limit
 
 BLOCK_VALUES = 2**23
 """Simulated numbers that a batch may hold before its rows are fewer: 64 MiB. Part of what a seed means."""
@@ -43,15 +44,14 @@ class Chunk:
     statistics: np.ndarray
     failures: tuple[tuple[int, str], ...] = ()
 
-    @classmethod
-    def none(cls, size: int) -> Chunk:
-        """The outcome of no rows, with `size` statistics."""
-        return cls(0, np.empty((0, size)))
-
     def head(self, end: int) -> Chunk:
         """The rows before row `end`."""
-        failures = tuple((row, message) for row, message in self.failures if row < end)
-        return Chunk(self.start, self.statistics[: max(0, end - self.start)], failures)
+        return self.part(self.start, end)
+
+    def part(self, start: int, end: int) -> Chunk:
+        """Those of the rows that lie between row `start` and row `end`."""
+        failures = tuple((row, message) for row, message in self.failures if start <= row < end)
+        return Chunk(start, self.statistics[start - self.start : max(start, end) - self.start], failures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +75,8 @@ class Job:
         The free variables' types.
     simulated : tuple of (str, tuple of int)
         Name and shape of what each observed variable simulates.
+    timeout : float, optional
+        Seconds that one simulation may take.
     """
 
     key: str
@@ -86,9 +88,10 @@ class Job:
     statistics: Columns
     dtypes: tuple[str, ...]
     simulated: tuple[tuple[str, tuple[int, ...]], ...]
+    timeout: float | None = None
 
     @classmethod
-    def of(cls, graph: ModelGraph, entropy: int) -> Job:
+    def of(cls, graph: ModelGraph, entropy: int, timeout: float | None = None) -> Job:
         """The job of simulating a model row by row."""
         values = max(1, sum(value.size for value in graph.observed_data.values()))
         return cls(
@@ -101,6 +104,7 @@ class Job:
             statistics=graph.statistics,
             dtypes=tuple(rv.dtype for rv in graph.free),
             simulated=tuple((name, value.shape) for name, value in graph.observed_data.items()),
+            timeout=timeout,
         )
 
     def values(self, parameters: np.ndarray) -> list[np.ndarray]:
@@ -138,9 +142,12 @@ class Job:
             If a simulator's shape is not that of the data: that is no failure of one simulation.
         """
         try:
-            return self.simulate_row(row, [v[0] for v in self.values(parameters[None])])
+            with time_limit(self.timeout):
+                return self.simulate_row(row, [v[0] for v in self.values(parameters[None])])
         except SimulatorShapeError:
             raise
+        except TimeUp:
+            return f"TimeoutError: it did not end within {self.timeout:g} s"
         except Exception as error:
             return describe(error)
 
@@ -218,19 +225,23 @@ _compiled = threading.local()
 _compiling = threading.Lock()
 
 
-def describe(error: BaseException) -> str:
-    """An exception's type and the first line of its message; PyTensor appends pages to it."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
 def run_pickled(payload: bytes, start: int, parameters: np.ndarray) -> Chunk:
     """`Job.run` in a worker process, which unpickles a job once."""
+    return _unpickled(payload).run(start, parameters)
+
+
+def try_row_pickled(payload: bytes, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
+    """`Job.try_row` in a worker process."""
+    return _unpickled(payload).try_row(row, parameters)
+
+
+def _unpickled(payload: bytes) -> Job:
     global _current
-    if _current is None or _current[0] != payload:
+    current = _current  # tasks of several jobs may run in the threads of one worker
+    if current is None or current[0] != payload:
         threadpool_limits(1, user_api="blas")  # as where the table is made: see `simulate`
-        _current = (payload, cloudpickle.loads(payload))
-    return _current[1].run(start, parameters)
+        current = _current = (payload, cloudpickle.loads(payload))
+    return current[1]
 
 
-_current: tuple[bytes, Any] | None = None
+_current: tuple[bytes, Job] | None = None

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-import itertools
 import platform
 import time
 import warnings
-from concurrent.futures import BrokenExecutor, Executor
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pymc_kbr.reference_table import Failures, ReferenceTable
-from pymc_kbr.simulation.checks import TRIED_ROWS, check_signatures, decide_batches, trial_run
+from pymc_kbr.simulation.checks import TRIED_ROWS, Trial, check_signatures, decide_batches, trial_run
+from pymc_kbr.simulation.destination import (
+    Destination,
+    InMemory,
+    Stored,
+    check_first_rows,
+    check_identity,
+    identity,
+)
 from pymc_kbr.simulation.job import Chunk, Job
 from pymc_kbr.simulation.model import ModelGraph, read_model
 from pymc_kbr.simulation.prior import PriorRows, PriorSampler, prior_support
-from pymc_kbr.simulation.run import check_picklable, progress_bar, run_chunks
-from pymc_kbr.simulation.streams import BLOCK_ROWS, entropy_of
+from pymc_kbr.simulation.progress import progress_bar
+from pymc_kbr.simulation.run import check_executor, check_picklable, rows_a_chunk, run_chunks
+from pymc_kbr.simulation.streams import entropy_of
+from pymc_kbr.simulation.workers import Isolated
+from pymc_kbr.stored_table import StoredTable
+from pymc_kbr.support import Support
+from pymc_kbr.table_store import TableStore, locked
 
 if TYPE_CHECKING:
     import pymc as pm
+
+ROW_BY_ROW, IN_BATCHES = "row by row", "in batches"
 
 
 class SimulationError(RuntimeError):
@@ -49,9 +65,11 @@ def simulate(
     model: pm.Model | None = None,
     random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
-    executor: Executor | None = None,
+    executor: Executor | Any | None = None,
+    store: str | Path | None = None,
     on_failure: str = "raise",
     batched: bool | None = None,
+    timeout: float | None = None,
     progressbar: bool = True,
 ) -> ReferenceTable:
     """Simulate a reference table from a PyMC model.
@@ -68,15 +86,24 @@ def simulate(
         the same seed begins with the shorter one.
     cores : int
         Workers: processes where simulations run row by row, threads where they run in batches.
-    executor : concurrent.futures.Executor, optional
+    executor : concurrent.futures.Executor or dask.distributed.Client, optional
         Where to run instead.
+    store : str or Path, optional
+        A folder, by custom ``*.zarr``, into which each finished chunk is written as it goes. After a crash, a
+        kill or a power cut the same call keeps what is finished and simulates the rest; a call with
+        more `draws` extends. The table is the same, bit for bit, as without interruptions. See
+        `simulate_to_store` for tables that memory does not hold.
     on_failure : {"raise", "drop"}
-        What to do about a simulation that raises or returns NaN or infinity: stop, or leave the row
-        out and keep its parameters in `ReferenceTable.failures`.
+        What to do about a simulation that raises, returns NaN or infinity, exceeds `timeout` or ends its
+        worker process: stop, or leave the row out and keep its parameters in `ReferenceTable.failures`.
+        A store keeps failed rows; "raise" simulates them again, "drop" does not.
     batched : bool, optional
         Whether simulators are called for about a thousand rows at once. Found out where left out:
         by calling each once on a small batch, whose result must be that of its rows alone.
         ``False`` calls them row by row; ``True`` insists on batches and says why where there are none.
+    timeout : float, optional
+        Seconds that one simulation may take; one that takes longer has failed. Simulations then run row by
+        row, in worker processes, which can be ended.
     progressbar : bool
         Whether to show a progress bar.
 
@@ -91,7 +118,11 @@ def simulate(
         If no model is found, an argument is of the wrong type, a simulator has the wrong signature,
         or cannot be sent to worker processes.
     ValueError
-        If an argument is out of range, or the model cannot be simulated forward (see the message).
+        If an argument is out of range, the model cannot be simulated forward, or the store was made by
+        another model, statistics, seed or format (see the message).
+    OSError
+        If the store's folder is missing, may not be written, or is written by another process, or the disk
+        is full; what was finished stays readable.
     SimulationError
         If a simulation fails and `on_failure` is "raise", or if all of them fail.
 
@@ -99,6 +130,9 @@ def simulate(
     -----
     Everything is checked on three trial rows before the work begins. Each row has a random stream of
     its own, made from the seed and the row's number; batches have one for each 1024 rows.
+
+    A simulation that ends its process, as a segmentation fault does, fails alone where rows run in
+    worker processes (``cores=2`` or `timeout`); with ``batched=False`` the trial rows do so, too.
 
     Examples
     --------
@@ -112,65 +146,199 @@ def simulate(
     >>> table
     ReferenceTable(1000 rows; parameters ['mean']; statistics ['y']; observed)
     """
+    if store is None:
+        made = _checked(
+            draws, model, random_seed, cores, executor, None, on_failure, batched, timeout, progressbar
+        )
+        assert isinstance(made, ReferenceTable)
+        return made
+    return simulate_to_store(
+        draws,
+        store,
+        model=model,
+        random_seed=random_seed,
+        cores=cores,
+        executor=executor,
+        on_failure=on_failure,
+        batched=batched,
+        timeout=timeout,
+        progressbar=progressbar,
+    ).load()
+
+
+def simulate_to_store(
+    draws: int,
+    store: str | Path,
+    *,
+    model: pm.Model | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    cores: int = 1,
+    executor: Executor | Any | None = None,
+    on_failure: str = "raise",
+    batched: bool | None = None,
+    timeout: float | None = None,
+    progressbar: bool = True,
+) -> StoredTable:
+    """Simulate into a store and leave the table there: memory holds no more than the chunks under way.
+
+    Parameters
+    ----------
+    draws : int
+    store : str or Path
+        As in `simulate`, with all other parameters.
+
+    Returns
+    -------
+    StoredTable
+        On which estimators fit a part at a time.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`.
+
+    Examples
+    --------
+    >>> import pymc as pm, tempfile
+    >>> def fn(rng, mean, scale, size):
+    ...     return rng.normal(mean, scale, size)
+    >>> with pm.Model() as model, tempfile.TemporaryDirectory() as folder:
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Simulator("y", fn, mean, 2.0, sum_stat="mean", observed=[1.2, 0.3, 2.1])
+    ...     simulate_to_store(1000, f"{folder}/table.zarr", random_seed=1, progressbar=False)
+    StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
+    """
+    if not isinstance(store, str | Path) or not str(store):
+        raise TypeError(f"store is {store!r}; it must be the path of a folder, such as 'table.zarr'")
+    made = _checked(
+        draws, model, random_seed, cores, executor, Path(store), on_failure, batched, timeout, progressbar
+    )
+    assert isinstance(made, StoredTable)
+    return made
+
+
+def _checked(
+    draws: int,
+    model: pm.Model | None,
+    random_seed: int | np.random.Generator | None,
+    cores: int,
+    executor: Executor | Any | None,
+    store: Path | None,
+    on_failure: str,
+    batched: bool | None,
+    timeout: float | None,
+    progressbar: bool,
+) -> ReferenceTable | StoredTable:
+    """Refuse bad arguments, lock the store, simulate."""
     draws, cores = _whole("draws", draws), _whole("cores", cores)
     if on_failure not in ("raise", "drop"):
         raise ValueError(f"on_failure is {on_failure!r}; it may be 'raise' or 'drop'")
+    if timeout is not None:
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number):
+            raise TypeError(f"timeout is {timeout!r}; it must be a number of seconds, or None")
+        if not 0 < timeout < np.inf:
+            raise ValueError(f"timeout is {timeout}; it must be a number of seconds above zero")
+        if batched:
+            raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")
+        timeout = float(timeout)
     entropy = entropy_of(random_seed)
-
+    if executor is not None:
+        check_executor(executor, timeout)
+    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
     # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
     with threadpool_limits(1, user_api="blas"):
-        return _simulate(draws, model, entropy, cores, executor, on_failure, batched, progressbar)
+        if store is None:
+            return _simulate(plan, model, entropy, None, None)
+        with locked(store):
+            opened = TableStore.open(store) if store.exists() else None
+            if opened is not None and random_seed is None:
+                entropy = int(opened.documents["seed"])  # the same call goes on with the seed it began with
+            return _simulate(plan, model, entropy, store, opened)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of a simulation that do not change what comes out."""
+
+    draws: int
+    cores: int
+    executor: Executor | Any | None
+    on_failure: str
+    batched: bool | None
+    timeout: float | None
+    progressbar: bool
+
+    @property
+    def isolates_trial(self) -> bool:
+        """Whether the first rows are tried in a process of their own: they may hang, or end it."""
+        return self.executor is None and (
+            self.timeout is not None or (self.cores > 1 and self.batched is False)
+        )
 
 
 def _simulate(
-    draws: int,
-    model: pm.Model | None,
-    entropy: int,
-    cores: int,
-    executor: Executor | None,
-    on_failure: str,
-    batched: bool | None,
-    progressbar: bool,
-) -> ReferenceTable:
+    plan: Plan, model: pm.Model | None, entropy: int, path: Path | None, opened: TableStore | None
+) -> ReferenceTable | StoredTable:
     clock = Clock()
     graph = read_model(model)
     check_signatures(graph)
     sampler = PriorSampler(graph, entropy)
     support = prior_support(graph, sampler.block(0)[:256])
+    same = identity(graph, support, entropy)
+    if opened is not None:
+        check_identity(opened.path, opened.documents["identity"], same)
     clock.lap("compile")
-    # Whole blocks, so that a longer table of the same seed begins with this one.
-    prior = PriorRows(sampler, support, -(-draws // BLOCK_ROWS) * BLOCK_ROWS)
-    job = Job.of(graph, entropy)
-    trial = trial_run(job, prior[:TRIED_ROWS])
-    job, reason = decide_batches(graph, job, prior[:TRIED_ROWS], trial, batched)
-    if executor is not None or (job.batch is None and cores > 1):
+    prior = PriorRows(sampler, support)
+    first_rows = prior[:TRIED_ROWS]
+    job = Job.of(graph, entropy, plan.timeout)
+    how = None if opened is None else str(opened.documents["provenance"]["simulated"])
+    if plan.isolates_trial or plan.executor is not None:
+        check_picklable(graph)
+    with Isolated(job) as isolated:
+        try_row = isolated.try_row if plan.isolates_trial else job.try_row
+        trial = trial_run(job, first_rows, try_row, known=how == ROW_BY_ROW)
+    if opened is not None:
+        _check_goes_on(opened, how, plan, first_rows, trial)
+    reason = "as the store was begun"
+    if how != ROW_BY_ROW:
+        job, reason = decide_batches(graph, job, first_rows, trial, plan.batched)
+    if how == IN_BATCHES and job.batch is None:
+        raise ValueError(
+            f"the store {path} was simulated in batches, and this model now cannot be: {reason}; choose "
+            "another store"
+        )
+    if plan.cores > 1 and job.batch is None:
         check_picklable(graph)
     clock.lap("check")
 
-    rows = len(prior.parameters) if job.batch else draws
-    statistics = np.empty((rows, graph.statistics.size))
-    failures = []
-    first = Chunk.none(graph.statistics.size) if job.batch else trial.chunk.head(draws)
-    how = "in batches" if job.batch else "row by row"
-    with progress_bar(progressbar) as bar:
-        task = bar.add_task(f"Simulating {how}", total=draws)
-        rest = run_chunks(
-            job, prior, range(len(first.statistics), rows), trial.seconds, cores=cores, executor=executor
-        )
-        try:
-            for chunk in itertools.chain([first], rest):
-                failures += _record(chunk, statistics, prior.parameters, graph, draws, on_failure)
-                bar.advance(task, min(len(chunk.statistics), max(0, draws - chunk.start)))
-        except BrokenExecutor as error:
-            raise RuntimeError(
-                "a worker process died: the simulator crashed it, or memory ran out; run a few "
-                f"draws with cores=1 to see which ({error})"
-            ) from error
+    provenance = {
+        "simulated_by": "a PyMC model",
+        "simulated": IN_BATCHES if job.batch else ROW_BY_ROW,
+        "why": reason,
+        "prior_drawn": "in batches" if sampler.batched else "row by row",
+        "cores": str(plan.cores) if plan.executor is None else type(plan.executor).__name__,
+        **_versions(),
+    }
+    draws = plan.draws
+    destination: InMemory | Stored
+    if path is None:
+        destination = InMemory(draws, rows_a_chunk(job, draws, trial.seconds, plan.cores), graph)
+    else:
+        if opened is None:
+            chunk_rows = rows_a_chunk(job, draws, trial.seconds, plan.cores, most_blocks=64)
+            opened = _new_store(path, draws, chunk_rows, graph, support, same, provenance, first_rows, trial)
+        elif opened.rows < draws:
+            opened.extend(draws)
+        destination = Stored(opened, draws, again=plan.on_failure == "raise")
+    _run(plan, job, prior, destination, trial, graph)
     clock.lap("simulate")
-    kept, failed = _split_failures(draws, sorted(failures), prior.parameters)
+    if opened is not None:
+        return _stored(plan, opened, graph, clock)
+    assert isinstance(destination, InMemory)
+    kept, failed = _split_failures(draws, destination.failures, destination.parameters)
     return ReferenceTable(
-        parameters=prior.parameters[kept],
-        statistics=statistics[kept],
+        parameters=destination.parameters[kept],
+        statistics=destination.statistics[kept],
         observed=graph.observed,
         parameter_columns=graph.parameters,
         statistic_columns=graph.statistics,
@@ -178,17 +346,116 @@ def _simulate(
         failures=failed,
         seed=entropy,
         observed_data=graph.observed_data,
-        provenance={
-            "simulated_by": "a PyMC model",
-            "simulated": how,
-            "why": reason,
-            "prior_drawn": "in batches" if sampler.batched else "row by row",
-            "prior_rejected": f"{prior.rejected_share:.4g}",
-            "cores": str(cores) if executor is None else type(executor).__name__,
-            **_versions(),
-        },
+        provenance={**provenance, "prior_rejected": f"{prior.rejected_share:.4g}"},
         timings=clock.laps,
     )
+
+
+def _run(
+    plan: Plan, job: Job, prior: PriorRows, destination: Destination, trial: Trial, graph: ModelGraph
+) -> None:
+    """Simulate what the destination lacks; what the trial has simulated already is taken from there."""
+    tried = 0 if job.batch else len(trial.chunk.statistics)
+    pieces = destination.pieces()
+    blocks = job.block_rows if job.batch else 1
+    missing = sum(map(len, pieces))
+    with progress_bar(plan.progressbar) as bar:
+        task = bar.add_task(
+            f"Simulating {'in batches' if job.batch else 'row by row'}",
+            total=plan.draws,
+            completed=plan.draws - missing,
+        )
+
+        def keep(chunk: Chunk, parameters: np.ndarray) -> None:
+            count = min(len(parameters), plan.draws - chunk.start)
+            parameters, chunk = parameters[:count], chunk.head(chunk.start + count)
+            failures = dict(chunk.failures)
+            destination.write(chunk.start, parameters, chunk.statistics, failures)
+            bar.advance(task, count)
+            if failures and plan.on_failure == "raise":
+                _raise_failure(min(failures), failures, plan.draws, parameters, chunk.start, graph)
+
+        while pieces and pieces[0].stop <= tried:
+            piece = pieces.pop(0)
+            keep(trial.chunk.part(piece.start, piece.stop), prior[slice(piece.start, piece.stop)])
+        # A batch is drawn as a whole, also where the table ends within it.
+        whole = [range(piece.start, -(-piece.stop // blocks) * blocks) for piece in pieces]
+        for chunk, parameters in run_chunks(job, prior, whole, cores=plan.cores, executor=plan.executor):
+            keep(chunk, parameters)
+
+
+def _check_goes_on(
+    opened: TableStore, how: str | None, plan: Plan, first_rows: np.ndarray, trial: Trial
+) -> None:
+    """Refuse to go on with the store of another prior or simulator, or in another way."""
+    if plan.batched is not None and plan.batched != (how == IN_BATCHES):
+        raise ValueError(
+            f"the store {opened.path} was simulated {how}, and batched is {plan.batched}; leave `batched` "
+            "out, or choose another store"
+        )
+    if plan.timeout is not None and how == IN_BATCHES:
+        raise ValueError(
+            f"the store {opened.path} was simulated in batches, and timeout is that of one simulation; leave "
+            "`timeout` out, or choose another store"
+        )
+    versions = opened.documents["provenance"], _versions()
+    held = opened.array("first_parameters"), opened.array("first_statistics")
+    assert held[0] is not None
+    assert held[1] is not None
+    check_first_rows(opened.path, "prior", held[0], first_rows, versions)
+    if opened.documents["repeatable"]:
+        check_first_rows(opened.path, "simulator", held[1], trial.chunk.statistics, versions)
+
+
+def _new_store(
+    path: Path,
+    draws: int,
+    chunk_rows: int,
+    graph: ModelGraph,
+    support: Support,
+    same: dict[str, Any],
+    provenance: dict[str, str],
+    first_rows: np.ndarray,
+    trial: Trial,
+) -> TableStore:
+    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "observed": (("statistic",), graph.observed),
+        "first_parameters": (("first", "parameter"), first_rows),
+        "first_statistics": (("tried", "statistic"), trial.chunk.statistics),
+    }
+    for name, values in graph.observed_data.items():
+        arrays[f"observed_data_{name}"] = (
+            tuple(f"observed_data_{name}_{i}" for i in range(values.ndim)),
+            values,
+        )
+    return TableStore.create(
+        path,
+        rows=draws,
+        chunk_rows=chunk_rows,
+        parameters=graph.parameters.names,
+        statistics=graph.statistics.names,
+        arrays=arrays,
+        documents={
+            "identity": same,
+            "parameter_columns": graph.parameters.to_json(),
+            "statistic_columns": graph.statistics.to_json(),
+            "support": support.to_json(),
+            "seed": same["random_seed"],
+            "repeatable": trial.repeatable,
+            "provenance": provenance,
+            "timings": {},
+        },
+    )
+
+
+def _stored(plan: Plan, store: TableStore, graph: ModelGraph, clock: Clock) -> StoredTable:
+    """The table of a store that is complete, with the model's observation; its failures are looked at."""
+    before = store.documents["timings"]
+    store.note("timings", {stage: before.get(stage, 0.0) + laps for stage, laps in clock.laps.items()})
+    table = StoredTable(store, plan.draws, graph.observed, graph.observed_data)
+    rows = table.failures.rows.tolist()
+    _check_failures(plan.draws, dict(zip(rows, table.failures.messages, strict=True)))
+    return table
 
 
 def _versions() -> dict[str, str]:
@@ -220,53 +487,50 @@ def _whole(name: str, value: int) -> int:
     return int(value)
 
 
-def _record(
-    chunk: Chunk,
-    statistics: np.ndarray,
-    parameters: np.ndarray,
-    graph: ModelGraph,
-    draws: int,
-    on_failure: str,
-) -> list[tuple[int, str]]:
-    """Write a chunk into the table; its failures, or an error that names the first of them."""
-    statistics[chunk.start : chunk.start + len(chunk.statistics)] = chunk.statistics
-    failures = [(row, message) for row, message in chunk.failures if row < draws]
-    if failures and on_failure == "raise":
-        row, message = failures[0]
-        named = dict(zip(graph.parameters.names, parameters[row].tolist(), strict=True))
-        shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
-        raise SimulationError(
-            f"simulation {row} of {draws} failed at {shown}: {message}. Mend the simulator there, or "
-            "pass on_failure='drop' to leave such rows out and keep their parameters",
-            row,
-            named,
-        )
-    return failures
+def _raise_failure(
+    row: int, failures: dict[int, str], draws: int, parameters: np.ndarray, start: int, graph: ModelGraph
+) -> None:
+    named = dict(zip(graph.parameters.names, parameters[row - start].tolist(), strict=True))
+    shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
+    raise SimulationError(
+        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Mend the simulator there, or "
+        "pass on_failure='drop' to leave such rows out and keep their parameters",
+        row,
+        named,
+    )
 
 
 def _split_failures(
-    draws: int, failures: list[tuple[int, str]], parameters: np.ndarray
+    draws: int, failures: dict[int, str], parameters: np.ndarray
 ) -> tuple[slice | np.ndarray, Failures]:
     """The rows of the table, and the failed ones with their parameters."""
+    _check_failures(draws, failures)
     if not failures:
         return slice(draws), Failures.none(parameters.shape[1])
-    rows = np.array([row for row, _ in failures])
-    if draws - len(rows) < 2:
+    rows = np.array(sorted(failures))
+    kept = np.ones(draws, dtype=bool)
+    kept[rows] = False
+    return np.flatnonzero(kept), Failures(rows, parameters[rows], tuple(failures[r] for r in rows.tolist()))
+
+
+def _check_failures(draws: int, failures: dict[int, str]) -> None:
+    """Refuse a table of failures; warn where they are many."""
+    if not failures:
+        return
+    if draws - len(failures) < 2:
+        first = min(failures)
         raise SimulationError(
-            f"{len(rows)} of {draws} simulations failed, the first with {failures[0][1]}; "
+            f"{len(failures)} of {draws} simulations failed, the first with {failures[first]}; "
             "a table needs two that succeed",
-            int(rows[0]),
+            first,
             {},
         )
-    share = len(rows) / draws
+    share = len(failures) / draws
     if share > 0.01:
         warnings.warn(
-            f"{len(rows)} of {draws} simulations ({share:.1%}) failed and were dropped: the posterior "
+            f"{len(failures)} of {draws} simulations ({share:.1%}) failed and were dropped: the posterior "
             "is that of the prior given that the simulator succeeds; their parameters are in "
             "`table.failures`",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    kept = np.ones(draws, dtype=bool)
-    kept[rows] = False
-    return np.flatnonzero(kept), Failures(rows, parameters[rows], tuple(m for _, m in failures))

@@ -55,55 +55,58 @@ class PriorSampler:
 
 
 class PriorRows:
-    """Draws from the prior that lie in its support, each made when it is first asked for.
+    """Draws from the prior that lie in its support, made when they are asked for and then forgotten.
 
-    So the prior is drawn while workers simulate. Draws outside are thrown away and counted: they occur
-    where a transform of the model confines a variable to less than its distribution's support (as
-    `transform=ordered` does), and PyMC's posterior has a prior confined in the same way.
+    So the prior is drawn while workers simulate, and a table of any length takes no memory here. Draws
+    outside are thrown away and counted: they occur where a transform of the model confines a variable to
+    less than its distribution's support (as `transform=ordered` does), and PyMC's posterior has a prior
+    confined in the same way.
 
     Parameters
     ----------
     sampler : PriorSampler
     support : Support
-    rows : int
-        Number n of draws that may be asked for.
-
-    Attributes
-    ----------
-    parameters : ndarray of shape (n, p)
-        The draws, as far as they are made.
     """
 
-    def __init__(self, sampler: PriorSampler, support: Support, rows: int) -> None:
-        self.parameters = np.empty((rows, support.size))
+    def __init__(self, sampler: PriorSampler, support: Support) -> None:
         self._sampler, self._support = sampler, support
-        self._made = self._blocks = self._rejected = 0
+        self._parts: list[np.ndarray] = []
+        self._first = self._made = self._blocks = self._rejected = 0
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """The rows of a slice, shape (length, p).
+        """The rows of a slice, shape (length, p); rows before its start are forgotten.
 
         Raises
         ------
         ValueError
             If the prior is not finite, or has next to no mass where the transforms confine it to.
         """
-        while self._made < min(rows.stop, len(self.parameters)):
+        start = rows.start or 0
+        assert start >= self._first, "prior rows are asked for in order"
+        while self._made < rows.stop:
             self._draw_block()
-        return self.parameters[rows]
+        while self._parts and self._first + len(self._parts[0]) <= start:
+            self._first += len(self._parts.pop(0))
+        needed, there = [], self._first
+        for part in self._parts:
+            if there >= rows.stop:
+                break
+            needed.append(part)
+            there += len(part)
+        return np.concatenate(needed)[start - self._first : rows.stop - self._first]
 
     @property
     def rejected_share(self) -> float:
         """Share of what was drawn that lay outside the support."""
-        return self._rejected / (self._blocks * BLOCK_ROWS)
+        return self._rejected / max(1, self._blocks * BLOCK_ROWS)
 
     def _draw_block(self) -> None:
         block = self._sampler.block(self._blocks)
         if not np.all(np.isfinite(block)):
             raise ValueError("the prior drew NaN or infinity; check the parameters of its distributions")
-        inside = np.flatnonzero(self._support.contains(block))
-        taken = inside[: len(self.parameters) - self._made]
-        self.parameters[self._made : self._made + len(taken)] = block[taken]
-        self._made += len(taken)
+        inside = block[self._support.contains(block)]
+        self._parts.append(inside)
+        self._made += len(inside)
         self._blocks += 1
         self._rejected += len(block) - len(inside)
         if self._made < self._blocks and self._blocks >= 100:

@@ -2,83 +2,116 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from typing import Any, Protocol
 
 import cloudpickle
 import numpy as np
-from loky import ProcessPoolExecutor  # type: ignore[import-untyped]
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from pymc_kbr.simulation.job import Chunk, Job, run_pickled
 from pymc_kbr.simulation.model import ModelGraph, is_simulator
+from pymc_kbr.simulation.time_limit import can_be_interrupted
+from pymc_kbr.simulation.workers import processes, run_alone
 
 SECONDS_A_CHUNK = 0.25
 MOST_ROWS_A_CHUNK = 512
 """How finely work is cut up where rows run one by one: a matter of speed and of the progress bar."""
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+CHUNKS_A_WORKER = 4
+"""Chunks that are handed out at most for each worker, under way or waiting: this bounds the memory here."""
+
+Work = tuple[int, np.ndarray]
+"""First row and parameters of a chunk that is under way."""
 
 
 class Rows(Protocol):
-    """Rows of parameters that can be sliced: an array, or draws that are made when they are needed."""
+    """Rows of parameters that can be sliced, in order: an array, or draws made when needed."""
 
     def __getitem__(self, rows: slice, /) -> np.ndarray:
         """The rows of a slice."""
         ...
 
 
-def run_chunks(
-    job: Job,
-    parameters: Rows,
-    rows: range,
-    seconds: float,
-    *,
-    cores: int,
-    executor: Executor | None,
-) -> Iterator[Chunk]:
-    """Run some rows in chunks, and yield each as it is done, in any order.
+class WorkersDied(Exception):
+    """An executor cannot go on.
 
-    Parameters are taken slice by slice, when their chunk is handed out. `seconds` is what one row took in
-    the trial.
-
-    Batches run in threads, since NumPy lets go of the interpreter's lock; single rows run in worker
-    processes. Not more than four chunks a worker are under way at once.
+    Parameters
+    ----------
+    work : list of (int, ndarray)
+        What was under way.
     """
+
+    def __init__(self, work: list[Work]) -> None:
+        super().__init__("workers died")
+        self.work = work
+
+
+def rows_a_chunk(job: Job, rows: int, seconds: float, cores: int, most_blocks: int = 4) -> int:
+    """How many rows to run at once, of `rows`; `seconds` is what one took in the trial."""
     if job.batch is not None:
-        chunk_rows = job.block_rows * max(1, min(4, len(rows) // (job.block_rows * cores)))
-    else:
-        chunk_rows = max(1, min(MOST_ROWS_A_CHUNK, int(SECONDS_A_CHUNK / max(seconds, 1e-6))))
-    starts = range(rows.start, rows.stop, chunk_rows)
-    if executor is None and (cores == 1 or len(starts) == 1):
-        for first in starts:
-            yield job.run(first, parameters[first : min(first + chunk_rows, rows.stop)])
+        return job.block_rows * max(1, min(most_blocks, rows // (job.block_rows * cores)))
+    return max(1, min(MOST_ROWS_A_CHUNK, int(SECONDS_A_CHUNK / max(seconds, 1e-6))))
+
+
+def run_chunks(
+    job: Job, prior: Rows, pieces: list[range], *, cores: int, executor: Executor | Any | None
+) -> Iterator[tuple[Chunk, np.ndarray]]:
+    """Run some pieces of a table, and yield the chunk and the parameters of each as it is done, in any order.
+
+    Parameters are taken slice by slice, when their piece is handed out. Batches run in threads, since
+    NumPy lets go of the interpreter's lock; single rows run in worker processes, and where one of these
+    dies, what was under way runs again in processes of its own.
+
+    Raises
+    ------
+    RuntimeError
+        If the given executor cannot go on.
+    """
+    if not pieces:
         return
+    waiting = iter(pieces)
+    in_processes = executor is None and job.batch is None and (job.timeout is not None or cores > 1)
     if executor is not None:
-        submit = _pickled(job, executor)
-        yield from _in_flight(submit, parameters, starts, chunk_rows, limit=4 * max(cores, 8))
-    elif job.batch is not None:
+        pool, workers = _as_executor(executor)
+        submit = _pickled(job, pool)
+        try:
+            yield from _in_flight(job, submit, prior, waiting, CHUNKS_A_WORKER * workers)
+        except WorkersDied as died:
+            first, parameters = died.work[0]
+            raise RuntimeError(
+                f"a worker process died, and the executor with it, while {len(died.work)} chunk(s) were "
+                f"under way, rows {first} to {first + len(parameters) - 1} among them: the simulator crashed "
+                "it, or memory ran out; with cores=2 in place of executor= such a row is found and named"
+            ) from died.__cause__
+    elif in_processes and (len(pieces) > 1 or job.timeout is not None):
+        count = min(cores, len(pieces))
+        while True:
+            try:
+                with processes(count) as workers_:
+                    submit = _pickled(job, workers_)
+                    yield from _in_flight(job, submit, prior, waiting, CHUNKS_A_WORKER * count)
+                return
+            except WorkersDied as died:
+                under_way = died.work
+            yield from run_alone(job, under_way, count)
+    elif job.batch is not None and cores > 1 and len(pieces) > 1:
         with ThreadPoolExecutor(cores) as threads:
             yield from _in_flight(
-                lambda s, p: threads.submit(job.run, s, p), parameters, starts, chunk_rows, limit=4 * cores
+                job, lambda s, p: threads.submit(job.run, s, p), prior, waiting, CHUNKS_A_WORKER * cores
             )
     else:
-        with _processes(min(cores, len(starts))) as workers:
-            submit = _pickled(job, workers)
-            yield from _in_flight(submit, parameters, starts, chunk_rows, limit=4 * cores)
+        for piece in waiting:
+            parameters = prior[slice(piece.start, piece.stop)]
+            yield job.run(piece.start, parameters), parameters
 
 
 def check_picklable(graph: ModelGraph) -> None:
@@ -103,26 +136,32 @@ def check_picklable(graph: ModelGraph) -> None:
                 ) from error
 
 
-class RateColumn(ProgressColumn):
-    """Rows a second."""
+def check_executor(executor: Any, timeout: float | None) -> None:
+    """Refuse what cannot run our work, before any is made.
 
-    def render(self, task: Task) -> Text:
-        """The rate, once there is one."""
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} rows/s")
+    Raises
+    ------
+    TypeError
+        If it is no executor.
+    ValueError
+        If there is a time limit and the executor's tasks cannot be interrupted.
+    """
+    if isinstance(executor, type) or not (hasattr(executor, "submit") or hasattr(executor, "get_executor")):
+        raise TypeError(
+            f"executor is {executor!r}; give a concurrent.futures.Executor or a dask.distributed.Client"
+        )
+    if timeout is not None and not _as_executor(executor)[0].submit(can_be_interrupted).result():
+        raise ValueError(
+            f"timeout is {timeout:g} and the executor runs its tasks in threads, which cannot be interrupted"
+            "; take cores= or an executor of processes, or end the simulation inside the simulator"
+        )
 
 
-def progress_bar(shown: bool) -> Progress:
-    """A bar with the count of rows, their rate and the time left; one that prints nothing if not shown."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        RateColumn(),
-        TimeRemainingColumn(),
-        TimeElapsedColumn(),
-        disable=not shown,
-    )
+def _as_executor(executor: Any) -> tuple[Executor, int]:
+    """The executor, that of a Dask client among them, and the number of its workers."""
+    if hasattr(executor, "get_executor"):
+        return executor.get_executor(pure=False), max(1, sum(executor.nthreads().values()))
+    return executor, getattr(executor, "_max_workers", None) or 8
 
 
 def _pickled(job: Job, executor: Executor) -> Callable[[int, np.ndarray], Future[Chunk]]:
@@ -131,40 +170,45 @@ def _pickled(job: Job, executor: Executor) -> Callable[[int, np.ndarray], Future
 
 
 def _in_flight(
+    job: Job,
     submit: Callable[[int, np.ndarray], Future[Chunk]],
-    parameters: Rows,
-    starts: range,
-    chunk_rows: int,
+    prior: Rows,
+    waiting: Iterable[range],
     limit: int,
-) -> Iterator[Chunk]:
-    waiting = iter(starts)
-    running: set[Future[Chunk]] = set()
+) -> Iterator[tuple[Chunk, np.ndarray]]:
+    running: dict[Future[Chunk], Work] = {}
+    lost: list[Work] = []
+    cause: BaseException | None = None
     try:
         while True:
-            for first in waiting:
-                running.add(submit(first, parameters[first : min(first + chunk_rows, starts.stop)]))
+            for piece in waiting if cause is None else ():
+                parameters = prior[slice(piece.start, piece.stop)]
+                try:
+                    running[submit(piece.start, parameters)] = (piece.start, parameters)
+                except BrokenExecutor as error:
+                    cause = error
+                    lost.append((piece.start, parameters))
+                    break
                 if len(running) >= limit:
                     break
             if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+                break
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                yield future.result()
+                work = running.pop(future)
+                try:
+                    yield future.result(), work[1]
+                except (BrokenExecutor, CancelledError) as error:
+                    cause = error
+                    lost.append(work)
+                except Exception as error:
+                    if (
+                        type(error).__name__ != "KilledWorker"
+                    ):  # of dask: this chunk has ended several workers
+                        raise
+                    yield from run_alone(job, [work], 1)
     finally:
         for future in running:
             future.cancel()
-
-
-@contextmanager
-def _processes(count: int) -> Iterator[Executor]:
-    workers = ProcessPoolExecutor(count, initializer=_ignore_interrupts, env=ONE_THREAD)
-    try:
-        yield workers
-    except BaseException:  # also Ctrl-C: whatever is half done is not wanted any more
-        workers.shutdown(wait=True, kill_workers=True)
-        raise
-    workers.shutdown(wait=True)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if cause is not None:
+        raise WorkersDied(lost) from cause

@@ -1,4 +1,6 @@
 import concurrent.futures
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -322,19 +324,25 @@ def test_a_local_simulator_can_be_sent():
     same(table(600, model(local)), table(600, model(local), cores=2))
 
 
-def test_a_worker_that_dies_is_reported():
-    def dies(rng, mean, scale, size=None):
-        import os
+def dies_when_very_high(rng, mean, scale, size=None):
+    if mean > 2.9:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return models.normal_by_hand(rng, mean, scale, size)
 
-        if mean > 1 and os.getpid() != parent:
-            os._exit(1)
-        return models.normal_by_hand(rng, mean, scale, size)
 
-    import os
-
-    parent = os.getpid()
-    with pytest.raises(RuntimeError, match="a worker process died"):
-        table(2000, model(dies), cores=2)
+def test_a_simulation_that_ends_its_process_is_reported_and_the_others_are_kept():
+    made, whole = model(dies_when_very_high), table(1000, model(models.normal_by_hand))
+    high = np.flatnonzero(whole.parameters[:, 0] > 2.9)
+    assert 0 < len(high) < 5
+    with pytest.raises(
+        pk.SimulationError, match=r"simulation \d+ of 1000 failed at mean = .*SIGSEGV"
+    ) as caught:
+        table(1000, made, cores=2)
+    assert caught.value.row in high
+    assert caught.value.parameters["mean"] == whole.parameters[caught.value.row, 0]
+    kept = table(1000, made, cores=2, on_failure="drop")
+    np.testing.assert_array_equal(kept.failures.rows, high)
+    np.testing.assert_array_equal(kept.statistics, np.delete(whole.statistics, high, axis=0))
 
 
 SCRIPT = """

@@ -1,0 +1,183 @@
+"""Where the rows of a simulation go: into arrays, or chunk by chunk into a store."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pymc_kbr.simulation.model import ModelGraph
+from pymc_kbr.table_store import TableStore
+
+
+class Destination(Protocol):
+    """What `simulate` needs of the place for its rows."""
+
+    def pieces(self) -> list[range]:
+        """The rows that are still to be simulated, in order, as they are to be written."""
+
+    def write(
+        self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]
+    ) -> None:
+        """Keep rows `start` and following: parameters (c, p), statistics (c, d), and why rows failed."""
+
+
+class InMemory:
+    """Arrays of the whole table.
+
+    Parameters
+    ----------
+    draws, chunk_rows : int
+    graph : ModelGraph
+
+    Attributes
+    ----------
+    parameters : ndarray of shape (draws, p)
+    statistics : ndarray of shape (draws, d)
+    failures : dict of int to str
+    """
+
+    def __init__(self, draws: int, chunk_rows: int, graph: ModelGraph) -> None:
+        self.parameters = np.empty((draws, graph.parameters.size))
+        self.statistics = np.empty((draws, graph.statistics.size))
+        self.failures: dict[int, str] = {}
+        self._chunk_rows = chunk_rows
+
+    def pieces(self) -> list[range]:
+        """All rows."""
+        return pieces_of(len(self.parameters), self._chunk_rows)
+
+    def write(
+        self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]
+    ) -> None:
+        """Copy rows into the arrays."""
+        part = slice(start, start + len(parameters))
+        self.parameters[part], self.statistics[part] = parameters, statistics
+        self.failures |= failures
+
+
+class Stored:
+    """A store, of which finished chunks are kept.
+
+    Parameters
+    ----------
+    store : TableStore
+    draws : int
+    again : bool
+        Whether rows that failed before are simulated again.
+    """
+
+    def __init__(self, store: TableStore, draws: int, again: bool) -> None:
+        self._store, self._draws, self._again = store, draws, again
+
+    def pieces(self) -> list[range]:
+        """The chunks that are not finished.
+
+        Warns
+        -----
+        UserWarning
+            If some were finished once and are damaged.
+        """
+        wanted = {"unfinished", "damaged", *(("failed",) if self._again else ())}
+        pieces = pieces_of(self._draws, self._store.chunk_rows)
+        states = [self._store.state(piece.start, piece.stop) for piece in pieces]
+        damaged = states.count("damaged")
+        if damaged:
+            warnings.warn(
+                f"{damaged} of {len(pieces)} chunks of the store {self._store.path} are damaged, as a power "
+                "cut can leave them; they are simulated again",
+                UserWarning,
+                stacklevel=6,
+            )
+        return [piece for piece, state in zip(pieces, states, strict=True) if state in wanted]
+
+    def write(
+        self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]
+    ) -> None:
+        """Write a chunk."""
+        self._store.write(start, parameters, statistics, failures)
+
+
+def pieces_of(rows: int, chunk_rows: int) -> list[range]:
+    """Ranges of `chunk_rows` that make up `rows`; the last may be shorter."""
+    return [range(first, min(first + chunk_rows, rows)) for first in range(0, rows, chunk_rows)]
+
+
+def identity(graph: ModelGraph, support: Any, entropy: int) -> dict[str, Any]:
+    """What two simulations have in common if one may go on where the other has ended."""
+    return {
+        "parameters": graph.parameters.to_json(),
+        "statistics": graph.statistics.to_json(),
+        "shapes of the data": {name: list(data.shape) for name, data in graph.observed_data.items()},
+        "support of the prior": support.to_json(),
+        "random_seed": str(entropy),
+    }
+
+
+def check_identity(path: Path, held: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to go on with the store of another simulation.
+
+    Raises
+    ------
+    ValueError
+        That names the first difference.
+    """
+    for what, value in now.items():
+        if held.get(what) != value:
+            raise ValueError(
+                f"the store {path} was made with other {what}: {_shown(held.get(what))}, and now "
+                f"{_shown(value)}; give what it was made with, or choose another store"
+            )
+
+
+def check_first_rows(
+    path: Path,
+    what: str,
+    held: np.ndarray,
+    now: np.ndarray,
+    versions: tuple[Mapping[str, str], Mapping[str, str]],
+) -> None:
+    """Refuse to go on with a store whose first rows came out otherwise.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        "prior" or "simulator".
+    held, now : ndarray of shape (t, k)
+        The first rows then, and now; rows that are NaN are not compared.
+    versions : pair of mappings
+        Of the software, then and now.
+
+    Raises
+    ------
+    ValueError
+        That shows the first difference.
+    """
+    rows = min(len(held), len(now))
+    both = np.isfinite(held[:rows]).all(axis=1) & np.isfinite(now[:rows]).all(axis=1)
+    # Another processor may round the last digits otherwise.
+    for row in np.flatnonzero(both):
+        if not np.allclose(held[row], now[row], rtol=1e-9, atol=0):
+            then, today = versions
+            changed = [
+                f"{name} {then[name]} then and {today[name]} now"
+                for name in today
+                if then.get(name) != today[name]
+            ]
+            software = f" ({', '.join(changed)})" if changed else ""
+            raise ValueError(
+                f"the store {path} was made with another {what}: row {row} was {_shown(held[row].tolist())} "
+                f"and is now {_shown(now[row].tolist())}{software}; give the model it was made with, or "
+                "choose another store"
+            )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "name" in value[0]:
+        value = {column["name"]: tuple(column["shape"]) for column in value}
+    text = str(value)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,329 @@
+"""Rows that outlive a crash: a Zarr store that is written chunk by chunk, as it goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from filelock import FileLock, Timeout
+from zarr.codecs import ZstdCodec
+
+from pymc_kbr.errors import describe
+
+FORMAT = "pymc_kbr table store"
+VERSION = 1
+
+UNFINISHED, DONE, FAILED = range(3)
+"""What the array ``status`` says of a row."""
+
+ROW_ARRAYS = ("parameters", "statistics", "message", "status")
+"""The arrays that have a row for each simulation, in the order in which a chunk of them is written."""
+
+
+class TableStore:
+    """A Zarr group (format 3) in the layout of xarray, which `xarray.open_zarr` reads alone.
+
+    Attributes
+    ----------
+    path : Path
+    documents : dict of str to JSON values
+        Attributes of the group.
+
+    Notes
+    -----
+    A chunk of rows is finished when its part of ``status`` is written, which comes last; each file
+    appears under its name when it is complete, and carries a checksum. So whatever is on the disk after a
+    kill or a power cut is either finished or recognised as unfinished, and `state` tells which.
+    """
+
+    def __init__(self, path: Path, group: zarr.Group) -> None:
+        self.path = path
+        self._group = group
+        self._arrays: dict[str, Any] = {name: group[name] for name in ROW_ARRAYS}
+        self.documents = {
+            name: json.loads(str(text))
+            for name, text in group.attrs.items()
+            if name not in ("format", "format_version")
+        }
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        *,
+        rows: int,
+        chunk_rows: int,
+        parameters: Sequence[str],
+        statistics: Sequence[str],
+        arrays: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
+        documents: Mapping[str, Any],
+    ) -> TableStore:
+        """Make a store without finished rows; it appears under its name when it is complete.
+
+        Parameters
+        ----------
+        path : Path
+        rows : int
+            Number of rows that there will be.
+        chunk_rows : int
+            Rows that are written, or lost, together.
+        parameters, statistics : sequence of str
+            Names of the columns.
+        arrays : mapping of str to (dimension names, ndarray)
+            Others, kept as they are.
+        documents : mapping of str to JSON values
+        """
+        partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial"))
+        try:
+            group = zarr.create_group(
+                partial,
+                zarr_format=3,
+                attributes={
+                    "format": FORMAT,
+                    "format_version": VERSION,
+                    **{name: json.dumps(document, sort_keys=True) for name, document in documents.items()},
+                },
+            )
+            for name, columns, dtype, empty in (
+                ("parameters", ("parameter",), "float64", np.nan),
+                ("statistics", ("statistic",), "float64", np.nan),
+                ("message", (), str, ""),
+                ("status", (), "uint8", UNFINISHED),
+            ):
+                widths = tuple(len({"parameter": parameters, "statistic": statistics}[c]) for c in columns)
+                group.create_array(
+                    name,
+                    shape=(rows, *widths),
+                    chunks=(chunk_rows, *widths),
+                    dtype=dtype,
+                    fill_value=empty,
+                    dimension_names=("row", *columns),
+                    compressors=[ZstdCodec(level=1, checksum=True)],
+                )
+            for name, (dims, values) in {
+                "parameter": (("parameter",), np.array(parameters, dtype=object)),
+                "statistic": (("statistic",), np.array(statistics, dtype=object)),
+                **arrays,
+            }.items():
+                kind: Any = str if values.dtype == object else values.dtype
+                made = group.create_array(name, shape=values.shape, dtype=kind, dimension_names=dims)
+                made[...] = values
+            _consolidate(partial)
+            os.chmod(partial, 0o755)
+            os.rename(partial, path)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path) -> TableStore:
+        """Open a store, for reading or, by who holds its lock, for writing.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is nothing at `path`.
+        ValueError
+            If what is there is no store, is damaged, or has another format version.
+        """
+        if not path.exists():
+            raise FileNotFoundError(f"there is no store {path}")
+        if not path.is_dir():
+            raise ValueError(f"{path} is a file; a store is a folder: choose another name for it")
+        try:
+            group = zarr.open_group(path, mode="r+", use_consolidated=False)
+            attributes = dict(group.attrs)
+        except Exception as error:
+            raise ValueError(
+                f"{path} cannot be read as a Zarr group: it is damaged, or no store ({describe(error)}); "
+                "choose another name, or move it away"
+            ) from error
+        if attributes.get("format") != FORMAT:
+            raise ValueError(
+                f"{path} is a Zarr group, but no store of simulations: it lacks the mark {FORMAT!r}; choose "
+                "another name"
+            )
+        if attributes.get("format_version") != VERSION:
+            raise ValueError(
+                f"{path} has format version {attributes.get('format_version')} and this pymc_kbr reads "
+                f"version {VERSION}; read it with the pymc_kbr that wrote it"
+            )
+        try:
+            return cls(path, group)
+        except Exception as error:
+            raise ValueError(f"{path} is damaged: {describe(error)}; restore it, or move it away") from error
+
+    @property
+    def rows(self) -> int:
+        """Rows that there are or will be."""
+        return int(self._arrays["status"].shape[0])
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk."""
+        return int(self._arrays["status"].chunks[0])
+
+    def status(self) -> np.ndarray:
+        """Whether each row is unfinished (as are damaged ones), done or failed, shape (rows,)."""
+        try:
+            return np.asarray(self._arrays["status"][...])
+        except Exception:
+            status = np.zeros(self.rows, dtype=np.uint8)
+        for start in range(0, self.rows, self.chunk_rows):
+            part = slice(start, start + self.chunk_rows)
+            try:
+                status[part] = self._arrays["status"][part]
+            except Exception:  # a file that a power cut has left incomplete
+                continue
+        return status
+
+    def state(self, start: int, stop: int) -> str:
+        """Of a chunk's rows: "finished", "failed" where some of them failed, "unfinished" or "damaged"."""
+        try:
+            status = np.asarray(self._arrays["status"][start:stop])
+            if np.any(status == UNFINISHED):
+                return "unfinished"
+            parameters, statistics = self.parameters(start, stop), self.statistics(start, stop)
+            self._arrays["message"][start:stop]
+        except Exception:  # whatever a file raises that a power cut has left incomplete
+            return "damaged"
+        if not (np.all(np.isfinite(parameters)) and np.all(np.isfinite(statistics[status == DONE]))):
+            return "damaged"
+        return "failed" if np.any(status == FAILED) else "finished"
+
+    def parameters(self, start: int, stop: int) -> np.ndarray:
+        """Parameters of rows `start` to `stop`."""
+        return np.asarray(self._arrays["parameters"][start:stop])
+
+    def statistics(self, start: int, stop: int) -> np.ndarray:
+        """Statistics of rows `start` to `stop`; NaN where they failed."""
+        return np.asarray(self._arrays["statistics"][start:stop])
+
+    def at(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """The array `name` at some rows, ascending; each chunk is read once."""
+        parts = []
+        for start in (np.unique(rows // self.chunk_rows) * self.chunk_rows).tolist():
+            stop = start + self.chunk_rows
+            parts.append(
+                np.asarray(self._arrays[name][start:stop])[rows[(rows >= start) & (rows < stop)] - start]
+            )
+        return np.concatenate(parts)
+
+    def array(self, name: str) -> np.ndarray | None:
+        """One of the other arrays, or None."""
+        return np.asarray(self._group[name][...]) if name in self._group else None  # type: ignore[index]
+
+    def other_arrays(self, prefix: str) -> dict[str, np.ndarray]:
+        """The other arrays whose names begin with `prefix`, without it."""
+        names = [name for name in self._group if name.startswith(prefix)]
+        return {name.removeprefix(prefix): np.asarray(self._group[name][...]) for name in names}  # type: ignore[index]
+
+    def write(
+        self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: Mapping[int, str]
+    ) -> None:
+        """Write a chunk of rows: it counts as finished when all of it is on the disk.
+
+        Parameters
+        ----------
+        start : int
+        parameters : ndarray of shape (c, p)
+        statistics : ndarray of shape (c, d)
+        failures : mapping of int to str
+            Row and message of those that failed.
+
+        Raises
+        ------
+        OSError
+            If the disk is full, or the folder may not be written; finished chunks stay readable.
+        """
+        part = slice(start, start + len(parameters))
+        status = np.full(len(parameters), DONE, dtype=np.uint8)
+        status[[row - start for row in failures]] = FAILED
+        try:
+            self._arrays["parameters"][part] = parameters
+            self._arrays["statistics"][part] = statistics
+            message = np.full(len(parameters), "", dtype=object)
+            for row, text in failures.items():
+                message[row - start] = text
+            self._arrays["message"][part] = message  # a chunk of empty ones takes no space
+            self._arrays["status"][part] = status
+        except OSError as error:
+            done = int(np.sum(self.status() != UNFINISHED))
+            raise OSError(
+                error.errno,
+                f"the store {self.path} cannot be written any more: {os.strerror(error.errno or 0)}; {done} "
+                f"of {self.rows} rows are finished and stay readable; make room, and the same call goes on "
+                "with the others",
+            ) from error
+
+    def extend(self, rows: int) -> None:
+        """Make room for more rows."""
+        for name in ROW_ARRAYS:
+            array = self._arrays[name]
+            array.resize((rows, *array.shape[1:]))
+        _consolidate(self.path)
+
+    def note(self, name: str, document: Any) -> None:
+        """Write one of the documents."""
+        self.documents[name] = document
+        self._group.attrs[name] = json.dumps(document, sort_keys=True)
+        _consolidate(self.path)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process write to a store; the lock ends with its process, however that ends.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the store's folder is not there.
+    PermissionError
+        If it may not be written.
+    BlockingIOError
+        If another process writes to the store.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
+    for folder in [path.parent, *([path] if path.is_dir() else [])]:
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(f"{folder} may not be written; choose a store elsewhere, or allow it")
+    beside = path.parent / f"{path.name}.lock"
+    lock = FileLock(beside)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BlockingIOError(
+            f"another process is writing to the store {path}; wait until it has ended, or choose "
+            "another store"
+        ) from None
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"{beside} cannot be made ({error.strerror}); choose a store elsewhere"
+        ) from error
+    try:
+        if path.is_dir():
+            for left in path.rglob("*.partial"):  # of a writer that was killed
+                left.unlink(missing_ok=True)
+        for folder in path.parent.glob(f".{path.name}.*.partial"):
+            shutil.rmtree(folder, ignore_errors=True)
+        yield
+    finally:
+        beside.unlink(missing_ok=True)  # while it is held: who opens the old file sees that it is gone
+        lock.release()
+
+
+def _consolidate(path: Path) -> None:
+    with warnings.catch_warnings():  # that consolidated metadata are no part of the standard yet
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(path)
