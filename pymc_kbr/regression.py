@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_kbr.gram import RandomlyPivotedCholesky
+from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, choose_kernel_and_ridge, median_heuristic
 from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
 
@@ -66,7 +66,9 @@ class KernelRegression:
         choice = choose_kernel_and_ridge(x, standard, kernels, weights=weights, targets=standard, most=most)
         self.bandwidth = float(choice.kernel.bandwidth)  # type: ignore[attr-defined]
         solver = RandomlyPivotedCholesky(rank=min(RANK, len(x)), tolerance=TOLERANCE)
-        self._gram = solver.gram(choice.kernel, x, rng, choice.ridge).centred(d / d.sum())
+        gram = solver.gram(choice.kernel, x, rng, choice.ridge)
+        assert isinstance(gram, LowRankGram)
+        self._gram = gram.centred(d / d.sum())
         self._ridge = RidgeRegression(self._gram.features, targets, weights)
         self.ridge, self.residuals = self._ridge.ridge, self._ridge.residuals
         self.leverages_capped = self._ridge.leverages_capped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +19,15 @@ from pymc_kbr.new_prior import NewPrior, warn_of_few
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.selection import choose
 from pymc_kbr.simulation import simulate
+from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.to_arviz import to_arviz
 
 if TYPE_CHECKING:
     import pymc as pm
+
+
+DIAGNOSED = 20_000
+"""Rows of a table on the disk that warnings look at."""
 
 
 def sample_abc(
@@ -29,14 +35,16 @@ def sample_abc(
     *,
     estimator: str | Estimator = "auto",
     simulations: int = 10_000,
-    reference_table: ReferenceTable | None = None,
+    reference_table: ReferenceTable | StoredTable | None = None,
     model: pm.Model | None = None,
     prior: Any = None,
     calibration: Calibration | None = None,
     random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
-    executor: Executor | None = None,
+    executor: Executor | Any | None = None,
+    store: str | Path | None = None,
     on_failure: str = "raise",
+    timeout: float | None = None,
     progressbar: bool = True,
 ) -> Any:
     """Sample the posterior of a model whose likelihood is only known as a simulator.
@@ -51,9 +59,10 @@ def sample_abc(
         `pymc_kbr.select`. The attributes of the result say what was chosen and why.
     simulations : int
         Size of the reference table, where none is given.
-    reference_table : ReferenceTable, optional
+    reference_table : ReferenceTable or StoredTable, optional
         Simulations made before, with `simulate` or elsewhere; then nothing is simulated. Its
-        observation is conditioned on.
+        observation is conditioned on. Of a `StoredTable` the estimator reads all rows, a part at a time, and
+        warnings look at 20,000.
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. With a reference table it
         is only needed for dims, coords and deterministic variables.
@@ -66,7 +75,7 @@ def sample_abc(
         What `calibrate` found for this estimator: marginal quantiles of the draws are corrected by it, and
         the attribute ``recalibrated`` of the result says so.
     random_seed : int or numpy.random.Generator, optional
-    cores, executor, on_failure, progressbar
+    cores, executor, store, on_failure, timeout, progressbar
         As in `simulate`.
 
     Returns
@@ -110,7 +119,17 @@ def sample_abc(
     if prior is not None and getattr(chosen, "prior", None) is not None:
         raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
     rng = np.random.default_rng(random_seed)
-    table = reference_table
+    stored = reference_table if isinstance(reference_table, StoredTable) else None
+    if stored is not None:
+        if automatic or prior is not None or calibration is not None:
+            raise ValueError(
+                f"the reference table stays on the disk, with {len(stored)} rows; name an estimator that reads "
+                "it a part at a time, such as 'localised', without `prior` and `calibration`, or load the table "
+                "or some of its rows: `stored.load(20_000)`"
+            )
+        table: ReferenceTable | None = stored.load(DIAGNOSED)
+    else:
+        table = reference_table  # type: ignore[assignment]
     if table is None:
         if (
             chosen is not None and isinstance(simulations, int) and simulations > 1
@@ -122,9 +141,13 @@ def sample_abc(
             random_seed=random_seed,
             cores=cores,
             executor=executor,
+            store=store,
             on_failure=on_failure,
+            timeout=timeout,
             progressbar=progressbar,
         )
+    elif store is not None:
+        raise ValueError("both a reference table and a store are given; leave one of them out")
     if table.observed is None:
         raise ValueError("the reference table has no observation; set one with `with_observed`")
     model = _model_of(table, model)
@@ -134,7 +157,8 @@ def sample_abc(
     if chosen is None:
         chosen = _choose(table, new, rng, progressbar)
     elif new is None:
-        chosen.fit(table.parameters, table.statistics, table.support, random_seed=rng)
+        rows: Any = stored or table
+        chosen.fit(rows.parameters, rows.statistics, rows.support, random_seed=rng)
     else:
         chosen = _fit_with_prior(chosen, table, new, rng)
     if new is not None:

@@ -7,6 +7,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
 ARRAYS_ONLY = [
+    "chunks",
+    "neighbours",
     "kernels",
     "gram",
     "embedding",
@@ -25,13 +27,14 @@ ARRAYS_ONLY = [
     "scores",
 ]
 FLOORS = [
-    ["errors"],
+    ["errors", "chunks"],
     [
         "bijections",
         "support",
         "columns",
         "table_file",
         "table_store",
+        "neighbours",
         "table_checks",
         "kernels",
         "scores",

@@ -84,6 +84,8 @@ class Adjusted(Estimator):
         """Fit the estimator, then the adjustment: see `Estimator.fit`."""
         make_adjustment(self.adjustment)
         check_smoothing(self.smoothing)
+        if is_chunked(parameters) or is_chunked(statistics):
+            self._refuse_unless_it_streams()
         self.estimator_ = clone(self._inner())
         rng = np.random.default_rng(random_seed)
         self.estimator_.fit(parameters, statistics, support, ratio=ratio, random_seed=rng)

@@ -8,10 +8,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from pymc_kbr.chunks import Chunks, is_chunked
 from pymc_kbr.embedding import Atoms
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior import Posterior
 from pymc_kbr.summaries import Summary, check_scale, make_summary
+from pymc_kbr.summaries.scan import scan_table
 from pymc_kbr.support import Support
 
 SHARED = (
@@ -23,6 +25,9 @@ SHARED = (
     "support_",
     "parameter_kernel_",
     "atoms_",
+    "_chunked",
+    "_tuning",
+    "_deviation",
     "_size",
     "_rng",
 )
@@ -34,11 +39,18 @@ class Estimator(BaseEstimator):
 
     A subclass stores its arguments in its constructor (among them `scale` and
     `parameter_bandwidth`), checks them in `_check`, computes what it can in `_fit`, and gives the
-    weights of scaled observations in `_row_weights`.
+    weights of scaled observations in `_row_weights`. Where it `streams`, `statistics_` and `parameters_` may
+    be `Chunks`, and settings are chosen on the rows in `_tuning`.
     """
 
     scale: bool | str | Summary
     smoothing = "local"
+    streams = False
+    rows_: np.ndarray | None
+    ratio_: np.ndarray | None
+    statistics_: Any
+    parameters_: Any
+    _deviation: np.ndarray | None
     parameter_bandwidth: float | None
 
     def fit(
@@ -56,6 +68,8 @@ class Estimator(BaseEstimator):
         ----------
         parameters : ndarray of shape (n, p)
         statistics : ndarray of shape (n, d)
+            Either may also be an array of Zarr or Dask, or a side of a `StoredTable`: it is then read a part
+            at a time, by the estimators that work so.
         support : Support, optional
             The prior's support, used by `Posterior.draw`; unbounded where left out.
         ratio : ndarray of shape (n,), optional
@@ -74,6 +88,9 @@ class Estimator(BaseEstimator):
             If the arrays do not fit together, hold less than two rows or values that are not
             finite, if all statistics are constant, or if an argument of the estimator is out of range.
         """
+        if is_chunked(parameters) or is_chunked(statistics):
+            return self._fit_chunks(parameters, statistics, support, ratio, random_seed)
+        self._chunked = False
         parameters = _rows("parameters", parameters)
         statistics = _rows("statistics", statistics)
         if len(parameters) != len(statistics):
@@ -96,16 +113,70 @@ class Estimator(BaseEstimator):
             self.ratio_ = self.ratio_ / self.ratio_.mean()
             self.ratio_effective_sample_size_ = self.ratio_.sum() ** 2 / np.sum(self.ratio_**2)
             self.check(len(self.parameters_))
+        self._tuning = self.statistics_, self.parameters_
+        self._deviation = None
         self._rng = np.random.default_rng(random_seed)
-        self.support_ = Support.unbounded(parameters.shape[1]) if support is None else support
-        if self.support_.size != parameters.shape[1]:
-            raise ValueError(
-                f"the support is one of {self.support_.size} parameters; there are {parameters.shape[1]}"
-            )
+        self.support_ = _support_of(support, parameters.shape[1])
         self.parameter_kernel_ = self._parameter_kernel()
         self.atoms_ = Atoms(self.parameters_, self.parameter_kernel_)
         self._fit()
         return self
+
+    def _fit_chunks(
+        self,
+        parameters: Any,
+        statistics: Any,
+        support: Support | None,
+        ratio: np.ndarray | None,
+        random_seed: int | np.random.Generator | None,
+    ) -> Self:
+        """Fit to rows that are read a part at a time: one pass scales them and takes a sample."""
+        self._chunked = True
+        self._refuse_unless_it_streams()
+        if ratio is not None:
+            raise ValueError(
+                "another prior is given, and these rows are read a part at a time; load them or some of them "
+                "(`stored.load(20_000)`)"
+            )
+        for name, side in (("parameters", parameters), ("statistics", statistics)):
+            if len(side.shape) != 2 or 0 in side.shape:
+                raise ValueError(
+                    f"{name} have shape {tuple(side.shape)}; they must be rows of at least one column"
+                )
+        if parameters.shape[0] != statistics.shape[0]:
+            raise ValueError(
+                f"there are {parameters.shape[0]} rows of parameters and {statistics.shape[0]} rows of "
+                "statistics; each simulation is one row of both"
+            )
+        n, p = (int(number) for number in parameters.shape)
+        if n < 2:
+            raise ValueError(f"there is {n} row; an estimator needs at least two")
+        self.check(n)
+        self.support_ = _support_of(support, p)
+        scan = scan_table(Chunks(parameters), Chunks(statistics), self.scale is not False)
+        self.rows_, self._size, self.ratio_ = None, n, None
+        self.scaler_ = (
+            scan.scaler
+            if isinstance(self.scale, bool | np.bool_)
+            else make_summary(self.scale, scan.statistics, scan.parameters)
+        )
+        self.statistics_ = Chunks(statistics, self.scaler_.transform)
+        self.parameters_ = Chunks(parameters)
+        self._sample = self.scaler_.transform(scan.statistics), scan.parameters
+        self._tuning = self._sample[0][scan.few], scan.parameters[scan.few]
+        self._deviation = scan.deviation
+        self._rng = np.random.default_rng(random_seed)
+        self.parameter_kernel_ = self._parameter_kernel()
+        self._fit()
+        return self
+
+    def _refuse_unless_it_streams(self) -> None:
+        if not self.streams:
+            raise TypeError(
+                f"{type(self).__name__} works on tables in memory, and these rows are read a part at a time; "
+                "load them or some of them (`stored.load(20_000)`), or take Localised, ConditionalMean, "
+                "NadarayaWatson or Rejection"
+            )
 
     def fit_prepared(self, other: Estimator) -> Self:
         """Fit to the table of another fitted estimator, in its scale and without checking it again."""
@@ -145,9 +216,9 @@ class Estimator(BaseEstimator):
         rows, values = self._row_weights(x)
         weights = np.zeros((len(x), self._size))
         if rows is None:
-            weights[:, self.rows_] = values
+            weights[:, slice(None) if self.rows_ is None else self.rows_] = values
         else:
-            np.put_along_axis(weights, self.rows_[rows], values, axis=1)
+            np.put_along_axis(weights, rows if self.rows_ is None else self.rows_[rows], values, axis=1)
         return weights[0] if single else weights
 
     def condition(self, observed: np.ndarray) -> Any:
@@ -165,6 +236,8 @@ class Estimator(BaseEstimator):
         x, single = self._observations(observed)
         rows, values = self._row_weights(x)
         settings = self.settings()
+        if self._chunked:
+            rows = self._read_atoms(rows)
         posteriors = []
         for k in range(len(x)):
             atoms = self._atoms(x[k], None if rows is None else rows[k], values[k])
@@ -175,9 +248,18 @@ class Estimator(BaseEstimator):
         """The atoms of one observation x (d,): the parameters of the rows that carry weight."""
         return self.atoms_ if rows is None else Atoms(self.atoms_.points[rows], self.parameter_kernel_)
 
+    def _read_atoms(self, rows: np.ndarray | None) -> np.ndarray | None:
+        """Read the parameters of some rows, or all of them, in one pass; the rows' places among these."""
+        if rows is None:
+            self.atoms_ = Atoms(self.parameters_[0 : self._size], self.parameter_kernel_)
+            return None
+        read, places = np.unique(rows, return_inverse=True)
+        self.atoms_ = Atoms(self.parameters_[read], self.parameter_kernel_)
+        return places.reshape(rows.shape)
+
     def _parameter_kernel(self) -> Kernel:
         """The kernel on parameters in which the posterior is embedded."""
-        return parameter_kernel(self.parameters_, self.parameter_bandwidth)
+        return parameter_kernel(self._tuning[1], self.parameter_bandwidth, self._deviation)
 
     def settings(self) -> dict[str, float]:
         """The numbers that were given or chosen: fitted attributes such as `bandwidth_`."""
@@ -218,6 +300,14 @@ class Estimator(BaseEstimator):
             columns = np.flatnonzero(~np.isfinite(x).all(axis=0)).tolist()
             raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
         return self.scaler_.transform(x), single
+
+
+def _support_of(support: Support | None, size: int) -> Support:
+    """The support, that without edges where there is none; refused where it is of other parameters."""
+    support = Support.unbounded(size) if support is None else support
+    if support.size != size:
+        raise ValueError(f"the support is one of {support.size} parameters; there are {size}")
+    return support
 
 
 def positive(name: str, value: float) -> None:

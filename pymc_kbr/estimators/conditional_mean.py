@@ -8,7 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.estimators.base import Estimator, positive
-from pymc_kbr.gram import Gram, LowRankGram, Operator, Solver, make_solver
+from pymc_kbr.gram import (
+    Auto,
+    Exact,
+    Gram,
+    IncompleteCholesky,
+    LowRankGram,
+    Nystroem,
+    Operator,
+    RandomFeatures,
+    RandomlyPivotedCholesky,
+    Solver,
+    StreamedGram,
+    make_solver,
+)
 from pymc_kbr.kernels import (
     FAMILIES,
     Choice,
@@ -19,6 +32,9 @@ from pymc_kbr.kernels import (
 )
 from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
 from pymc_kbr.summaries import Summary
+
+STREAMING = (IncompleteCholesky, RandomlyPivotedCholesky, Nystroem, RandomFeatures)
+"""Solvers that read rows a part at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +93,8 @@ class ConditionalMean(Estimator):
        Signal Processing Magazine 30 (2013), 98-111.
     """
 
+    streams = True
+
     def __init__(
         self,
         bandwidth: float | str | None = None,
@@ -111,11 +129,20 @@ class ConditionalMean(Estimator):
         self._check_memory(n)
 
     def _check_memory(self, n: int) -> None:
-        needed, there = self._solver().bytes(n), physical_memory()
+        solver = solver_for(self._solver(), n)
+        if getattr(self, "_chunked", False):
+            if isinstance(solver, STREAMING):
+                return
+            if not isinstance(solver, Exact):
+                raise ValueError(
+                    f"the solver {solver!r} works on tables in memory, and these rows are read a part at a "
+                    "time; take solver='incomplete_cholesky', 'nystroem' or 'random_features'"
+                )
+        needed, there = solver.bytes(n), physical_memory()
         if needed > 0.8 * there:
             raise MemoryError(
                 f"the Gram matrix of {n} rows needs {needed / 1e9:.1f} GB and this machine has "
-                f"{there / 1e9:.1f} GB; take solver='auto', Localised, or fewer rows"
+                f"{there / 1e9:.1f} GB; take solver='auto' or 'nystroem', Localised, or fewer rows"
             )
 
     def _fit(self) -> None:
@@ -125,7 +152,10 @@ class ConditionalMean(Estimator):
         choice = self._choose(solver.rows(n), prior)
         self.kernel_ = choice.kernel
         self.regularisation_ = choice.ridge / solver.rows(n)
-        gram = solver.gram(self.kernel_, self.statistics_, self._rng, n * self.regularisation_)
+        points = self.statistics_
+        if self._chunked and not isinstance(solver_for(solver, n), STREAMING):
+            points = points[0:n]  # few enough for the exact solver
+        gram = solver.gram(self.kernel_, points, self._rng, n * self.regularisation_)
         self._centre = self._base = None
         if self.centred:
             self._centre = np.full(n, 1 / n)
@@ -135,6 +165,8 @@ class ConditionalMean(Estimator):
             gram = gram.centred(self._centre)
         if isinstance(gram, LowRankGram):
             self.rank_ = gram.features.shape[1]
+        elif isinstance(gram, StreamedGram):
+            self.rank_ = gram.rank
         self._operator = self._factored(gram, prior)
         self.ridge_raised_ = self._operator.raised
 
@@ -162,8 +194,7 @@ class ConditionalMean(Estimator):
         else:
             n = len(self.statistics_)
             choice = choose_kernel_and_ridge(
-                self.statistics_,
-                self.parameters_,
+                *self._tuning,
                 kernels,
                 ridges,
                 weights=None if prior.gamma is None else n * np.maximum(prior.gamma, 0),
@@ -185,19 +216,36 @@ class ConditionalMean(Estimator):
         family = FAMILIES[self.kernel]
         if self.bandwidth is not None and self.bandwidth != "median":
             return [family(float(self.bandwidth))]
-        median = median_heuristic(self.statistics_)
+        median = median_heuristic(self._tuning[0])
         return [family(median)] if self.bandwidth == "median" else [family(s * median) for s in SCALES]
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        needed, there = 16.0 * len(x) * self._size, physical_memory()
+        if self._chunked and needed > 0.8 * there:
+            raise MemoryError(
+                f"the weights of {self._size} rows for {len(x)} observations need {needed / 1e9:.1f} GB and "
+                f"this machine has {there / 1e9:.1f} GB; condition on fewer observations at once, or take "
+                "Localised"
+            )
         weights = self._operator.weights(x)
         if self._centre is not None:
             weights = weights - weights.sum(axis=1, keepdims=True) * self._centre + self._base
         return None, weights
 
 
+def solver_for(solver: Solver, n: int) -> Solver:
+    """The solver itself, or what "auto" takes for n rows."""
+    return solver.choice(n) if isinstance(solver, Auto) else solver
+
+
 def physical_memory() -> float:
-    """Bytes of memory of this machine; infinity where the system does not tell."""
+    """Bytes of memory of this machine, or of the container; infinity where the system does not tell."""
     try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return float("inf")
+    try:
+        with open("/sys/fs/cgroup/memory.max") as limit:
+            return min(there, float(limit.read()))
+    except (OSError, ValueError):  # no container, or "max"
+        return there

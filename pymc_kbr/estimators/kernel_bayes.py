@@ -60,9 +60,11 @@ class KernelBayes(WithPrior):
 
     def _matched(self, gamma: np.ndarray) -> float:
         """The delta with as many degrees of freedom as lambda, by the spectrum of at most 1000 rows."""
-        rows = spread_out(len(gamma), MOST_ROWS)
+        x = self._tuning[0]
+        gamma = np.full(len(x), 1 / len(x)) if self._chunked else gamma
+        rows = spread_out(len(x), MOST_ROWS)
         root = np.sqrt(gamma[rows] / gamma[rows].sum())
-        gram = self.kernel_(self.statistics_[rows])
+        gram = self.kernel_(x[rows])
         if self._centre is not None:
             gram = centred_gram(gram, root**2)
         values = np.maximum(eigvalsh(root[:, None] * gram * root), 0)

@@ -7,13 +7,13 @@ from os import cpu_count
 
 import numpy as np
 from scipy.linalg.lapack import dpotrs
-from scipy.spatial import KDTree
 from threadpoolctl import threadpool_limits
 
 from pymc_kbr.estimators.base import whole
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
 from pymc_kbr.gram.gram import RAISE, warn_raised
 from pymc_kbr.kernels import Gaussian, Kernel
+from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.summaries import Summary
 
 
@@ -74,17 +74,22 @@ class Localised(ConditionalMean):
         self.kernel_, self._ridge = choice.kernel, choice.ridge
         self.regularisation_ = self._ridge / self.neighbours_
         self.ridge_raised_ = 0
-        self._tree = KDTree(self.statistics_)
+        self._nearest = neighbours_of(self.statistics_)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         m = self.neighbours_
-        _, rows = self._tree.query(x, k=[*range(1, m + 1)], workers=-1)
+        _, rows = self._nearest.query(x, m)
+        points, places = self.statistics_, rows
+        if self._chunked:
+            read, places = np.unique(rows, return_inverse=True)
+            points, places = self.statistics_[read], places.reshape(rows.shape)
         weights, raised = np.empty(rows.shape), np.zeros(len(x), dtype=int)
 
         def solve(numbers: np.ndarray) -> None:
             gram = np.empty((m, m))  # used again for every observation: new memory costs more than filling it
             for k in numbers:
-                weights[k], raised[k] = self._local_weights(x[k], rows[k], gram)
+                ratio = None if self.ratio_ is None else self.ratio_[rows[k]]
+                weights[k], raised[k] = self._local_weights(x[k], points[places[k]], ratio, gram)
 
         # Each system is small: observations run side by side, each on one BLAS thread.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
@@ -99,24 +104,24 @@ class Localised(ConditionalMean):
         least = self.neighbours_ * np.finfo(float).eps
         return self._ridge if times == 0 else max(self._ridge * RAISE, least) * RAISE ** (times - 1)
 
-    def _local_weights(self, x: np.ndarray, rows: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, int]:
-        """Weights of the nearest rows, and how many times the ridge was raised."""
-        nearest, origin = self.statistics_[rows] - x, np.zeros((1, len(x)))
-        scale = 1.0 if self.ratio_ is None else np.sqrt(self.ratio_[rows] / self.ratio_[rows].mean())
-        right = np.ones((len(rows), 2), order="F")
+    def _local_weights(
+        self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, gram: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """Weights of the nearest rows (m, d), and how many times the ridge was raised."""
+        shifted, origin = near - x, np.zeros((1, len(x)))
+        scale = 1.0 if ratio is None else np.sqrt(ratio / ratio.mean())
+        right = np.ones((len(near), 2), order="F")
         stationary = isinstance(self.kernel_, Gaussian)
-        right[:, :1] = (
-            self.kernel_(nearest, origin) if stationary else self.kernel_(self.statistics_[rows], x[None])
-        )
+        right[:, :1] = self.kernel_(shifted, origin) if stationary else self.kernel_(near, x[None])
         right *= np.reshape(scale, (-1, 1))
         for raised in range(40):
             if stationary:
-                self.kernel_.upper_triangle(nearest, out=gram)  # type: ignore[attr-defined]
+                self.kernel_.upper_triangle(shifted, out=gram)  # type: ignore[attr-defined]
             else:
-                gram[:] = self.kernel_(self.statistics_[rows])
-            if self.ratio_ is not None:
+                gram[:] = self.kernel_(near)
+            if ratio is not None:
                 gram *= np.outer(scale, scale)
-            gram.flat[:: len(rows) + 1] += self._raised(raised)
+            gram.flat[:: len(near) + 1] += self._raised(raised)
             try:  # NumPy's factorisation lets other threads run, SciPy's does not
                 factor = np.linalg.cholesky(gram.T)
                 break

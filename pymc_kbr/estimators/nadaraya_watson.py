@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from pymc_kbr.chunks import Chunks
 from pymc_kbr.estimators.base import Estimator, positive
 from pymc_kbr.kernels import PROFILES, median_heuristic
 from pymc_kbr.kernels.bandwidth import spread_out
+from pymc_kbr.neighbours import PAIRS, neighbours_of
 from pymc_kbr.summaries import Summary
+
+MOST_ATOMS = 100_000
+"""Rows that carry an observation's weight where the table is read a part at a time."""
 
 SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 
@@ -32,7 +39,12 @@ class NadarayaWatson(Estimator):
     -----
     w = k(x) / ||k(x)||_1, section 4.3 of the localised draft. With the top-hat kernel this is
     rejection at a tolerance of one bandwidth.
+
+    On a table that is read a part at a time the nearest 100,000 rows carry the weight; the share of the
+    others is `left_out_`, and a warning where it is above 1%. The bandwidth is then that of 20,000 rows.
     """
+
+    streams = True
 
     def __init__(
         self,
@@ -58,9 +70,9 @@ class NadarayaWatson(Estimator):
 
     def _choose_bandwidth(self) -> float:
         """The candidate that predicts some rows' parameters best from all the other rows."""
-        x = self.statistics_
-        deviation = self.parameters_.std(axis=0)
-        targets = (self.parameters_ - self.parameters_.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
+        x, theta = self._sample if self._chunked else (self.statistics_, self.parameters_)
+        deviation = theta.std(axis=0)
+        targets = (theta - theta.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
         candidates = [scale * median_heuristic(x) for scale in SCALES]
         errors = np.zeros(len(candidates))
         for row in spread_out(len(x), 300):
@@ -74,7 +86,9 @@ class NadarayaWatson(Estimator):
                 errors[k] += np.sum((targets[row] - predicted) ** 2)
         return float(candidates[int(np.argmin(errors))])
 
-    def _row_weights(self, x: np.ndarray) -> tuple[None, np.ndarray]:
+    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        if self._chunked:
+            return self._nearest_weights(x)
         distances = cdist(x, self.statistics_) / self.bandwidth_
         if self.kernel == "gaussian":  # the nearest row has weight one, so that no sum is ever zero
             similar = np.exp(0.5 * (distances.min(axis=1, keepdims=True) ** 2 - distances**2))
@@ -83,11 +97,43 @@ class NadarayaWatson(Estimator):
         if self.ratio_ is not None:
             similar = similar * self.ratio_
         total = similar.sum(axis=1, keepdims=True)
-        empty = np.flatnonzero(total[:, 0] == 0)
+        self._refuse_empty(total[:, 0], distances.min(axis=1))
+        return None, similar / total
+
+    def _nearest_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and weights of the nearest rows only, with the share of what is left out in `left_out_`."""
+        assert isinstance(self.statistics_, Chunks)
+        distances, rows = neighbours_of(self.statistics_).query(x, min(MOST_ATOMS, self._size))
+        distances /= self.bandwidth_
+        squares = distances[:, :1] ** 2 if self.kernel == "gaussian" else np.zeros((len(x), 1))
+
+        def similarity(d: np.ndarray) -> np.ndarray:
+            if self.kernel == "gaussian":
+                return np.exp(0.5 * (squares - d**2))
+            return PROFILES[self.kernel](d)
+
+        similar = similarity(distances)
+        kept, total = similar.sum(axis=1), np.zeros(len(x))
+        step = max(1, PAIRS // len(x))
+        for _, block in self.statistics_.blocks():
+            for first in range(0, len(block), step):
+                total += similarity(cdist(x, block[first : first + step]) / self.bandwidth_).sum(axis=1)
+        self._refuse_empty(kept, distances[:, 0])
+        self.left_out_ = float(np.max(1 - kept / np.maximum(total, kept)))
+        if self.left_out_ > 0.01:
+            warnings.warn(
+                f"the {rows.shape[1]} nearest rows hold all but {self.left_out_:.1%} of the weight, and the "
+                "others are left out: take a smaller bandwidth, or Localised",
+                UserWarning,
+                stacklevel=4,
+            )
+        return rows, similar / kept[:, None]
+
+    def _refuse_empty(self, total: np.ndarray, nearest: np.ndarray) -> None:
+        empty = np.flatnonzero(total == 0)
         if len(empty):
             raise ValueError(
                 f"no row of the table lies within the bandwidth {self.bandwidth_:.4g} of observation "
-                f"{empty[0]}; its nearest row is {distances[empty[0]].min() * self.bandwidth_:.4g} away; "
+                f"{empty[0]}; its nearest row is {nearest[empty[0]] * self.bandwidth_:.4g} away; "
                 "take a larger bandwidth, or the Gaussian kernel"
             )
-        return None, similar / total

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from pymc_kbr.estimators.base import Estimator, whole
 from pymc_kbr.kernels import PROFILES
+from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.summaries import Summary
 
 
@@ -44,6 +44,8 @@ class Rejection(Estimator):
     50
     """
 
+    streams = True
+
     def __init__(
         self,
         accepted: float = 0.01,
@@ -72,11 +74,11 @@ class Rejection(Estimator):
             self.accepted_ = int(self.accepted)
 
     def _fit(self) -> None:
-        self._tree = KDTree(self.statistics_)
+        self._nearest = neighbours_of(self.statistics_)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n = len(self.statistics_)
-        distances, rows = self._tree.query(x, k=[*range(1, min(self.accepted_ + 1, n) + 1)], workers=-1)
+        distances, rows = self._nearest.query(x, min(self.accepted_ + 1, n))
         weights = np.ones((len(x), self.accepted_))
         if self.kernel != "top_hat":
             edge = distances[:, -1:]

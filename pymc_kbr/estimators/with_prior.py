@@ -90,6 +90,11 @@ class WithPrior(ConditionalMean):
             return super()._prior_weights()
         if self.prior is None and self.centred:
             return PriorWeights()
+        if self._chunked:
+            raise ValueError(
+                "weights of a prior need the table in memory, and these rows are read a part at a time; load "
+                "some of them (`stored.load(20_000)`), or leave `prior` out and `centred` on"
+            )
         theta, n = self.parameters_, len(self.parameters_)
         draws, weights = (theta, np.full(n, 1 / n)) if self.prior is None else weighted_draws(self.prior)
         check_columns(draws, theta)

@@ -7,6 +7,7 @@ from pymc_kbr.gram.low_rank import LowRankGram
 from pymc_kbr.gram.nystroem import Nystroem
 from pymc_kbr.gram.random_features import RandomFeatures
 from pymc_kbr.gram.solvers import SOLVERS, Auto, DivideAndConquer, Exact, Solver, Subsample, make_solver
+from pymc_kbr.gram.streamed import StreamedGram
 
 __all__ = [
     "SOLVERS",
@@ -22,6 +23,7 @@ __all__ = [
     "RandomFeatures",
     "RandomlyPivotedCholesky",
     "Solver",
+    "StreamedGram",
     "Subsample",
     "make_solver",
     "pivoted_cholesky",

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from pymc_kbr.chunks import Chunks
 from pymc_kbr.gram.low_rank import LowRankGram
+from pymc_kbr.gram.streamed import StreamedGram
 from pymc_kbr.kernels import Gaussian, Kernel
 
 MOST = 1000
 """Rank at which a factorisation to a tolerance ends in any case."""
+
+BLOCK = 50
+"""Pivots that are proposed at once."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,8 @@ class IncompleteCholesky:
 
     Notes
     -----
-    O(n r) kernel values and O(n r^2) multiplications (Fine and Scheinberg 2001).
+    O(n r) kernel values and O(n r^2) multiplications (Fine and Scheinberg 2001). On points that are read
+    a part at a time pivots are drawn, as in `RandomlyPivotedCholesky`: one pass for each block of them.
     """
 
     rank: int | None = None
@@ -42,8 +48,12 @@ class IncompleteCholesky:
         """Rows in one regression."""
         return n
 
-    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+    def gram(
+        self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
+    ) -> LowRankGram | StreamedGram:
         """The factored Gram matrix of points (n, d)."""
+        if isinstance(points, Chunks):
+            return streamed_cholesky(kernel, points, self.rank or MOST, self.tolerance, BLOCK, rng)
         factor, pivots = pivoted_cholesky(kernel, points, self.rank or MOST, self.tolerance)
         return LowRankGram(factor, feature_map_of(kernel, points[pivots], factor[pivots]))
 
@@ -75,7 +85,7 @@ class RandomlyPivotedCholesky:
     """
 
     rank: int | None = None
-    block: int = 50
+    block: int = BLOCK
     tolerance: float = 1e-3
 
     def bytes(self, n: int) -> int:
@@ -86,8 +96,12 @@ class RandomlyPivotedCholesky:
         """Rows in one regression."""
         return n
 
-    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+    def gram(
+        self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
+    ) -> LowRankGram | StreamedGram:
         """The factored Gram matrix of points (n, d)."""
+        if isinstance(points, Chunks):
+            return streamed_cholesky(kernel, points, self.rank or MOST, self.tolerance, self.block, rng)
         factor, pivots = randomly_pivoted_cholesky(
             kernel, points, self.rank or MOST, self.tolerance, self.block, rng
         )
@@ -170,6 +184,49 @@ def randomly_pivoted_cholesky(
         r += len(new)
         residual[pivots[:r]] = 0
     return factor[:, :r], pivots[:r]
+
+
+def streamed_cholesky(
+    kernel: Kernel, points: Chunks, rank: int, tolerance: float, block: int, rng: np.random.Generator
+) -> StreamedGram:
+    """Randomly pivoted incomplete Cholesky, with one pass over the points for each block of pivots.
+
+    See `RandomlyPivotedCholesky`. What each pass makes anew is not kept: the residual of the diagonal, of one
+    number a point, is all that has the size of the table.
+    """
+    n = len(points)
+    residual = np.concatenate([np.asarray(kernel.diag(rows), dtype=float) for _, rows in points.blocks()])
+    enough, rounding = tolerance * residual.sum(), 10 * np.finfo(float).eps * residual.max()
+    numbers = np.empty(0, dtype=np.int64)
+    pivots, known = points[0:0], np.empty((block, 0))
+    features = feature_map_of(kernel, pivots, np.empty((0, 0)))
+    while len(pivots) < min(rank, n) and residual.sum() > enough and residual.max() > rounding:
+        proposed = rng.choice(n, size=block, p=residual / residual.sum())
+        offered = points[proposed]
+        if len(pivots):
+            known = features(offered)
+        taken = _accepted(kernel, offered, known, rounding, rng)[: min(rank, n) - len(pivots)]
+        if not len(taken):
+            continue
+        numbers = np.concatenate([numbers, proposed[taken]])
+        pivots = np.vstack([pivots, offered[taken]])
+        features = feature_map_of(kernel, pivots, _triangle(kernel(pivots)))
+        for part, rows in points.blocks():
+            f = features(rows)
+            residual[part] = kernel.diag(rows) - np.einsum("ij,ij->i", f, f)
+        np.maximum(residual, 0, out=residual)
+        residual[numbers] = 0
+    return StreamedGram(points, features, len(pivots))
+
+
+def _triangle(gram: np.ndarray) -> np.ndarray:
+    """A Cholesky factor; pivots were accepted so that there is one, but for rounding."""
+    added = 0.0
+    while True:
+        try:
+            return cholesky(gram + added * np.eye(len(gram)), lower=True)
+        except np.linalg.LinAlgError:
+            added = max(10 * added, len(gram) * np.finfo(float).eps * float(np.diag(gram).max()))
 
 
 def _accepted(

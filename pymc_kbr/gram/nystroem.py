@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh, solve
 
+from pymc_kbr.chunks import Chunks
 from pymc_kbr.gram.low_rank import LowRankGram
+from pymc_kbr.gram.streamed import StreamedGram
 from pymc_kbr.kernels import Kernel
 
 
@@ -43,18 +45,22 @@ class Nystroem:
         """Rows in one regression."""
         return n
 
-    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+    def gram(
+        self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
+    ) -> LowRankGram | StreamedGram:
         """The Gram matrix of points (n, d) on the landmarks' span."""
         n = len(points)
         count = min(self.landmarks, n)
         rows = rng.choice(n, count, replace=False)
         if self.sampling == "leverage" and count < n:
-            scores = leverage_scores(landmark_features(kernel, points, rows).features, ridge)
+            scores = leverage_scores(landmark_features(kernel, points, rows), ridge)
             rows = rng.choice(n, count, replace=False, p=scores / scores.sum())
         return landmark_features(kernel, points, np.sort(rows))
 
 
-def landmark_features(kernel: Kernel, points: np.ndarray, rows: np.ndarray) -> LowRankGram:
+def landmark_features(
+    kernel: Kernel, points: np.ndarray | Chunks, rows: np.ndarray
+) -> LowRankGram | StreamedGram:
     """Features f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'.
 
     Eigenvalues that are rounding errors are left out.
@@ -63,12 +69,24 @@ def landmark_features(kernel: Kernel, points: np.ndarray, rows: np.ndarray) -> L
     values, vectors = eigh(kernel(landmarks))
     kept = values > len(values) * np.finfo(float).eps * values[-1]
     mix = vectors[:, kept] / np.sqrt(values[kept])
-    return LowRankGram(kernel(points, landmarks) @ mix, lambda x: kernel(x, landmarks) @ mix)
+
+    def features(x: np.ndarray) -> np.ndarray:
+        return kernel(x, landmarks) @ mix
+
+    if isinstance(points, Chunks):
+        return StreamedGram(points, features, mix.shape[1])
+    return LowRankGram(features(points), features)
 
 
-def leverage_scores(features: np.ndarray, ridge: float) -> np.ndarray:
+def leverage_scores(gram: LowRankGram | StreamedGram, ridge: float) -> np.ndarray:
     """The diagonal of F (F' F + ridge I)^-1 F', shape (n,), with a floor that leaves no row out."""
-    core = features.T @ features
-    inverse = solve(core + ridge * np.eye(len(core)), features.T, assume_a="pos")
-    scores = np.einsum("ij,ji->i", features, inverse)
+    if isinstance(gram, LowRankGram):
+        core, parts = gram.features.T @ gram.features, [gram.features]
+    else:
+        core = gram.core()
+        parts = (gram.feature_map(block) for _, block in gram.points.blocks())  # type: ignore[assignment]
+    regularised = core + ridge * np.eye(len(core))
+    scores = np.concatenate(
+        [np.einsum("ij,ji->i", f, solve(regularised, f.T, assume_a="pos")) for f in parts]
+    )
     return np.maximum(scores, 1e-3 * scores.mean())

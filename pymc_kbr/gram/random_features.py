@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.chunks import Chunks
 from pymc_kbr.gram.low_rank import LowRankGram
+from pymc_kbr.gram.streamed import StreamedGram
 from pymc_kbr.kernels import Kernel, frequencies
 
 
@@ -30,13 +32,17 @@ class RandomFeatures:
         """Rows in one regression."""
         return n
 
-    def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> LowRankGram:
+    def gram(
+        self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
+    ) -> LowRankGram | StreamedGram:
         """The approximated Gram matrix of points (n, d)."""
         count = max(1, self.features // 2)
-        drawn = frequencies(kernel, count, points.shape[1], rng)
+        drawn = frequencies(kernel, count, points[0:1].shape[1], rng)
 
         def features(x: np.ndarray) -> np.ndarray:
             phase = x @ drawn.T
             return np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(count)
 
+        if isinstance(points, Chunks):
+            return StreamedGram(points, features, 2 * count)
         return LowRankGram(features(points), features)

@@ -37,7 +37,9 @@ def median_heuristic(points: np.ndarray, most: int = 1000) -> float:
     return median
 
 
-def parameter_kernel(parameters: np.ndarray, bandwidth: float | None = None) -> Gaussian:
+def parameter_kernel(
+    parameters: np.ndarray, bandwidth: float | None = None, deviation: np.ndarray | None = None
+) -> Gaussian:
     """The kernel on parameters in which embeddings are compared.
 
     Parameters
@@ -46,6 +48,8 @@ def parameter_kernel(parameters: np.ndarray, bandwidth: float | None = None) -> 
     bandwidth : float, optional
         In standard deviations of each parameter over the table; where left out, the median heuristic
         on the standardised parameters.
+    deviation : ndarray of shape (p,), optional
+        The standard deviations, where they are known from more rows than these.
 
     Notes
     -----
@@ -53,7 +57,7 @@ def parameter_kernel(parameters: np.ndarray, bandwidth: float | None = None) -> 
     Kernel regression estimates these well; it does not estimate what is much finer than its own
     bandwidth on the statistics, and a narrow kernel here would take its errors for features.
     """
-    deviation = parameters.std(axis=0)
+    deviation = parameters.std(axis=0) if deviation is None else deviation
     deviation = np.where(deviation > 0, deviation, 1.0)
     if bandwidth is None:
         scaled = parameters / deviation

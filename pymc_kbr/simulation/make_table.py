@@ -532,5 +532,5 @@ def _check_failures(draws: int, failures: dict[int, str]) -> None:
             "is that of the prior given that the simulator succeeds; their parameters are in "
             "`table.failures`",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )

@@ -37,8 +37,25 @@ class Scaler:
         UserWarning
             If some columns are constant; they are dropped.
         """
+        # Dividing by the largest value first keeps squares of huge or tiny units within range.
         largest = np.abs(statistics).max(axis=0)
-        kept = np.ptp(statistics, axis=0) > 1e-12 * largest
+        unit = np.where(largest > 0, largest, 1.0)
+        centre = np.mean(statistics / unit, axis=0) * unit
+        deviation = np.std(statistics / unit, axis=0) * unit
+        return cls.of(centre, deviation, statistics.min(axis=0), statistics.max(axis=0), scaled)
+
+    @classmethod
+    def of(
+        cls,
+        centre: np.ndarray,
+        deviation: np.ndarray,
+        lowest: np.ndarray,
+        highest: np.ndarray,
+        scaled: bool = True,
+    ) -> Scaler:
+        """The scaler of columns whose means, deviations and ranges, each (d,), are known: see `fit`."""
+        largest = np.maximum(np.abs(lowest), np.abs(highest))
+        kept = highest - lowest > 1e-12 * largest
         if not np.any(kept):
             raise ValueError("all statistics are constant in the reference table; they say nothing")
         if not np.all(kept):
@@ -46,12 +63,8 @@ class Scaler:
                 f"the statistics in columns {np.flatnonzero(~kept).tolist()} are constant in the reference "
                 "table; they are dropped",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
-        # Dividing by the largest value first keeps squares of huge or tiny units within range.
-        unit = np.where(kept, largest, 1.0)
-        centre = np.mean(statistics / unit, axis=0) * unit
-        deviation = np.std(statistics / unit, axis=0) * unit
         return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)
 
     @property

@@ -1,0 +1,75 @@
+"""Rows that are read a part at a time: a store's, Zarr's, Dask's or HDF5's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+BLOCK_ROWS = 65_536
+"""Rows that are held at once, about: chunks of the source are not cut."""
+
+
+def is_chunked(rows: Any) -> bool:
+    """Whether rows are no array in memory, but something with a shape that can be sliced."""
+    return not isinstance(rows, np.ndarray) and hasattr(rows, "shape") and hasattr(rows, "ndim")
+
+
+class Chunks:
+    """Rows (n, d) of a source, read block by block, and changed by a function on the way.
+
+    Parameters
+    ----------
+    source : array_like of shape (n, d)
+        A slice of its first axis, made an array, is in memory.
+    change : callable, optional
+        From rows (b, d) to rows (b, q).
+    """
+
+    def __init__(self, source: Any, change: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+        self._source, self._change = source, change
+        own = getattr(source, "chunks", None) or getattr(source, "chunk_rows", None)
+        rows = own[0] if isinstance(own, tuple) else own
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        rows = int(rows or BLOCK_ROWS)
+        self._step = rows * max(1, BLOCK_ROWS // rows) if rows <= 4 * BLOCK_ROWS else BLOCK_ROWS
+
+    def __len__(self) -> int:
+        return int(self._source.shape[0])
+
+    def changed(self, change: Callable[[np.ndarray], np.ndarray]) -> Chunks:
+        """The same rows, changed by a function."""
+        return Chunks(self._source, change)
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """The rows in order; the next block is read while the caller works on one."""
+        parts = [slice(i, min(i + self._step, len(self))) for i in range(0, len(self), self._step)]
+        with ThreadPoolExecutor(1) as reader:
+            coming = [reader.submit(self._read, part) for part in parts[:1]]
+            for number, part in enumerate(parts):
+                block = coming.pop().result()
+                if number + 1 < len(parts):
+                    coming.append(reader.submit(self._read, parts[number + 1]))
+                yield part, block
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Rows by a slice, or by an array of their numbers in any order; every block is read at most once."""
+        if isinstance(rows, slice):
+            return self._read(slice(*rows.indices(len(self))[:2]))
+        rows = np.asarray(rows)
+        taken: np.ndarray | None = None
+        for block in np.unique(rows // self._step).tolist():
+            inside = np.flatnonzero(rows // self._step == block)
+            numbers = rows[inside]
+            first = int(numbers.min())
+            read = self._read(slice(first, int(numbers.max()) + 1))[numbers - first]
+            if taken is None:
+                taken = np.empty((len(rows), read.shape[1]))
+            taken[inside] = read
+        return self._read(slice(0, 0)) if taken is None else taken
+
+    def _read(self, part: slice) -> np.ndarray:
+        rows = np.asarray(self._source[part], dtype=float)
+        return rows if self._change is None else self._change(rows)

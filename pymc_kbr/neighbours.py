@@ -1,0 +1,98 @@
+"""The rows nearest to observations: by a tree in memory, by a merge over blocks of rows that are not."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from pymc_kbr.chunks import Chunks
+
+PAIRS = 2**22
+"""Distances that are held at once."""
+
+
+class Neighbours(Protocol):
+    """Finds nearest rows."""
+
+    def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances (k, count), ascending, and numbers (k, count) of the rows nearest to points x (k, d)."""
+
+
+def neighbours_of(points: np.ndarray | Chunks) -> Neighbours:
+    """The way to find rows among points (n, d)."""
+    return Merge(points) if isinstance(points, Chunks) else Tree(points)
+
+
+class Tree:
+    """SciPy's tree."""
+
+    def __init__(self, points: np.ndarray) -> None:
+        self._tree = KDTree(points)
+
+    def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Neighbours`."""
+        return self._tree.query(x, k=[*range(1, count + 1)], workers=-1)
+
+
+class Merge:
+    """The nearest of each block merged with the nearest of the blocks before it: one pass over the rows."""
+
+    def __init__(self, points: Chunks) -> None:
+        self._points = points
+
+    def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Neighbours`."""
+        best = [Best(count) for _ in x]
+        norms = np.einsum("ij,ij->i", x, x)
+        step = max(1, PAIRS // len(x))
+        for part, block in self._points.blocks():
+            for first in range(0, len(block), step):
+                rows = block[first : first + step]
+                squares = np.einsum("ij,ij->i", rows, rows)
+                about = x @ rows.T
+                about *= -2
+                about += squares
+                # Rounding of the product may hide a neighbour: this much is let in, and measured again.
+                slack = 1e-10 * (norms + squares.max(initial=0.0))
+                for k, held in enumerate(best):
+                    near = np.flatnonzero(about[k] <= held.worst - norms[k] + slack[k])
+                    if len(near):
+                        apart = rows[near] - x[k]
+                        held.offer(np.einsum("ij,ij->i", apart, apart), part.start + first + near)
+        found = [held.sorted() for held in best]
+        return np.array([np.sqrt(d) for d, _ in found]), np.array([rows for _, rows in found])
+
+
+class Best:
+    """The `count` nearest rows of one point, as far as they are known."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._distances, self._rows = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+        self._waiting = 0
+        self.worst = np.inf
+
+    def offer(self, distances: np.ndarray, rows: np.ndarray) -> None:
+        """Consider more rows; they are sorted out when there are many."""
+        self._distances.append(distances)
+        self._rows.append(rows)
+        self._waiting += len(rows)
+        if self._waiting >= self._count or not np.isfinite(self.worst):
+            self._cut()
+
+    def _cut(self) -> None:
+        distances, rows = np.concatenate(self._distances), np.concatenate(self._rows)
+        if len(distances) > self._count:
+            kept = np.argpartition(distances, self._count - 1)[: self._count]
+            distances, rows = distances[kept], rows[kept]
+        if len(distances) == self._count:
+            self.worst = float(distances.max())
+        self._distances, self._rows, self._waiting = [distances], [rows], 0
+
+    def sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances, ascending, and rows."""
+        self._cut()
+        order = np.lexsort((self._rows[0], self._distances[0]))
+        return self._distances[0][order], self._rows[0][order]
