@@ -123,9 +123,9 @@ def sample_abc(
     if stored is not None:
         if automatic or prior is not None or calibration is not None:
             raise ValueError(
-                f"the reference table stays on the disk, with {len(stored)} rows; name an estimator that reads "
-                "it a part at a time, such as 'localised', without `prior` and `calibration`, or load the table "
-                "or some of its rows: `stored.load(20_000)`"
+                f"the reference table stays on the disk, with {len(stored)} rows; name an estimator that "
+                "reads it a part at a time, such as 'localised', without `prior` and `calibration`, or load "
+                "the table or some of its rows: `stored.load(20_000)`"
             )
         table: ReferenceTable | None = stored.load(DIAGNOSED)
     else:

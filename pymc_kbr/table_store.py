@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -22,8 +23,14 @@ from pymc_kbr.errors import describe
 FORMAT = "pymc_kbr table store"
 VERSION = 1
 
+COMPRESSED = [ZstdCodec(level=1, checksum=True)]
+"""Every array is compressed, and a damaged part of it is recognised."""
+
 UNFINISHED, DONE, FAILED = range(3)
 """What the array ``status`` says of a row."""
+
+MARKS = ("format", "format_version", "checksum")
+"""Attributes that are no documents."""
 
 ROW_ARRAYS = ("parameters", "statistics", "message", "status")
 """The arrays that have a row for each simulation, in the order in which a chunk of them is written."""
@@ -50,9 +57,7 @@ class TableStore:
         self._group = group
         self._arrays: dict[str, Any] = {name: group[name] for name in ROW_ARRAYS}
         self.documents = {
-            name: json.loads(str(text))
-            for name, text in group.attrs.items()
-            if name not in ("format", "format_version")
+            name: json.loads(str(text)) for name, text in group.attrs.items() if name not in MARKS
         }
 
     @classmethod
@@ -84,15 +89,9 @@ class TableStore:
         """
         partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial"))
         try:
-            group = zarr.create_group(
-                partial,
-                zarr_format=3,
-                attributes={
-                    "format": FORMAT,
-                    "format_version": VERSION,
-                    **{name: json.dumps(document, sort_keys=True) for name, document in documents.items()},
-                },
-            )
+            texts = {name: json.dumps(document, sort_keys=True) for name, document in documents.items()}
+            marks = {"format": FORMAT, "format_version": VERSION, "checksum": _checksum(texts)}
+            group = zarr.create_group(partial, zarr_format=3, attributes={**marks, **texts})
             for name, columns, dtype, empty in (
                 ("parameters", ("parameter",), "float64", np.nan),
                 ("statistics", ("statistic",), "float64", np.nan),
@@ -107,7 +106,7 @@ class TableStore:
                     dtype=dtype,
                     fill_value=empty,
                     dimension_names=("row", *columns),
-                    compressors=[ZstdCodec(level=1, checksum=True)],
+                    compressors=COMPRESSED,
                 )
             for name, (dims, values) in {
                 "parameter": (("parameter",), np.array(parameters, dtype=object)),
@@ -115,14 +114,21 @@ class TableStore:
                 **arrays,
             }.items():
                 kind: Any = str if values.dtype == object else values.dtype
-                made = group.create_array(name, shape=values.shape, dtype=kind, dimension_names=dims)
+                made = group.create_array(
+                    name, shape=values.shape, dtype=kind, dimension_names=dims, compressors=COMPRESSED
+                )
                 made[...] = values
             _consolidate(partial)
             os.chmod(partial, 0o755)
             os.rename(partial, path)
-        except BaseException:
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"the store {path} cannot be made: {os.strerror(error.errno or 0)}; make room, or choose "
+                "a store elsewhere",
+            ) from error
+        finally:
             shutil.rmtree(partial, ignore_errors=True)
-            raise
         return cls.open(path)
 
     @classmethod
@@ -159,6 +165,8 @@ class TableStore:
                 f"version {VERSION}; read it with the pymc_kbr that wrote it"
             )
         try:
+            if attributes["checksum"] != _checksum({k: v for k, v in attributes.items() if k not in MARKS}):
+                raise ValueError("its attributes do not match their checksum")
             return cls(path, group)
         except Exception as error:
             raise ValueError(f"{path} is damaged: {describe(error)}; restore it, or move it away") from error
@@ -203,20 +211,27 @@ class TableStore:
 
     def parameters(self, start: int, stop: int) -> np.ndarray:
         """Parameters of rows `start` to `stop`."""
-        return np.asarray(self._arrays["parameters"][start:stop])
+        return self._read("parameters", start, stop)
 
     def statistics(self, start: int, stop: int) -> np.ndarray:
         """Statistics of rows `start` to `stop`; NaN where they failed."""
-        return np.asarray(self._arrays["statistics"][start:stop])
+        return self._read("statistics", start, stop)
+
+    def _read(self, name: str, start: int, stop: int) -> np.ndarray:
+        try:
+            return np.asarray(self._arrays[name][start:stop])
+        except Exception as error:
+            raise ValueError(
+                f"{self.path} is damaged in the {name} of rows {start} to {stop - 1} ({describe(error)}); "
+                "the call of `simulate` that made it makes these rows anew"
+            ) from error
 
     def at(self, name: str, rows: np.ndarray) -> np.ndarray:
         """The array `name` at some rows, ascending; each chunk is read once."""
         parts = []
         for start in (np.unique(rows // self.chunk_rows) * self.chunk_rows).tolist():
             stop = start + self.chunk_rows
-            parts.append(
-                np.asarray(self._arrays[name][start:stop])[rows[(rows >= start) & (rows < stop)] - start]
-            )
+            parts.append(self._read(name, start, stop)[rows[(rows >= start) & (rows < stop)] - start])
         return np.concatenate(parts)
 
     def array(self, name: str) -> np.ndarray | None:
@@ -249,7 +264,7 @@ class TableStore:
         part = slice(start, start + len(parameters))
         status = np.full(len(parameters), DONE, dtype=np.uint8)
         status[[row - start for row in failures]] = FAILED
-        try:
+        with self._writing():
             self._arrays["parameters"][part] = parameters
             self._arrays["statistics"][part] = statistics
             message = np.full(len(parameters), "", dtype=object)
@@ -257,6 +272,11 @@ class TableStore:
                 message[row - start] = text
             self._arrays["message"][part] = message  # a chunk of empty ones takes no space
             self._arrays["status"][part] = status
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             done = int(np.sum(self.status() != UNFINISHED))
             raise OSError(
@@ -268,16 +288,19 @@ class TableStore:
 
     def extend(self, rows: int) -> None:
         """Make room for more rows."""
-        for name in ROW_ARRAYS:
-            array = self._arrays[name]
-            array.resize((rows, *array.shape[1:]))
-        _consolidate(self.path)
+        with self._writing():
+            for name in ROW_ARRAYS:  # the status last: it says how many rows there are
+                array = self._arrays[name]
+                array.resize((rows, *array.shape[1:]))
+            _consolidate(self.path)
 
     def note(self, name: str, document: Any) -> None:
         """Write one of the documents."""
         self.documents[name] = document
-        self._group.attrs[name] = json.dumps(document, sort_keys=True)
-        _consolidate(self.path)
+        texts = {key: json.dumps(value, sort_keys=True) for key, value in self.documents.items()}
+        with self._writing():
+            self._group.attrs.update({name: texts[name], "checksum": _checksum(texts)})
+            _consolidate(self.path)
 
 
 @contextmanager
@@ -296,7 +319,7 @@ def locked(path: Path) -> Iterator[None]:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
     for folder in [path.parent, *([path] if path.is_dir() else [])]:
-        if not os.access(folder, os.W_OK | os.X_OK):
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(f"{folder} may not be written; choose a store elsewhere, or allow it")
     beside = path.parent / f"{path.name}.lock"
     lock = FileLock(beside)
@@ -321,6 +344,10 @@ def locked(path: Path) -> Iterator[None]:
     finally:
         beside.unlink(missing_ok=True)  # while it is held: who opens the old file sees that it is gone
         lock.release()
+
+
+def _checksum(texts: Mapping[str, Any]) -> str:
+    return hashlib.sha256("\0".join(f"{name}={texts[name]}" for name in sorted(texts)).encode()).hexdigest()
 
 
 def _consolidate(path: Path) -> None:

@@ -91,10 +91,10 @@ def same(one, two):
     )
 
 
-def survive(kills, draws, seconds, seed=0, cores=2, show=print):
+def survive(kills, draws, seconds, seed=0, show=print, cores=2, resume_on=2):
     """Kill callers and workers in turn, resume each time, and count the tables that are not the same."""
     rng = np.random.default_rng(seed)
-    whole = simulated(draws, cores=cores)
+    whole = simulated(draws, cores=resume_on)
     different = 0
     for number in range(kills):
         worker = number % 2 == 1
@@ -102,7 +102,7 @@ def survive(kills, draws, seconds, seed=0, cores=2, show=print):
             store = Path(folder) / "table.zarr"
             hit = kill(start(draws, store, cores), store, rng, seconds, worker)
             kept = len(pk.StoredTable.open(store))
-            resumed = simulated(draws, store, cores=cores)
+            resumed = simulated(draws, store, cores=resume_on)
             equal = same(whole, resumed) and len(resumed) == draws
             different += not equal
         what = f"{'a worker' if worker else 'the caller'}{'' if hit else ' (too late)'}"

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pymc_kbr.adjustments import Adjustment, make_adjustment
+from pymc_kbr.chunks import is_chunked
 from pymc_kbr.embedding import Atoms, Embedding
 from pymc_kbr.estimators.base import SHARED, Estimator
 from pymc_kbr.estimators.rejection import Rejection

@@ -14,7 +14,7 @@ from pymc_kbr.kernels.bandwidth import spread_out
 from pymc_kbr.neighbours import PAIRS, neighbours_of
 from pymc_kbr.summaries import Summary
 
-MOST_ATOMS = 100_000
+MOST_ATOMS = 25_000
 """Rows that carry an observation's weight where the table is read a part at a time."""
 
 SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
@@ -40,7 +40,7 @@ class NadarayaWatson(Estimator):
     w = k(x) / ||k(x)||_1, section 4.3 of the localised draft. With the top-hat kernel this is
     rejection at a tolerance of one bandwidth.
 
-    On a table that is read a part at a time the nearest 100,000 rows carry the weight; the share of the
+    On a table that is read a part at a time the nearest 25,000 rows carry the weight; the share of the
     others is `left_out_`, and a warning where it is above 1%. The bandwidth is then that of 20,000 rows.
     """
 

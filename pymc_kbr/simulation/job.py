@@ -141,6 +141,7 @@ class Job:
         SimulatorShapeError
             If a simulator's shape is not that of the data: that is no failure of one simulation.
         """
+        self._function("rows")  # compiled where it was not yet: no part of a simulation's time
         try:
             with time_limit(self.timeout):
                 return self.simulate_row(row, [v[0] for v in self.values(parameters[None])])
