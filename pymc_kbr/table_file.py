@@ -87,8 +87,12 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no reference table, is damaged, or was written by another format version.
+        If the file is no reference table, is damaged, is a store, or was written by another format version.
     """
+    if (path / "zarr.json").exists():
+        raise ValueError(
+            f"{path} is a store of simulations; open it with `StoredTable.open`, and `load` it from there"
+        )
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:

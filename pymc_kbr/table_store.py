@@ -56,6 +56,8 @@ class TableStore:
         self.path = path
         self._group = group
         self._arrays: dict[str, Any] = {name: group[name] for name in ROW_ARRAYS}
+        others: dict[str, Any] = {name: group[name] for name in group if name not in ROW_ARRAYS}
+        self._others = {name: np.asarray(array[...]) for name, array in others.items()}
         self.documents = {
             name: json.loads(str(text)) for name, text in group.attrs.items() if name not in MARKS
         }
@@ -236,12 +238,12 @@ class TableStore:
 
     def array(self, name: str) -> np.ndarray | None:
         """One of the other arrays, or None."""
-        return np.asarray(self._group[name][...]) if name in self._group else None  # type: ignore[index]
+        return self._others.get(name)
 
     def other_arrays(self, prefix: str) -> dict[str, np.ndarray]:
         """The other arrays whose names begin with `prefix`, without it."""
-        names = [name for name in self._group if name.startswith(prefix)]
-        return {name.removeprefix(prefix): np.asarray(self._group[name][...]) for name in names}  # type: ignore[index]
+        named = {name: array for name, array in self._others.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): array for name, array in named.items()}
 
     def write(
         self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: Mapping[int, str]

@@ -338,9 +338,6 @@ def test_a_simulation_that_ends_its_process_is_reported_and_the_others_are_kept(
     np.testing.assert_array_equal(kept.failures.rows, [row])
     assert "the simulator ended its process (SIGSEGV(-11))" in kept.failures.messages[0]
     np.testing.assert_array_equal(kept.statistics, np.delete(whole.statistics, row, axis=0))
-    with pytest.raises(pk.SimulationError, match=rf"simulation {row} of 700 failed .*SIGSEGV") as caught:
-        table(700, model(dies), timeout=20.0)
-    assert caught.value.parameters["mean"] == whole.parameters[row, 0]
 
 
 SCRIPT = """
