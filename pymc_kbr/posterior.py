@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from pymc_kbr.embedding import Atoms, Embedding
-from pymc_kbr.kernels import Gaussian
+from pymc_kbr.kernels import Gaussian, units_of
 from pymc_kbr.smoothing import SMOOTHINGS, check_smoothing, effective_sample_size
 from pymc_kbr.support import Support
 
@@ -206,10 +206,12 @@ class Posterior:
         moving = inside[rows]
         if np.any(smooth) and v.sum() > 0 and np.any(moving):
             place = np.cumsum(inside) - 1
+            points = free[inside][:, smooth]
+            units = units_of(points)
             moved = SMOOTHINGS[smoothing or self.smoothing](
-                free[inside][:, smooth], v[inside] / v.sum(), place[rows[moving]], rng
+                points / units, v[inside] / v.sum(), place[rows[moving]], rng
             )
-            chosen[np.ix_(moving, smooth)] = moved
+            chosen[np.ix_(moving, smooth)] = moved * units
         drawn = self.support.backward(chosen)
         kept = self._unsmoothed_columns()
         drawn[:, kept] = self.atoms[rows][:, kept]

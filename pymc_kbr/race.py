@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from pymc_kbr.adjustments import make_adjustment
 from pymc_kbr.estimators import Adjusted, Estimator
+from pymc_kbr.kernels import deviations
 from pymc_kbr.scores import covered, energy_score
 from pymc_kbr.smoothing import effective_sample_size
 from pymc_kbr.summaries import SUMMARIES
@@ -111,7 +112,7 @@ class Race:
     ) -> None:
         self.train = (parameters[rest], statistics[rest], support)
         self.ratio = None if ratio is None else ratio[rest]
-        deviation = parameters[rest].std(axis=0)
+        deviation = deviations(parameters[rest])
         self.unit = np.where(deviation > 0, deviation, 1.0)
         self.truth, self.observed = parameters[held_out], statistics[held_out]
         self.weights = np.ones(len(held_out)) if ratio is None else ratio[held_out]

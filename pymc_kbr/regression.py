@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
-from pymc_kbr.kernels import FAMILIES, choose_kernel_and_ridge, median_heuristic
+from pymc_kbr.kernels import FAMILIES, choose_kernel_and_ridge, deviations, median_heuristic
 from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
 
 RANK, TOLERANCE = 600, 1e-5
@@ -59,7 +59,7 @@ class KernelRegression:
         most: int = ROWS_FOR_BANDWIDTH,
     ) -> None:
         d = np.ones(len(x)) if weights is None else weights / weights.mean()
-        deviation = targets.std(axis=0)
+        deviation = deviations(targets)
         standard = (targets - targets.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
         median = median_heuristic(x)
         kernels = [FAMILIES["gaussian"](scale * median) for scale in SCALES]
@@ -97,7 +97,7 @@ class RidgeRegression:
 
     def __init__(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> None:
         d = np.ones(len(features)) if weights is None else weights / weights.mean()
-        deviation, root = targets.std(axis=0), np.sqrt(d)[:, None]
+        deviation, root = deviations(targets), np.sqrt(d)[:, None]
         self._constant = d @ targets / d.sum()
         values, vectors = eigh(features.T @ (d[:, None] * features))
         rotated = features @ vectors

@@ -9,6 +9,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from pymc_kbr.adjustments.adjustment import Adjustment
+from pymc_kbr.kernels import deviations
 
 POOL = 4
 """Neighbours are sought among this many times as many rows as are moved, those nearest to the observation."""
@@ -54,7 +55,7 @@ class JointNeighbours(Adjustment):
         count = min(len(pool), max(count, 2 * (d + 1)))
         moved, apart = self.parameters_[rows], x - self.statistics_[rows]
         radius = np.linalg.norm(apart, axis=1).max() / 2
-        deviation = moved.std(axis=0)
+        deviation = deviations(moved)
         unit = np.hstack([np.full(d, radius if radius > 0 else 1.0), np.where(deviation > 0, deviation, 1.0)])
         joint = np.hstack([self.statistics_, self.parameters_])
         candidates = joint[pool] / unit

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from pymc_kbr.embedding import Atoms
 from pymc_kbr.estimators.base import Estimator, positive
 from pymc_kbr.estimators.with_prior import check_columns, refuse_both, weighted_draws
-from pymc_kbr.kernels import spread_out, squared_distances
+from pymc_kbr.kernels import deviations, spread_out, squared_distances
 from pymc_kbr.summaries import Summary
 
 BANDWIDTHS = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
@@ -69,7 +69,7 @@ class KernelDensity(Estimator):
             raise ValueError("the prior has negative weights; importance weights need a probability")
 
     def _fit(self) -> None:
-        deviation = self.parameters_.std(axis=0) if self.scale else np.ones(self.parameters_.shape[1])
+        deviation = deviations(self.parameters_) if self.scale else np.ones(self.parameters_.shape[1])
         self._unit = np.where(deviation > 0, deviation, 1.0)
         theta = self.parameters_ / self._unit
         if self.bandwidth is None:

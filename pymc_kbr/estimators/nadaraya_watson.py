@@ -9,8 +9,7 @@ from scipy.spatial.distance import cdist
 
 from pymc_kbr.chunks import Chunks
 from pymc_kbr.estimators.base import Estimator, positive
-from pymc_kbr.kernels import PROFILES, median_heuristic
-from pymc_kbr.kernels.bandwidth import spread_out
+from pymc_kbr.kernels import PROFILES, deviations, median_heuristic, spread_out
 from pymc_kbr.neighbours import PAIRS, neighbours_of
 from pymc_kbr.summaries import Summary
 
@@ -71,7 +70,7 @@ class NadarayaWatson(Estimator):
     def _choose_bandwidth(self) -> float:
         """The candidate that predicts some rows' parameters best from all the other rows."""
         x, theta = self._sample if self._chunked else (self.statistics_, self.parameters_)
-        deviation = theta.std(axis=0)
+        deviation = deviations(theta)
         targets = (theta - theta.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
         candidates = [scale * median_heuristic(x) for scale in SCALES]
         errors = np.zeros(len(candidates))

@@ -1,6 +1,12 @@
 """Kernel functions, and how their bandwidths are chosen."""
 
-from pymc_kbr.kernels.bandwidth import median_heuristic, parameter_kernel, spread_out
+from pymc_kbr.kernels.bandwidth import (
+    deviations,
+    median_heuristic,
+    parameter_kernel,
+    spread_out,
+    units_of,
+)
 from pymc_kbr.kernels.families import FAMILIES, check_kernel
 from pymc_kbr.kernels.gaussian import Gaussian, squared_distances
 from pymc_kbr.kernels.gaussian_mean import gaussian_mean
@@ -26,10 +32,12 @@ __all__ = [
     "centred_gram",
     "check_kernel",
     "choose_kernel_and_ridge",
+    "deviations",
     "frequencies",
     "gaussian_mean",
     "median_heuristic",
     "parameter_kernel",
     "spread_out",
     "squared_distances",
+    "units_of",
 ]

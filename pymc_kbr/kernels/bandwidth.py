@@ -13,6 +13,21 @@ def spread_out(n: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
 
 
+def units_of(rows: np.ndarray) -> np.ndarray:
+    """Powers of two near the largest value of each column of rows (n, q), shape (q,).
+
+    Dividing by them is exact, and squares of what is left are within range whatever the units are.
+    """
+    largest = np.abs(rows).max(axis=0, initial=0.0)
+    return np.where(largest > 0, 2.0 ** np.floor(np.log2(np.where(largest > 0, largest, 1.0))), 1.0)
+
+
+def deviations(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column of rows (n, q), in any units, shape (q,)."""
+    units = units_of(rows)
+    return (rows / units).std(axis=0) * units
+
+
 def median_heuristic(points: np.ndarray, most: int = 1000) -> float:
     """The median of the pairwise distances, zeros of the diagonal left out.
 
@@ -57,7 +72,7 @@ def parameter_kernel(
     Kernel regression estimates these well; it does not estimate what is much finer than its own
     bandwidth on the statistics, and a narrow kernel here would take its errors for features.
     """
-    deviation = parameters.std(axis=0) if deviation is None else deviation
+    deviation = deviations(parameters) if deviation is None else deviation
     deviation = np.where(deviation > 0, deviation, 1.0)
     if bandwidth is None:
         scaled = parameters / deviation
