@@ -55,7 +55,7 @@ class Merge:
                 about *= -2
                 about += squares
                 # Rounding of the product may hide a neighbour: this much is let in, and measured again.
-                slack = 1e-10 * (norms + squares.max(initial=0.0))
+                slack = 1e-10 * (norms + float(squares.max()))
                 for k, held in enumerate(best):
                     near = np.flatnonzero(about[k] <= held.worst - norms[k] + slack[k])
                     if len(near):
@@ -70,7 +70,8 @@ class Best:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._distances, self._rows = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+        self._distances: list[np.ndarray] = [np.empty(0)]
+        self._rows: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
         self._waiting = 0
         self.worst = np.inf
 
@@ -88,7 +89,7 @@ class Best:
             kept = np.argpartition(distances, self._count - 1)[: self._count]
             distances, rows = distances[kept], rows[kept]
         if len(distances) == self._count:
-            self.worst = float(distances.max())
+            self.worst = float(np.max(distances))
         self._distances, self._rows, self._waiting = [distances], [rows], 0
 
     def sorted(self) -> tuple[np.ndarray, np.ndarray]:

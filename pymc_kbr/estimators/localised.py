@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs
 from threadpoolctl import threadpool_limits
 
 from pymc_kbr.estimators.base import whole
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
-from pymc_kbr.gram.gram import RAISE, warn_raised
-from pymc_kbr.kernels import Gaussian, Kernel
+from pymc_kbr.gram.gram import warn_raised
+from pymc_kbr.gram.local import LocalRegressions
+from pymc_kbr.kernels import Kernel
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.summaries import Summary
 
@@ -27,6 +27,10 @@ class Localised(ConditionalMean):
     bandwidth, regularisation, kernel, centred, scale, parameter_bandwidth
         As in `ConditionalMean`; lambda is that of m rows, and `centred` is about the means of the
         nearest rows.
+
+    single_precision : bool
+        Whether the systems of nearest rows are made and solved in single precision, which takes
+        somewhat less time. Refused where the ridge m lambda is so small that rounding would be a part of it.
 
     Notes
     -----
@@ -48,6 +52,7 @@ class Localised(ConditionalMean):
         centred: bool = True,
         scale: bool | str | Summary = True,
         parameter_bandwidth: float | None = None,
+        single_precision: bool = False,
     ) -> None:
         super().__init__(
             bandwidth,
@@ -58,6 +63,7 @@ class Localised(ConditionalMean):
             parameter_bandwidth=parameter_bandwidth,
         )
         self.neighbours = neighbours
+        self.single_precision = single_precision
 
     def _check(self, n: int) -> None:
         super()._check(n)
@@ -74,11 +80,24 @@ class Localised(ConditionalMean):
         self.kernel_, self._ridge = choice.kernel, choice.ridge
         self.regularisation_ = self._ridge / self.neighbours_
         self.ridge_raised_ = 0
+        self._regressions = LocalRegressions(
+            self.kernel_,
+            self._ridge,
+            self.neighbours_,
+            self.centred,
+            np.float32 if self.single_precision else np.float64,
+        )
+        least = 10 * self.neighbours_ * float(np.finfo(np.float32).eps)
+        if self.single_precision and self._ridge < least:
+            raise ValueError(
+                f"single_precision is asked for and the ridge is {self._ridge:.3g}; rounding needs one above "
+                f"{least:.3g} with {self.neighbours_} neighbours: take double precision, or a larger "
+                "regularisation"
+            )
         self._nearest = neighbours_of(self.statistics_)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        m = self.neighbours_
-        _, rows = self._nearest.query(x, m)
+        _, rows = self._nearest.query(x, self.neighbours_)
         points, places = self.statistics_, rows
         if self._chunked:
             read, places = np.unique(rows, return_inverse=True)
@@ -86,49 +105,15 @@ class Localised(ConditionalMean):
         weights, raised = np.empty(rows.shape), np.zeros(len(x), dtype=int)
 
         def solve(numbers: np.ndarray) -> None:
-            gram = np.empty((m, m))  # used again for every observation: new memory costs more than filling it
-            for k in numbers:
+            scratch, step = self._regressions.scratch(), self._regressions.batch
+            for k in (numbers[i : i + step] for i in range(0, len(numbers), step)):
                 ratio = None if self.ratio_ is None else self.ratio_[rows[k]]
-                weights[k], raised[k] = self._local_weights(x[k], points[places[k]], ratio, gram)
+                weights[k], raised[k] = self._regressions.weights(x[k], points[places[k]], ratio, scratch)
 
-        # Each system is small: observations run side by side, each on one BLAS thread.
+        # Each system is small: batches of them run side by side, each on one BLAS thread.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
-            list(threads.map(solve, np.array_split(np.arange(len(x)), min(len(x), 4 * (cpu_count() or 1)))))
+            list(threads.map(solve, np.array_split(np.arange(len(x)), min(len(x), cpu_count() or 1))))
         if raised.any():
             self.ridge_raised_ = int(raised.max())
-            warn_raised(self._ridge, self._raised(self.ridge_raised_), self.ridge_raised_)
+            warn_raised(self._ridge, self._regressions.raised(self.ridge_raised_), self.ridge_raised_)
         return rows, weights
-
-    def _raised(self, times: int) -> float:
-        """The ridge, or what it becomes when it is raised."""
-        least = self.neighbours_ * np.finfo(float).eps
-        return self._ridge if times == 0 else max(self._ridge * RAISE, least) * RAISE ** (times - 1)
-
-    def _local_weights(
-        self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, gram: np.ndarray
-    ) -> tuple[np.ndarray, int]:
-        """Weights of the nearest rows (m, d), and how many times the ridge was raised."""
-        shifted, origin = near - x, np.zeros((1, len(x)))
-        scale = 1.0 if ratio is None else np.sqrt(ratio / ratio.mean())
-        right = np.ones((len(near), 2), order="F")
-        stationary = isinstance(self.kernel_, Gaussian)
-        right[:, :1] = self.kernel_(shifted, origin) if stationary else self.kernel_(near, x[None])
-        right *= np.reshape(scale, (-1, 1))
-        for raised in range(40):
-            if stationary:
-                self.kernel_.upper_triangle(shifted, out=gram)  # type: ignore[attr-defined]
-            else:
-                gram[:] = self.kernel_(near)
-            if ratio is not None:
-                gram *= np.outer(scale, scale)
-            gram.flat[:: len(near) + 1] += self._raised(raised)
-            try:  # NumPy's factorisation lets other threads run, SciPy's does not
-                factor = np.linalg.cholesky(gram.T)
-                break
-            except np.linalg.LinAlgError:
-                continue
-        solved = dpotrs(factor.T, right, lower=False)[0] * np.reshape(scale, (-1, 1))
-        weights, intercept = solved.T
-        if self.centred:
-            weights = weights + intercept * ((1 - weights.sum()) / intercept.sum())
-        return weights, raised

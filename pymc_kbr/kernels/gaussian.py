@@ -60,22 +60,6 @@ class Gaussian(Composable):
 
         return columns
 
-    def upper_triangle(self, a: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """The Gram matrix of `a` (n, p) in `out` (n, n), of which only the upper triangle is valid.
-
-        For factorisations, which read one triangle: the exponentials, which cost most, are computed
-        for little more than half of the matrix, and nothing is allocated. Points far from the origin
-        lose digits.
-        """
-        scaled = a / np.asarray(self.bandwidth)
-        half_norms = -0.5 * np.einsum("ij,ij->i", scaled, scaled)[:, None]
-        ones = np.ones_like(half_norms)
-        np.matmul(np.hstack([scaled, half_norms, ones]), np.hstack([scaled, ones, half_norms]).T, out=out)
-        for first in range(0, len(a), 64):
-            block = out[first : first + 64, first:]
-            np.exp(block, out=block)
-        return out
-
     def diag(self, a: np.ndarray) -> np.ndarray:
         """The diagonal of the Gram matrix of `a`, shape (n,)."""
         return np.ones(len(a))

@@ -1,0 +1,62 @@
+"""``python -m pymc_kbr.benchmark``: one table of ratios, and what they were the last time."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from pymc_kbr.benchmark.conditioning import (
+    coalescent_arrays,
+    exact_conditional_mean,
+    growth,
+    localised,
+    localised_batch,
+)
+from pymc_kbr.benchmark.factorisations import incomplete_cholesky
+from pymc_kbr.benchmark.measure import History, Row, machine, versions
+from pymc_kbr.benchmark.simulations import batched_simulation, two_cores
+from pymc_kbr.benchmark.streaming import large_table, streamed_against_memory
+
+
+def rows(quick: bool, coal: Path | None) -> Iterator[Row]:
+    """Every line, as it is measured."""
+    yield from batched_simulation(*((100_000, 5_000) if quick else (1_000_000, 20_000)))
+    yield two_cores(1_000 if quick else 20_000)
+    observations = 200 if quick else 1000
+    arrays = coalescent_arrays(coal, observations)
+    for neighbours in (500,) if quick else (500, 1000):
+        yield localised(*arrays, neighbours)
+    yield from localised_batch(20_000 if quick else 100_000)
+    yield from growth(30_000 if quick else 100_000)
+    yield exact_conditional_mean(2000 if quick else 5000, observations)
+    yield from incomplete_cholesky((25_000,) if quick else (25_000, 50_000, 100_000), 200)
+    yield from streamed_against_memory(100_000 if quick else 1_000_000)
+    if not quick:
+        yield large_table(10_000_000)
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, in a minute")
+    parser.add_argument("--coal", type=Path, help="coal as CSV, of abctools, in place of our own data")
+    parser.add_argument("--history", type=Path, default=Path("benchmark.csv"), help="where lines are kept")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    history = History(arguments.history)
+    print(f"{machine()}, {versions()}", flush=True)
+    for row in rows(arguments.quick, arguments.coal):
+        before = history.add(row)
+        print(
+            f"{row.what}\n    {row.ours} against {row.other}: ratio {row.ratio:.2f} "
+            f"(wanted: {row.wanted}{before})",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Small regressions side by side: one for each observation, on the rows nearest to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg.lapack import dpotrs, spotrs
+
+from pymc_kbr.gram.gram import RAISE
+from pymc_kbr.kernels import Gaussian, Kernel
+
+BATCH_VALUES = 2**20
+"""Entries of Gram matrices that are made at once: as many as stay in the cache."""
+
+BLOCK = 64
+"""Rows of a triangle that are exponentiated together."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalRegressions:
+    """(G + ridge I)^-1 k(x) on the m nearest rows of each of some observations.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    ridge : float
+        m * lambda.
+    neighbours : int
+        m.
+    centred : bool
+        Whether an intercept that is not penalised is fitted too.
+    dtype : numpy floating type
+        In which systems are made and solved.
+    """
+
+    kernel: Kernel
+    ridge: float
+    neighbours: int
+    centred: bool
+    dtype: type
+
+    @property
+    def batch(self) -> int:
+        """Observations to take at once."""
+        return max(1, BATCH_VALUES // self.neighbours**2)
+
+    def raised(self, times: int) -> float:
+        """The ridge, or what it becomes when it is raised."""
+        least = self.neighbours * float(np.finfo(self.dtype).eps)
+        return self.ridge if times == 0 else max(self.ridge * RAISE, least) * RAISE ** (times - 1)
+
+    def scratch(self) -> np.ndarray:
+        """Memory for a batch's Gram matrices: used again, since new memory costs more than filling it."""
+        return np.empty((self.batch, self.neighbours, self.neighbours), dtype=self.dtype)
+
+    def weights(
+        self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, scratch: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (b, m) of rows `near` (b, m, d) for observations x (b, d), and how often ridges were raised.
+
+        Parameter `ratio` (b, m) has the rows' density ratios under another prior.
+        """
+        try:
+            return self._solved(x, near, ratio, scratch[: len(x)], 0), np.zeros(len(x), dtype=int)
+        except np.linalg.LinAlgError:  # one of them at least: each by itself
+            single = [self._raising(*one, scratch[:1]) for one in _apart(x, near, ratio)]
+            return np.concatenate([weights for weights, _ in single]), np.array(
+                [times for _, times in single]
+            )
+
+    def _raising(
+        self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, scratch: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        for times in range(40):
+            try:
+                return self._solved(x, near, ratio, scratch, times), times
+            except np.linalg.LinAlgError:
+                continue
+        raise np.linalg.LinAlgError("the Gram matrix is not positive definite with any ridge")
+
+    def _solved(
+        self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, gram: np.ndarray, times: int
+    ) -> np.ndarray:
+        cross = self._gram(x, near, gram)
+        scale: np.ndarray | None = None
+        if ratio is not None:
+            scale = np.asarray(np.sqrt(ratio / ratio.mean(axis=1, keepdims=True)), dtype=self.dtype)
+            gram *= scale[:, :, None]
+            gram *= scale[:, None, :]
+        diagonal = np.arange(self.neighbours)
+        gram[:, diagonal, diagonal] += self.dtype(self.raised(times))
+        factors = np.linalg.cholesky(gram)  # of many at once, without holding the interpreter's lock
+        solve = dpotrs if self.dtype is np.float64 else spotrs
+        weights = np.empty(near.shape[:2])
+        for k, factor in enumerate(factors):
+            right: np.ndarray = np.ones((self.neighbours, 2), order="F", dtype=self.dtype)
+            right[:, 0] = cross[k]
+            if scale is not None:
+                right *= scale[k][:, None]
+            solved = solve(factor.T, right, lower=False)[0]
+            if scale is not None:
+                solved *= scale[k][:, None]
+            weights[k], intercept = solved.T
+            if self.centred:
+                weights[k] += intercept * ((1 - weights[k].sum()) / intercept.sum())
+        return weights
+
+    def _gram(self, x: np.ndarray, near: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Gram matrices in the lower triangles of `out` (b, m, m); k(near, x), shape (b, m)."""
+        if not isinstance(self.kernel, Gaussian):
+            for k, rows in enumerate(near):
+                out[k] = self.kernel(rows)
+            return np.stack([self.kernel(rows, one[None])[:, 0] for rows, one in zip(near, x, strict=True)])
+        # Shifted to the observation, distances of nearest rows lose no digits in the product.
+        scaled = ((near - x[:, None]) / np.asarray(self.kernel.bandwidth)).astype(self.dtype)
+        half = -0.5 * np.einsum("kij,kij->ki", scaled, scaled)[..., None]
+        ones = np.ones_like(half)
+        left, right = (
+            np.concatenate([scaled, half, ones], axis=2),
+            np.concatenate([scaled, ones, half], axis=2),
+        )
+        np.matmul(left, right.transpose(0, 2, 1), out=out)
+        for first in range(0, self.neighbours, BLOCK):  # the exponentials cost most: half of them will do
+            block = out[:, first : first + BLOCK, : first + BLOCK]
+            np.exp(block, out=block)
+        return np.exp(half[..., 0])
+
+
+def _apart(
+    x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    parts = [slice(k, k + 1) for k in range(len(x))]
+    return [(x[part], near[part], None if ratio is None else ratio[part]) for part in parts]
