@@ -40,6 +40,14 @@ def peak_memory() -> Iterator[Peak]:
     peak.megabytes = _linux("VmHWM") - before
 
 
+def process_peak() -> float:
+    """Megabytes that the process held at most since it began."""
+    try:
+        return _linux("VmHWM")  # what the system reports otherwise may be the parent's
+    except OSError:
+        return _since_start()
+
+
 def _linux(name: str) -> float:
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(name))
     return int(line.split()[1]) / 1024

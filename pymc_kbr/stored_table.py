@@ -51,9 +51,12 @@ class StoredRows:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """The rows of a slice, shape (length, columns)."""
-        first, last, step = rows.indices(self.rows)
-        if step != 1:
-            raise ValueError(f"stored rows are read in slices of step one, not {step}")
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError(
+                f"stored rows are read in slices of step one, and {rows!r} was asked for; load the table or "
+                "some of its rows: `stored.load(20_000)`"
+            )
+        first, last, _ = rows.indices(self.rows)
         read = self.store.parameters if self.side == "parameters" else self.store.statistics
         if self.kept is None:
             return read(first, last)

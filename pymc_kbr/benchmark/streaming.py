@@ -14,6 +14,7 @@ import zarr
 
 from pymc_kbr.benchmark.measure import Row, seconds
 from pymc_kbr.estimators import Localised
+from pymc_kbr.peak_memory import process_peak
 
 CHUNK = 65_536
 OBSERVATIONS, NEIGHBOURS, STATISTICS = 100, 200, 10
@@ -90,15 +91,13 @@ def large_table(rows: int) -> Row:
 
 def main() -> None:
     """Fit and condition on the table at the path that is given, and print what it took."""
-    import resource
-
     group = zarr.open_group(Path(sys.argv[1]), mode="r")
     made: list[Localised] = []
     sides: list[Any] = [group["parameters"], group["statistics"]]
     fit = seconds(lambda: made.append(Localised(NEIGHBOURS).fit(*sides)))
     condition = seconds(lambda: made[0].condition(observations()))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
-    print(json.dumps({"fit": fit, "condition": condition, "gigabytes": peak}))
+    gigabytes = process_peak() * 2**20 / 1e9
+    print(json.dumps({"fit": fit, "condition": condition, "gigabytes": gigabytes}))
 
 
 if __name__ == "__main__":

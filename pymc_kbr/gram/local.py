@@ -57,7 +57,7 @@ class LocalRegressions:
     def weights(
         self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, scratch: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (b, m) of rows `near` (b, m, d) for observations x (b, d), and how often ridges were raised.
+        """Weights (b, m) of rows `near` (b, m, d) for observations x (b, d), and how often a ridge rose.
 
         Parameter `ratio` (b, m) has the rows' density ratios under another prior.
         """

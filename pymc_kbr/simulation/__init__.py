@@ -1,7 +1,8 @@
 """From a PyMC model to a reference table: the only place that looks inside a PyMC model."""
 
 from pymc_kbr.simulation.density import ModelPrior, model_prior
-from pymc_kbr.simulation.make_table import SimulationError, simulate, simulate_to_store
+from pymc_kbr.simulation.failures import SimulationError
+from pymc_kbr.simulation.make_table import simulate, simulate_to_store
 from pymc_kbr.simulation.raw import simulate_data
 from pymc_kbr.simulation.vector_simulator import vector_simulator
 

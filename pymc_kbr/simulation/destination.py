@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -104,80 +102,3 @@ class Stored:
 def pieces_of(rows: int, chunk_rows: int) -> list[range]:
     """Ranges of `chunk_rows` that make up `rows`; the last may be shorter."""
     return [range(first, min(first + chunk_rows, rows)) for first in range(0, rows, chunk_rows)]
-
-
-def identity(graph: ModelGraph, support: Any, entropy: int) -> dict[str, Any]:
-    """What two simulations have in common if one may go on where the other has ended."""
-    return {
-        "parameters": graph.parameters.to_json(),
-        "statistics": graph.statistics.to_json(),
-        "shapes of the data": {name: list(data.shape) for name, data in graph.observed_data.items()},
-        "support of the prior": support.to_json(),
-        "random_seed": str(entropy),
-    }
-
-
-def check_identity(path: Path, held: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on with the store of another simulation.
-
-    Raises
-    ------
-    ValueError
-        That names the first difference.
-    """
-    for what, value in now.items():
-        if held.get(what) != value:
-            raise ValueError(
-                f"the store {path} was made with other {what}: {_shown(held.get(what))}, and now "
-                f"{_shown(value)}; give what it was made with, or choose another store"
-            )
-
-
-def check_first_rows(
-    path: Path,
-    what: str,
-    held: np.ndarray,
-    now: np.ndarray,
-    versions: tuple[Mapping[str, str], Mapping[str, str]],
-) -> None:
-    """Refuse to go on with a store whose first rows came out otherwise.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        "prior" or "simulator".
-    held, now : ndarray of shape (t, k)
-        The first rows then, and now; rows that are NaN are not compared.
-    versions : pair of mappings
-        Of the software, then and now.
-
-    Raises
-    ------
-    ValueError
-        That shows the first difference.
-    """
-    rows = min(len(held), len(now))
-    both = np.isfinite(held[:rows]).all(axis=1) & np.isfinite(now[:rows]).all(axis=1)
-    # Another processor may round the last digits otherwise.
-    for row in np.flatnonzero(both):
-        if not np.allclose(held[row], now[row], rtol=1e-9, atol=0):
-            then, today = versions
-            changed = [
-                f"{name} {then[name]} then and {today[name]} now"
-                for name in today
-                if then.get(name) != today[name]
-            ]
-            software = f" ({', '.join(changed)})" if changed else ""
-            raise ValueError(
-                f"the store {path} was made with another {what}: row {row} was {_shown(held[row].tolist())} "
-                f"and is now {_shown(now[row].tolist())}{software}; give the model it was made with, or "
-                "choose another store"
-            )
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], dict) and "name" in value[0]:
-        value = {column["name"]: tuple(column["shape"]) for column in value}
-    text = str(value)
-    return text if len(text) <= 200 else text[:197] + "..."

@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
-import platform
-import time
-import warnings
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pymc_kbr.reference_table import Failures, ReferenceTable
+from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.simulation.checks import TRIED_ROWS, Trial, check_signatures, decide_batches, trial_run
-from pymc_kbr.simulation.destination import (
-    Destination,
-    InMemory,
-    Stored,
-    check_first_rows,
-    check_identity,
-    identity,
-)
+from pymc_kbr.simulation.destination import Destination, InMemory, Stored
+from pymc_kbr.simulation.failures import check_failures, raise_failure, split_failures
 from pymc_kbr.simulation.job import Chunk, Job
 from pymc_kbr.simulation.model import ModelGraph, read_model
 from pymc_kbr.simulation.prior import PriorRows, PriorSampler, prior_support
 from pymc_kbr.simulation.progress import progress_bar
+from pymc_kbr.simulation.provenance import Clock, versions
+from pymc_kbr.simulation.resume import (
+    IN_BATCHES,
+    ROW_BY_ROW,
+    check_goes_on,
+    check_identity,
+    identity,
+    new_store,
+)
 from pymc_kbr.simulation.run import check_executor, check_picklable, rows_a_chunk, run_chunks
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.workers import Isolated
 from pymc_kbr.stored_table import StoredTable
-from pymc_kbr.support import Support
 from pymc_kbr.table_store import TableStore, locked
 
 if TYPE_CHECKING:
     import pymc as pm
-
-ROW_BY_ROW, IN_BATCHES = "row by row", "in batches"
-
-
-class SimulationError(RuntimeError):
-    """A simulation failed.
-
-    Parameters
-    ----------
-    message : str
-    row : int
-        The draw that failed.
-    parameters : dict of str to float
-        Its parameters, by column name.
-    """
-
-    def __init__(self, message: str, row: int, parameters: dict[str, float]) -> None:
-        super().__init__(message)
-        self.row = row
-        self.parameters = parameters
 
 
 def simulate(
@@ -246,14 +225,14 @@ def _checked(
         check_executor(executor, timeout)
     plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
     # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), ExitStack() as stack:
         if store is None:
-            return _simulate(plan, model, entropy, None, None)
+            return _simulate(plan, model, entropy, None, None, stack)
         with locked(store):
             opened = TableStore.open(store) if store.exists() else None
             if opened is not None and random_seed is None:
                 entropy = int(opened.documents["seed"])  # the same call goes on with the seed it began with
-            return _simulate(plan, model, entropy, store, opened)
+            return _simulate(plan, model, entropy, store, opened, stack)
 
 
 @dataclass(frozen=True)
@@ -277,7 +256,12 @@ class Plan:
 
 
 def _simulate(
-    plan: Plan, model: pm.Model | None, entropy: int, path: Path | None, opened: TableStore | None
+    plan: Plan,
+    model: pm.Model | None,
+    entropy: int,
+    path: Path | None,
+    opened: TableStore | None,
+    stack: ExitStack,
 ) -> ReferenceTable | StoredTable:
     clock = Clock()
     graph = read_model(model)
@@ -294,11 +278,11 @@ def _simulate(
     how = None if opened is None else str(opened.documents["provenance"]["simulated"])
     if plan.isolates_trial or plan.executor is not None:
         check_picklable(graph)
-    with Isolated(job) as isolated:
-        try_row = isolated.try_row if plan.isolates_trial else job.try_row
-        trial = trial_run(job, first_rows, try_row, known=how == ROW_BY_ROW)
+    isolated = stack.enter_context(Isolated(job, plan.cores))
+    try_row = isolated.try_row if plan.isolates_trial else job.try_row
+    trial = trial_run(job, first_rows, try_row, known=how == ROW_BY_ROW)
     if opened is not None:
-        _check_goes_on(opened, how, plan, first_rows, trial)
+        check_goes_on(opened, how, plan.batched, plan.timeout, first_rows, trial)
     reason = "as the store was begun"
     if how != ROW_BY_ROW:
         job, reason = decide_batches(graph, job, first_rows, trial, plan.batched)
@@ -317,7 +301,7 @@ def _simulate(
         "why": reason,
         "prior_drawn": "in batches" if sampler.batched else "row by row",
         "cores": str(plan.cores) if plan.executor is None else type(plan.executor).__name__,
-        **_versions(),
+        **versions(),
     }
     draws = plan.draws
     destination: InMemory | Stored
@@ -326,16 +310,16 @@ def _simulate(
     else:
         if opened is None:
             chunk_rows = rows_a_chunk(job, draws, trial.seconds, plan.cores, most_blocks=64)
-            opened = _new_store(path, draws, chunk_rows, graph, support, same, provenance, first_rows, trial)
+            opened = new_store(path, draws, chunk_rows, graph, support, same, provenance, first_rows, trial)
         elif opened.rows < draws:
             opened.extend(draws)
         destination = Stored(opened, draws, again=plan.on_failure == "raise")
-    _run(plan, job, prior, destination, trial, graph)
+    _run(plan, job, prior, destination, trial, graph, isolated)
     clock.lap("simulate")
     if opened is not None:
         return _stored(plan, opened, graph, clock)
     assert isinstance(destination, InMemory)
-    kept, failed = _split_failures(draws, destination.failures, destination.parameters)
+    kept, failed = split_failures(draws, destination.failures, destination.parameters)
     return ReferenceTable(
         parameters=destination.parameters[kept],
         statistics=destination.statistics[kept],
@@ -352,7 +336,13 @@ def _simulate(
 
 
 def _run(
-    plan: Plan, job: Job, prior: PriorRows, destination: Destination, trial: Trial, graph: ModelGraph
+    plan: Plan,
+    job: Job,
+    prior: PriorRows,
+    destination: Destination,
+    trial: Trial,
+    graph: ModelGraph,
+    isolated: Isolated,
 ) -> None:
     """Simulate what the destination lacks; what the trial has simulated already is taken from there."""
     tried = 0 if job.batch else len(trial.chunk.statistics)
@@ -373,79 +363,18 @@ def _run(
             destination.write(chunk.start, parameters, chunk.statistics, failures)
             bar.advance(task, count)
             if failures and plan.on_failure == "raise":
-                _raise_failure(min(failures), failures, plan.draws, parameters, chunk.start, graph)
+                raise_failure(min(failures), failures, plan.draws, parameters, chunk.start, graph)
 
         while pieces and pieces[0].stop <= tried:
             piece = pieces.pop(0)
             keep(trial.chunk.part(piece.start, piece.stop), prior[slice(piece.start, piece.stop)])
         # A batch is drawn as a whole, also where the table ends within it.
         whole = [range(piece.start, -(-piece.stop // blocks) * blocks) for piece in pieces]
-        for chunk, parameters in run_chunks(job, prior, whole, cores=plan.cores, executor=plan.executor):
+        started = isolated.take_over() if whole else None
+        for chunk, parameters in run_chunks(
+            job, prior, whole, cores=plan.cores, executor=plan.executor, started=started
+        ):
             keep(chunk, parameters)
-
-
-def _check_goes_on(
-    opened: TableStore, how: str | None, plan: Plan, first_rows: np.ndarray, trial: Trial
-) -> None:
-    """Refuse to go on with the store of another prior or simulator, or in another way."""
-    if plan.batched is not None and plan.batched != (how == IN_BATCHES):
-        raise ValueError(
-            f"the store {opened.path} was simulated {how}, and batched is {plan.batched}; leave `batched` "
-            "out, or choose another store"
-        )
-    if plan.timeout is not None and how == IN_BATCHES:
-        raise ValueError(
-            f"the store {opened.path} was simulated in batches, and timeout is that of one simulation; leave "
-            "`timeout` out, or choose another store"
-        )
-    versions = opened.documents["provenance"], _versions()
-    held = opened.array("first_parameters"), opened.array("first_statistics")
-    assert held[0] is not None
-    assert held[1] is not None
-    check_first_rows(opened.path, "prior", held[0], first_rows, versions)
-    if opened.documents["repeatable"]:
-        check_first_rows(opened.path, "simulator", held[1], trial.chunk.statistics, versions)
-
-
-def _new_store(
-    path: Path,
-    draws: int,
-    chunk_rows: int,
-    graph: ModelGraph,
-    support: Support,
-    same: dict[str, Any],
-    provenance: dict[str, str],
-    first_rows: np.ndarray,
-    trial: Trial,
-) -> TableStore:
-    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-        "observed": (("statistic",), graph.observed),
-        "first_parameters": (("first", "parameter"), first_rows),
-        "first_statistics": (("tried", "statistic"), trial.chunk.statistics),
-    }
-    for name, values in graph.observed_data.items():
-        arrays[f"observed_data_{name}"] = (
-            tuple(f"observed_data_{name}_{i}" for i in range(values.ndim)),
-            values,
-        )
-    return TableStore.create(
-        path,
-        rows=draws,
-        chunk_rows=chunk_rows,
-        parameters=graph.parameters.names,
-        statistics=graph.statistics.names,
-        arrays=arrays,
-        documents={
-            "identity": same,
-            "parameter_columns": graph.parameters.to_json(),
-            "statistic_columns": graph.statistics.to_json(),
-            "support": support.to_json(),
-            "seed": same["random_seed"],
-            "repeatable": trial.repeatable,
-            "provenance": provenance,
-            "timings": {},
-        },
-    )
 
 
 def _stored(plan: Plan, store: TableStore, graph: ModelGraph, clock: Clock) -> StoredTable:
@@ -454,29 +383,8 @@ def _stored(plan: Plan, store: TableStore, graph: ModelGraph, clock: Clock) -> S
     store.note("timings", {stage: before.get(stage, 0.0) + laps for stage, laps in clock.laps.items()})
     table = StoredTable(store, plan.draws, graph.observed, graph.observed_data)
     rows = table.failures.rows.tolist()
-    _check_failures(plan.draws, dict(zip(rows, table.failures.messages, strict=True)))
+    check_failures(plan.draws, dict(zip(rows, table.failures.messages, strict=True)))
     return table
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("pymc_kbr", "pymc", "pytensor", "numpy")},
-    }
-
-
-class Clock:
-    """Seconds of each stage, one after the other."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, stage: str) -> None:
-        """Note the seconds since the last lap as those of a stage."""
-        now = time.perf_counter()
-        self.laps[stage] = now - self._last
-        self._last = now
 
 
 def _whole(name: str, value: int) -> int:
@@ -485,52 +393,3 @@ def _whole(name: str, value: int) -> int:
     if value < 1:
         raise ValueError(f"{name} is {value}; it must be at least 1")
     return int(value)
-
-
-def _raise_failure(
-    row: int, failures: dict[int, str], draws: int, parameters: np.ndarray, start: int, graph: ModelGraph
-) -> None:
-    named = dict(zip(graph.parameters.names, parameters[row - start].tolist(), strict=True))
-    shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
-    raise SimulationError(
-        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Mend the simulator there, or "
-        "pass on_failure='drop' to leave such rows out and keep their parameters",
-        row,
-        named,
-    )
-
-
-def _split_failures(
-    draws: int, failures: dict[int, str], parameters: np.ndarray
-) -> tuple[slice | np.ndarray, Failures]:
-    """The rows of the table, and the failed ones with their parameters."""
-    _check_failures(draws, failures)
-    if not failures:
-        return slice(draws), Failures.none(parameters.shape[1])
-    rows = np.array(sorted(failures))
-    kept = np.ones(draws, dtype=bool)
-    kept[rows] = False
-    return np.flatnonzero(kept), Failures(rows, parameters[rows], tuple(failures[r] for r in rows.tolist()))
-
-
-def _check_failures(draws: int, failures: dict[int, str]) -> None:
-    """Refuse a table of failures; warn where they are many."""
-    if not failures:
-        return
-    if draws - len(failures) < 2:
-        first = min(failures)
-        raise SimulationError(
-            f"{len(failures)} of {draws} simulations failed, the first with {failures[first]}; "
-            "a table needs two that succeed",
-            first,
-            {},
-        )
-    share = len(failures) / draws
-    if share > 0.01:
-        warnings.warn(
-            f"{len(failures)} of {draws} simulations ({share:.1%}) failed and were dropped: the posterior "
-            "is that of the prior given that the simulator succeeds; their parameters are in "
-            "`table.failures`",
-            UserWarning,
-            stacklevel=6,
-        )

@@ -63,13 +63,20 @@ def rows_a_chunk(job: Job, rows: int, seconds: float, cores: int, most_blocks: i
 
 
 def run_chunks(
-    job: Job, prior: Rows, pieces: list[range], *, cores: int, executor: Executor | Any | None
+    job: Job,
+    prior: Rows,
+    pieces: list[range],
+    *,
+    cores: int,
+    executor: Executor | Any | None,
+    started: Executor | None = None,
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
     """Run some pieces of a table, and yield the chunk and the parameters of each as it is done, in any order.
 
     Parameters are taken slice by slice, when their piece is handed out. Batches run in threads, since
     NumPy lets go of the interpreter's lock; single rows run in worker processes, and where one of these
-    dies, what was under way runs again in processes of its own.
+    dies, what was under way runs again in processes of its own. `started` are such processes that are there
+    already.
 
     Raises
     ------
@@ -92,11 +99,12 @@ def run_chunks(
                 f"under way, rows {first} to {first + len(parameters) - 1} among them: the simulator crashed "
                 "it, or memory ran out; with cores=2 in place of executor= such a row is found and named"
             ) from died.__cause__
-    elif in_processes and (len(pieces) > 1 or job.timeout is not None):
+    elif in_processes and (len(pieces) > 1 or job.timeout is not None or started):
         count = min(cores, len(pieces))
         while True:
             try:
-                with processes(count) as workers_:
+                with processes(count, started) as workers_:
+                    started = None
                     submit = _pickled(job, workers_)
                     yield from _in_flight(job, submit, prior, waiting, CHUNKS_A_WORKER * count)
                 return

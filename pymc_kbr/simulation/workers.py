@@ -25,15 +25,17 @@ ATTEMPTS = 2
 
 
 @contextmanager
-def processes(count: int) -> Iterator[Executor]:
-    """Workers that end with the block; at once where it ends with an error or an interrupt."""
-    workers = ProcessPoolExecutor(count, initializer=_begin, env=ONE_THREAD)
+def processes(count: int, started: Executor | None = None) -> Iterator[Executor]:
+    """Workers that end with the block, at once: also where it ends with an error or an interrupt."""
+    workers: Any = started or _pool(count)
     try:
         yield workers
-    except BaseException:  # also Ctrl-C: whatever is half done is not wanted any more
+    finally:  # workers that are asked to end, and not killed, take seconds to forget what they imported
         workers.shutdown(wait=True, kill_workers=True)
-        raise
-    workers.shutdown(wait=True)
+
+
+def _pool(count: int) -> Any:
+    return ProcessPoolExecutor(count, initializer=_begin, env=ONE_THREAD)
 
 
 def _begin() -> None:
@@ -42,15 +44,17 @@ def _begin() -> None:
 
 
 class Isolated:
-    """One worker process, started anew when it has died.
+    """Work that is sent to a process one at a time; started anew when that has died.
 
     Parameters
     ----------
     job : Job
+    count : int
+        Processes that are started, of which one is used until all are taken over.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, job: Job, count: int = 1) -> None:
+        self._job, self._count = job, count
         self._payload = b""
         self._worker: Any = None
 
@@ -61,6 +65,11 @@ class Isolated:
         if self._worker is not None:
             self._worker.shutdown(wait=True, kill_workers=True)
             self._worker = None
+
+    def take_over(self) -> Executor | None:
+        """The processes, if any have been started and live, to be ended by who takes them."""
+        workers, self._worker = self._worker, None
+        return workers
 
     def try_row(self, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
         """`Job.try_row`; a row that ends its process is one that failed.
@@ -104,7 +113,7 @@ class Isolated:
         if self._worker is not None:
             return
         self._payload = self._payload or cloudpickle.dumps(self._job)
-        self._worker = ProcessPoolExecutor(1, initializer=_begin, env=ONE_THREAD)
+        self._worker = _pool(self._count)
         try:
             self._worker.submit(int).result()
         except BrokenExecutor as error:

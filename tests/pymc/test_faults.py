@@ -268,8 +268,13 @@ STORES = {
     ),
     "store: slices with steps": (
         only(lambda f: opened(f).statistics[0:10:2]),
-        ValueError,
-        "slices of step one",
+        TypeError,
+        "slices of step one.*load the table",
+    ),
+    "store: chosen from": (
+        only(lambda f: pk.select(opened(f))),
+        TypeError,
+        "load the table or some of its rows",
     ),
     "store: another observation": (
         only(lambda f: opened(f).with_observed({"a": 1.0})),

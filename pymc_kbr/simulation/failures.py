@@ -1,0 +1,78 @@
+"""Simulations that failed: an error, or rows that are left out and counted."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from pymc_kbr.reference_table import Failures
+from pymc_kbr.simulation.model import ModelGraph
+
+
+class SimulationError(RuntimeError):
+    """A simulation failed.
+
+    Parameters
+    ----------
+    message : str
+    row : int
+        The draw that failed.
+    parameters : dict of str to float
+        Its parameters, by column name.
+    """
+
+    def __init__(self, message: str, row: int, parameters: dict[str, float]) -> None:
+        super().__init__(message)
+        self.row = row
+        self.parameters = parameters
+
+
+def raise_failure(
+    row: int, failures: dict[int, str], draws: int, parameters: np.ndarray, start: int, graph: ModelGraph
+) -> None:
+    """Stop at a failed row of those that begin with `start`, and name its parameters."""
+    named = dict(zip(graph.parameters.names, parameters[row - start].tolist(), strict=True))
+    shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
+    raise SimulationError(
+        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Mend the simulator there, or "
+        "pass on_failure='drop' to leave such rows out and keep their parameters",
+        row,
+        named,
+    )
+
+
+def split_failures(
+    draws: int, failures: dict[int, str], parameters: np.ndarray
+) -> tuple[slice | np.ndarray, Failures]:
+    """The rows of the table, and the failed ones with their parameters."""
+    check_failures(draws, failures)
+    if not failures:
+        return slice(draws), Failures.none(parameters.shape[1])
+    rows = np.array(sorted(failures))
+    kept = np.ones(draws, dtype=bool)
+    kept[rows] = False
+    return np.flatnonzero(kept), Failures(rows, parameters[rows], tuple(failures[r] for r in rows.tolist()))
+
+
+def check_failures(draws: int, failures: dict[int, str]) -> None:
+    """Refuse a table of failures; warn where they are many."""
+    if not failures:
+        return
+    if draws - len(failures) < 2:
+        first = min(failures)
+        raise SimulationError(
+            f"{len(failures)} of {draws} simulations failed, the first with {failures[first]}; "
+            "a table needs two that succeed",
+            first,
+            {},
+        )
+    share = len(failures) / draws
+    if share > 0.01:
+        warnings.warn(
+            f"{len(failures)} of {draws} simulations ({share:.1%}) failed and were dropped: the posterior "
+            "is that of the prior given that the simulator succeeds; their parameters are in "
+            "`table.failures`",
+            UserWarning,
+            stacklevel=6,
+        )

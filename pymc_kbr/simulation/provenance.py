@@ -1,0 +1,29 @@
+"""How a table was made: versions of the software, and seconds of each stage."""
+
+from __future__ import annotations
+
+import platform
+import time
+from importlib.metadata import version
+
+
+def versions() -> dict[str, str]:
+    """Of what decides about the bits of a table."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("pymc_kbr", "pymc", "pytensor", "numpy")},
+    }
+
+
+class Clock:
+    """Seconds of each stage, one after the other."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """Note the seconds since the last lap as those of a stage."""
+        now = time.perf_counter()
+        self.laps[stage] = now - self._last
+        self._last = now
