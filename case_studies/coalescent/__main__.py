@@ -130,7 +130,8 @@ def main() -> None:
     observed = observations(arguments.seed + 1)
     model = coalescent_model(observed[1])
     simulations = 1_000 if arguments.quick else arguments.simulations
-    table = pk.simulate(simulations, model=model, random_seed=arguments.seed, cores=arguments.cores)
+    cores = 1 if arguments.quick else arguments.cores  # fewer simulations than workers take to start
+    table = pk.simulate(simulations, model=model, random_seed=arguments.seed, cores=cores)
     print(f"{table}\n{table.timings['simulate']:.0f} s of simulation\n")
 
     idata = pk.sample_abc(DRAWS, reference_table=table, model=model, random_seed=arguments.seed)

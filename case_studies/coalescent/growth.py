@@ -34,7 +34,9 @@ def main() -> None:
         (300, 50, 2.0) if arguments.quick else (arguments.simulations, arguments.held_out, arguments.budget)
     )
     observed = simulate_growth(np.random.default_rng(12), TRUTH["theta"], TRUTH["rho"], TRUTH["growth"])
-    table = pk.simulate(n, model=growth_model(observed), random_seed=3, cores=arguments.cores)
+    table = pk.simulate(
+        n, model=growth_model(observed), random_seed=3, cores=1 if arguments.quick else arguments.cores
+    )
     estimator = pk.select(table, time_budget=budget, random_seed=1)
     calibration = pk.calibrate(estimator, table, rows=k, random_seed=2)
     posterior = estimator.condition(observed)

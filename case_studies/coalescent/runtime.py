@@ -67,7 +67,8 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    quick, cores = arguments.quick, arguments.cores
+    quick = arguments.quick
+    cores = 1 if quick else arguments.cores
     common: dict[str, Any] = {"random_seed": 1, "modes": True}
     model, table, parts = coalescent_model(TYPICAL, EPSILON * DEVIATIONS), load_coalescent(), []
     for budget in (200,) if quick else (*SMALL, *LARGE):

@@ -215,7 +215,8 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    lines = table(arguments.quick, 1 if arguments.quick else arguments.seeds, arguments.cores)
+    quick = arguments.quick
+    lines = table(quick, 1 if quick else arguments.seeds, 1 if quick else arguments.cores)
     lines.to_csv(arguments.output / "simulators.csv", index=False, float_format="%.5g")
     plot(lines, arguments.output / "simulators.png")
     of_methods = lines.groupby(["model", "method", "number"], sort=False)

@@ -75,10 +75,13 @@ def slow(rng, mean, scale, size=None):
 
 
 def test_a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, tmp_path):
-    draws, store = 600, tmp_path / "table.zarr"
+    draws, store = 400, tmp_path / "table.zarr"
     made = model(slow)
     with Client(cluster.address, timeout=60) as client:
         client.wait_for_workers(2, timeout=60)
+        same(table(2500, model()), table(2500, model(), executor=client))  # batches, without a store
+        with pytest.raises(ValueError, match=r"runs its tasks in threads, which cannot be interrupted"):
+            table(50, made, executor=client, timeout=1.0)
 
         def kill_half_way():
             while not store.exists() or len(pk.StoredTable.open(store)) < draws // 4:
@@ -92,14 +95,6 @@ def test_a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, tmp_pat
         assert cluster.workers[0].poll() == -signal.SIGKILL
         assert len(client.nthreads()) == 1
     same(table(draws, made), there)
-
-
-def test_a_client_needs_no_store_and_refuses_what_its_threads_cannot_do(cluster):
-    with Client(cluster.address, timeout=60) as client:
-        client.wait_for_workers(2, timeout=60)
-        same(table(2500, model()), table(2500, model(), executor=client))  # batches
-        with pytest.raises(ValueError, match=r"runs its tasks in threads, which cannot be interrupted"):
-            table(50, model(slow), executor=client, timeout=1.0)
 
 
 def test_chunks_in_flight_are_few(monkeypatch):

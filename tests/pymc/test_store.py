@@ -71,7 +71,7 @@ def test_xarray_alone_reads_a_store(store, whole):
 
 @pytest.mark.parametrize("made", [model(), vector_model(models.two_statistics_by_hand)])
 def test_a_store_changes_no_bit_and_leaves_nothing_beside_it(made, tmp_path):
-    same(table(2500, made), table(2500, made, store=tmp_path / "t.zarr", cores=2))
+    same(table(2500, made), table(2500, made, store=tmp_path / "t.zarr"))
     assert os.listdir(tmp_path) == ["t.zarr"]
     assert not list(tmp_path.rglob("*.partial"))
 
@@ -252,7 +252,7 @@ def test_a_folder_that_may_not_be_written_is_named_before_any_work(kept):
 
 def test_tables_are_equal_after_kills():
     said = []
-    assert survival.survive(kills=2, draws=2000, seconds=5, seed=1, show=said.append, resume_on=1) == 0
+    assert survival.survive(kills=2, draws=1500, seconds=4, seed=1, show=said.append, resume_on=1) == 0
     assert "the caller" in said[0]
     assert "a worker" in said[1]
     assert all("equal after resuming" in line for line in said)
@@ -261,16 +261,19 @@ def test_tables_are_equal_after_kills():
 # --- simulations that hang or end their process ---
 
 
-def test_simulations_that_hang_are_some_that_failed():
+def test_simulations_that_hang_or_end_their_process_fail_alone():
     whole = table(60, model(models.normal_by_hand))
-    interrupted, stuck = np.argsort(whole.parameters[:, 0])[[-1, 0]]
-    lowest, highest = np.sort(whole.parameters[:, 0])[[1, -2]]
+    order = np.argsort(whole.parameters[:, 0])
+    interrupted, crashes, stuck = order[[-1, -2, 0]]
+    highest, high, lowest = whole.parameters[[interrupted, crashes, stuck], 0]
 
-    def hangs(rng, mean, scale, size=None):
-        if mean < lowest:  # what follows is not interrupted, as a loop in C is not
+    def harmful(rng, mean, scale, size=None):
+        if mean == lowest:  # what follows is not interrupted, as a loop in C is not
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
             time.sleep(600)
-        while mean > highest:
+        if mean == high:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        while mean == highest:
             try:
                 time.sleep(60)
             except Exception:
@@ -278,12 +281,14 @@ def test_simulations_that_hang_are_some_that_failed():
         return models.normal_by_hand(rng, mean, scale, size)
 
     with pytest.warns(UserWarning, match="failed and were dropped"):
-        made = table(60, model(hangs), timeout=0.3, on_failure="drop")
+        made = table(60, model(harmful), timeout=0.3, cores=2, on_failure="drop")
     said = dict(zip(made.failures.rows.tolist(), made.failures.messages, strict=True))
-    assert set(said) == {interrupted, stuck}
+    assert set(said) == {interrupted, crashes, stuck}
     assert "it did not end within 0.3 s" in said[interrupted]
     assert "its process had to be ended" in said[stuck]
-    np.testing.assert_array_equal(made.statistics, np.delete(whole.statistics, [interrupted, stuck], axis=0))
+    assert "the simulator ended its process (SIGSEGV(-11))" in said[crashes]
+    np.testing.assert_array_equal(made.failures.parameters, whole.parameters[made.failures.rows])
+    np.testing.assert_array_equal(made.statistics, np.delete(whole.statistics, made.failures.rows, axis=0))
 
 
 def test_the_first_rows_may_hang_too():
