@@ -74,8 +74,10 @@ def kill(process, store, rng, seconds, worker):
             children[rng.integers(len(children))].kill()
         process.wait()
         return bool(children)
+    orphans = workers_of(process)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    assert not psutil.wait_procs(orphans, timeout=20)[1], "workers live on without their caller"
     return True
 
 

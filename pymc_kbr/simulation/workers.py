@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
@@ -41,6 +43,14 @@ def _pool(count: int) -> Any:
 def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_process_when_stuck()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(caller: int) -> None:
+    """End this process when the caller has been killed: workers would wait for its work for ever."""
+    while os.getppid() == caller:
+        time.sleep(1)
+    os._exit(1)
 
 
 class Isolated:
