@@ -2,8 +2,6 @@
 
 import csv
 
-import pytest
-
 from pymc_kbr.benchmark.__main__ import groups
 from pymc_kbr.benchmark.conditioning import localised_batch
 from pymc_kbr.benchmark.measure import COLUMNS, History, Row
@@ -36,4 +34,4 @@ def test_groups_have_the_names_that_the_command_takes():
 
 
 def test_the_process_has_a_peak():
-    assert process_peak() == pytest.approx(500, rel=0.95)  # megabytes, with PyMC imported
+    assert 50 < process_peak() < 50_000  # megabytes, with PyMC imported

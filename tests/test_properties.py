@@ -20,7 +20,7 @@ FIXED = {
     "iw_kbr": pk.ImportanceWeightedKernelBayes(1.0, 1e-2, prior_regularisation=1e-2, parameter_bandwidth=1.0),
     "adjusted": pk.Adjusted(pk.Rejection(15), "local_linear"),
 }
-quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 seeds = st.integers(0, 2**32 - 1)
 
 

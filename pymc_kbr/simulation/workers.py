@@ -131,10 +131,10 @@ class Isolated:
 
     def _why(self, error: BrokenExecutor, seconds: float) -> str:
         limit = self._job.timeout
-        if limit is not None and seconds > 2 * limit:
-            return f"TimeoutError: it did not end within {limit:g} s, and its process had to be ended"
         found = re.search(r"\{(.*?)\}", str(error))
         code = found.group(1) if found else "no exit code known"
+        if limit is not None and seconds > 2 * limit and "EXIT(1)" in code:  # as `time_limit` ends it
+            return f"TimeoutError: it did not end within {limit:g} s, and its process had to be ended"
         memory = ", as the system does when memory runs out" if "SIGKILL" in code else ""
         return f"the simulator ended its process ({code}{memory})"
 

@@ -281,7 +281,7 @@ def test_simulations_that_hang_or_end_their_process_fail_alone():
         return models.normal_by_hand(rng, mean, scale, size)
 
     with pytest.warns(UserWarning, match="failed and were dropped"):
-        made = table(60, model(harmful), timeout=0.3, cores=2, on_failure="drop")
+        made = table(60, model(harmful), timeout=0.3, on_failure="drop")
     said = dict(zip(made.failures.rows.tolist(), made.failures.messages, strict=True))
     assert set(said) == {interrupted, crashes, stuck}
     assert "it did not end within 0.3 s" in said[interrupted]
