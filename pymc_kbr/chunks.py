@@ -39,10 +39,6 @@ class Chunks:
     def __len__(self) -> int:
         return int(self._source.shape[0])
 
-    def changed(self, change: Callable[[np.ndarray], np.ndarray]) -> Chunks:
-        """The same rows, changed by a function."""
-        return Chunks(self._source, change)
-
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """The rows in order; the next block is read while the caller works on one."""
         parts = [slice(i, min(i + self._step, len(self))) for i in range(0, len(self), self._step)]

@@ -172,6 +172,8 @@ def sample_abc(
     if calibration is not None:
         drawn, coverage = _recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
+    if stored is not None:
+        notes["simulations"] = len(stored) + len(stored.failures)
     concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])

@@ -46,6 +46,11 @@ class StoredRows:
         """Two."""
         return 2
 
+    @property
+    def chunk_rows(self) -> int:
+        """Rows that are read together at the least."""
+        return self.store.chunk_rows
+
     def __len__(self) -> int:
         return self.rows
 

@@ -204,10 +204,11 @@ class TableStore:
             if np.any(status == UNFINISHED):
                 return "unfinished"
             parameters, statistics = self.parameters(start, stop), self.statistics(start, stop)
-            self._arrays["message"][start:stop]
+            messages = self._read("message", start, stop)
         except Exception:  # whatever a file raises that a power cut has left incomplete
             return "damaged"
-        if not (np.all(np.isfinite(parameters)) and np.all(np.isfinite(statistics[status == DONE]))):
+        whole = np.isfinite(parameters).all() and np.isfinite(statistics[status == DONE]).all()
+        if not (whole and np.all(messages[status == FAILED] != "")):
             return "damaged"
         return "failed" if np.any(status == FAILED) else "finished"
 

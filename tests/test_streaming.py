@@ -104,8 +104,29 @@ def test_streamed_pivots_approximate_as_well_as_those_in_memory(arrays, solver, 
     np.testing.assert_allclose(streamed.apply(np.ones(ROWS)), kernel(x) @ np.ones(ROWS), atol=0.03 * ROWS)
 
 
+@pytest.mark.parametrize("rule", ["plain", "weighted", "squared"])
+def test_streamed_operators_are_those_in_memory(arrays, rule):
+    x = (arrays[1] - arrays[1].mean(axis=0)) / arrays[1].std(axis=0)
+    rng = np.random.default_rng(4)
+    weights, b = rng.normal(size=ROWS) / ROWS, rng.normal(size=(ROWS, 2))
+
+    def operator(points):
+        gram = Nystroem(30).gram(Gaussian(1.5), points, np.random.default_rng(0), 1.0)
+        gram = gram.centred(np.full(ROWS, 1 / ROWS))
+        if rule == "squared":
+            return gram.squared(weights, 1e-3)
+        return gram.regularised(0.1, np.sqrt(np.abs(weights)) if rule == "weighted" else None)
+
+    here, there = operator(x), operator(Chunks(as_zarr(x)))
+    scale = np.abs(here.weights(x[:3])).max()
+    np.testing.assert_allclose(there.weights(x[:3]), here.weights(x[:3]), atol=1e-8 * scale)
+    for right in (b, b[:, 0]):
+        solved = here.solve(right)
+        np.testing.assert_allclose(there.solve(right), solved, atol=1e-8 * np.abs(solved).max())
+
+
 def test_a_pass_for_each_block_of_pivots(arrays, monkeypatch):
-    passes = []
+    passes: list[int] = []
     blocks = Chunks.blocks
     monkeypatch.setattr(Chunks, "blocks", lambda self: (passes.append(1), blocks(self))[1])
     RandomlyPivotedCholesky(60, block=20).gram(

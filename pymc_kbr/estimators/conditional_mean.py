@@ -12,12 +12,8 @@ from pymc_kbr.gram import (
     Auto,
     Exact,
     Gram,
-    IncompleteCholesky,
     LowRankGram,
-    Nystroem,
     Operator,
-    RandomFeatures,
-    RandomlyPivotedCholesky,
     Solver,
     StreamedGram,
     make_solver,
@@ -32,9 +28,6 @@ from pymc_kbr.kernels import (
 )
 from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
 from pymc_kbr.summaries import Summary
-
-STREAMING = (IncompleteCholesky, RandomlyPivotedCholesky, Nystroem, RandomFeatures)
-"""Solvers that read rows a part at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +124,7 @@ class ConditionalMean(Estimator):
     def _check_memory(self, n: int) -> None:
         solver = solver_for(self._solver(), n)
         if getattr(self, "_chunked", False):
-            if isinstance(solver, STREAMING):
+            if streams(solver):
                 return
             if not isinstance(solver, Exact):
                 raise ValueError(
@@ -153,7 +146,7 @@ class ConditionalMean(Estimator):
         self.kernel_ = choice.kernel
         self.regularisation_ = choice.ridge / solver.rows(n)
         points = self.statistics_
-        if self._chunked and not isinstance(solver_for(solver, n), STREAMING):
+        if self._chunked and not streams(solver_for(solver, n)):
             points = points[0:n]  # few enough for the exact solver
         gram = solver.gram(self.kernel_, points, self._rng, n * self.regularisation_)
         self._centre = self._base = None
@@ -236,6 +229,11 @@ class ConditionalMean(Estimator):
 def solver_for(solver: Solver, n: int) -> Solver:
     """The solver itself, or what "auto" takes for n rows."""
     return solver.choice(n) if isinstance(solver, Auto) else solver
+
+
+def streams(solver: Solver) -> bool:
+    """Whether a solver reads rows a part at a time, as its attribute of this name says."""
+    return getattr(solver, "streams", False)
 
 
 def physical_memory() -> float:

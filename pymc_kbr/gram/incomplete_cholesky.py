@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -39,6 +40,8 @@ class IncompleteCholesky:
 
     rank: int | None = None
     tolerance: float = 1e-3
+
+    streams: ClassVar[bool] = True
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
@@ -87,6 +90,8 @@ class RandomlyPivotedCholesky:
     rank: int | None = None
     block: int = BLOCK
     tolerance: float = 1e-3
+
+    streams: ClassVar[bool] = True
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""

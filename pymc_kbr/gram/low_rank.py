@@ -77,10 +77,10 @@ class WoodburyOperator(Operator):
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """The operator applied to b (n,) or (n, k): eq. 5 of the localised draft."""
-        right = b if self.scale is None else _rows(self.scale, b)
+        right = b if self.scale is None else scaled_rows(self.scale, b)
         inner = cho_solve(self.factor, self.scaled.T @ right)
         solved = (right - self.scaled @ inner) / self.ridge
-        return solved if self.scale is None else _rows(self.scale, solved)
+        return solved if self.scale is None else scaled_rows(self.scale, solved)
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the approximated kernel's values at x (k, d): shape (k, n).
@@ -88,7 +88,7 @@ class WoodburyOperator(Operator):
         S F (F' S S F + ridge I)^-1 f(x), which equals `solve` of F f(x) and subtracts nothing.
         """
         weights = self.scaled @ cho_solve(self.factor, self.gram.feature_map(x).T)
-        return (weights if self.scale is None else _rows(self.scale, weights)).T
+        return (weights if self.scale is None else scaled_rows(self.scale, weights)).T
 
 
 @dataclass
@@ -105,15 +105,15 @@ class SpectralOperator(Operator):
     def solve(self, b: np.ndarray) -> np.ndarray:
         """The operator applied to b (n,) or (n, k)."""
         inner = self.vectors.T @ (self.weighted.T @ b)
-        return self.weighted @ (self.vectors @ _rows(1 / (self.values**2 + self.ridge), inner))
+        return self.weighted @ (self.vectors @ scaled_rows(1 / (self.values**2 + self.ridge), inner))
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
         inner = self.vectors.T @ self.gram.feature_map(x).T
         factor = self.values / (self.values**2 + self.ridge)
-        return (self.weighted @ (self.vectors @ _rows(factor, inner))).T
+        return (self.weighted @ (self.vectors @ scaled_rows(factor, inner))).T
 
 
-def _rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+def scaled_rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """diag(factor) b, for b (n,) or (n, k)."""
     return factor * b if b.ndim == 1 else factor[:, None] * b

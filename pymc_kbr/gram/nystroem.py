@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import eigh, solve
@@ -36,6 +37,8 @@ class Nystroem:
     def __post_init__(self) -> None:
         if self.sampling not in ("uniform", "leverage"):
             raise ValueError(f"sampling is {self.sampling!r}; it may be uniform or leverage")
+
+    streams: ClassVar[bool] = True
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class RandomFeatures:
     """
 
     features: int = 500
+
+    streams: ClassVar[bool] = True
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""

@@ -10,6 +10,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from pymc_kbr.chunks import Chunks
 from pymc_kbr.gram.gram import Gram, Operator, raising
+from pymc_kbr.gram.low_rank import scaled_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,35 +72,50 @@ class StreamedGram(Gram):
         return StreamedGram(self.points, lambda x: inner(x) - mean, self.rank)
 
     def regularised(self, ridge: float, scale: np.ndarray | None = None) -> StreamedOperator:
-        """S (S G S + ridge I)^-1 S by Woodbury's identity; its `weights` alone."""
-        core = self.core(None if scale is None else scale**2)
+        """S (S G S + ridge I)^-1 S by Woodbury's identity."""
+        weights = np.ones(self.size) if scale is None else scale**2
+        core = self.core(None if scale is None else weights)
 
         def factor(r: float) -> tuple[np.ndarray, bool]:
             return cho_factor(core + r * np.eye(self.rank), lower=True)
 
         least = self.rank * np.finfo(float).eps * float(np.diag(core).max(initial=0.0))
         made, ridge, raised = raising(factor, ridge, least)
-        weights = None if scale is None else scale**2
-        return StreamedOperator(self, lambda f: cho_solve(made, f), weights, ridge, raised)  # type: ignore[call-overload]
+
+        def inner(f: np.ndarray) -> np.ndarray:
+            return cho_solve(made, f)  # type: ignore[call-overload]
+
+        def solve(b: np.ndarray) -> np.ndarray:
+            right = scaled_rows(weights, b)
+            return (right - scaled_rows(weights, self.times(inner(self.transposed_times(right))))) / ridge
+
+        return StreamedOperator(self, inner, solve, None if scale is None else weights, ridge, raised)
 
     def squared(self, weights: np.ndarray, delta: float) -> StreamedOperator:
-        """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F; its `weights` alone."""
+        """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F."""
         values, vectors = eigh(self.core(weights))
-        factor = values / (values**2 + delta)
-        return StreamedOperator(
-            self, lambda f: vectors @ (factor[:, None] * (vectors.T @ f)), weights, delta, 0
-        )
+
+        def inner(f: np.ndarray) -> np.ndarray:
+            return vectors @ scaled_rows(values / (values**2 + delta), vectors.T @ f)
+
+        def solve(b: np.ndarray) -> np.ndarray:
+            rotated = vectors.T @ self.transposed_times(scaled_rows(weights, b))
+            return scaled_rows(weights, self.times(vectors @ scaled_rows(1 / (values**2 + delta), rotated)))
+
+        return StreamedOperator(self, inner, solve, weights, delta, 0)
 
 
 @dataclass
 class StreamedOperator(Operator):
-    """diag(scale) F M, applied to the features of new points in one pass.
+    """diag(scale) F M on the features of new points, and the operator itself, in a pass or two.
 
     Parameters
     ----------
     gram : StreamedGram
     inner : callable
         M, from (r, k) to (r, k).
+    solution : callable
+        The operator on (n,) or (n, k).
     scale : ndarray of shape (n,), optional
     ridge : float
     raised : int
@@ -107,13 +123,14 @@ class StreamedOperator(Operator):
 
     gram: StreamedGram
     inner: Callable[[np.ndarray], np.ndarray]
+    solution: Callable[[np.ndarray], np.ndarray]
     scale: np.ndarray | None
     ridge: float
     raised: int
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        """Not for rows that memory does not hold."""
-        raise NotImplementedError("rows that are read a part at a time have weights, but no solutions")
+        """The operator applied to b (n,) or (n, k)."""
+        return self.solution(b)
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""

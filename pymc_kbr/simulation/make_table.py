@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pymc_kbr.simulation.destination import Destination, InMemory, Stored
 from pymc_kbr.simulation.failures import check_failures, raise_failure, split_failures
 from pymc_kbr.simulation.job import Chunk, Job
 from pymc_kbr.simulation.model import ModelGraph, read_model
+from pymc_kbr.simulation.plan import Plan
 from pymc_kbr.simulation.prior import PriorRows, PriorSampler, prior_support
 from pymc_kbr.simulation.progress import progress_bar
 from pymc_kbr.simulation.provenance import Clock, versions
@@ -28,7 +28,7 @@ from pymc_kbr.simulation.resume import (
     identity,
     new_store,
 )
-from pymc_kbr.simulation.run import check_executor, check_picklable, rows_a_chunk, run_chunks
+from pymc_kbr.simulation.run import check_picklable, rows_a_chunk, rows_a_stored_chunk, run_chunks
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.workers import Isolated
 from pymc_kbr.stored_table import StoredTable
@@ -125,24 +125,9 @@ def simulate(
     >>> table
     ReferenceTable(1000 rows; parameters ['mean']; statistics ['y']; observed)
     """
-    if store is None:
-        made = _checked(
-            draws, model, random_seed, cores, executor, None, on_failure, batched, timeout, progressbar
-        )
-        assert isinstance(made, ReferenceTable)
-        return made
-    return simulate_to_store(
-        draws,
-        store,
-        model=model,
-        random_seed=random_seed,
-        cores=cores,
-        executor=executor,
-        on_failure=on_failure,
-        batched=batched,
-        timeout=timeout,
-        progressbar=progressbar,
-    ).load()
+    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
+    made = _simulated(plan, model, random_seed, None if store is None else _folder(store))
+    return made.load() if isinstance(made, StoredTable) else made
 
 
 def simulate_to_store(
@@ -187,43 +172,23 @@ def simulate_to_store(
     ...     simulate_to_store(1000, f"{folder}/table.zarr", random_seed=1, progressbar=False)
     StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
     """
-    if not isinstance(store, str | Path) or not str(store):
-        raise TypeError(f"store is {store!r}; it must be the path of a folder, such as 'table.zarr'")
-    made = _checked(
-        draws, model, random_seed, cores, executor, Path(store), on_failure, batched, timeout, progressbar
-    )
+    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
+    made = _simulated(plan, model, random_seed, _folder(store))
     assert isinstance(made, StoredTable)
     return made
 
 
-def _checked(
-    draws: int,
-    model: pm.Model | None,
-    random_seed: int | np.random.Generator | None,
-    cores: int,
-    executor: Executor | Any | None,
-    store: Path | None,
-    on_failure: str,
-    batched: bool | None,
-    timeout: float | None,
-    progressbar: bool,
+def _folder(store: str | Path) -> Path:
+    if not isinstance(store, str | Path) or not str(store):
+        raise TypeError(f"store is {store!r}; it must be the path of a folder, such as 'table.zarr'")
+    return Path(store)
+
+
+def _simulated(
+    plan: Plan, model: pm.Model | None, random_seed: int | np.random.Generator | None, store: Path | None
 ) -> ReferenceTable | StoredTable:
-    """Refuse bad arguments, lock the store, simulate."""
-    draws, cores = _whole("draws", draws), _whole("cores", cores)
-    if on_failure not in ("raise", "drop"):
-        raise ValueError(f"on_failure is {on_failure!r}; it may be 'raise' or 'drop'")
-    if timeout is not None:
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number):
-            raise TypeError(f"timeout is {timeout!r}; it must be a number of seconds, or None")
-        if not 0 < timeout < np.inf:
-            raise ValueError(f"timeout is {timeout}; it must be a number of seconds above zero")
-        if batched:
-            raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")
-        timeout = float(timeout)
+    """Simulate, with the lock of the store if there is one."""
     entropy = entropy_of(random_seed)
-    if executor is not None:
-        check_executor(executor, timeout)
-    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
     # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
     with threadpool_limits(1, user_api="blas"), ExitStack() as stack:
         if store is None:
@@ -233,26 +198,6 @@ def _checked(
             if opened is not None and random_seed is None:
                 entropy = int(opened.documents["seed"])  # the same call goes on with the seed it began with
             return _simulate(plan, model, entropy, store, opened, stack)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The arguments of a simulation that do not change what comes out."""
-
-    draws: int
-    cores: int
-    executor: Executor | Any | None
-    on_failure: str
-    batched: bool | None
-    timeout: float | None
-    progressbar: bool
-
-    @property
-    def isolates_trial(self) -> bool:
-        """Whether the first rows are tried in a process of their own: they may hang, or end it."""
-        return self.executor is None and (
-            self.timeout is not None or (self.cores > 1 and self.batched is False)
-        )
 
 
 def _simulate(
@@ -309,7 +254,7 @@ def _simulate(
         destination = InMemory(draws, rows_a_chunk(job, draws, trial.seconds, plan.cores), graph)
     else:
         if opened is None:
-            chunk_rows = rows_a_chunk(job, draws, trial.seconds, plan.cores, most_blocks=64)
+            chunk_rows = rows_a_stored_chunk(job, prior, draws, trial.seconds, plan.cores)
             opened = new_store(path, draws, chunk_rows, graph, support, same, provenance, first_rows, trial)
         elif opened.rows < draws:
             opened.extend(draws)
@@ -385,11 +330,3 @@ def _stored(plan: Plan, store: TableStore, graph: ModelGraph, clock: Clock) -> S
     rows = table.failures.rows.tolist()
     check_failures(plan.draws, dict(zip(rows, table.failures.messages, strict=True)))
     return table
-
-
-def _whole(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; it must be a whole number")
-    if value < 1:
-        raise ValueError(f"{name} is {value}; it must be at least 1")
-    return int(value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.errors import shortened
 from pymc_kbr.simulation.checks import Trial
 from pymc_kbr.simulation.model import ModelGraph
 from pymc_kbr.simulation.provenance import versions
@@ -161,5 +162,4 @@ def check_first_rows(
 def _shown(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict) and "name" in value[0]:
         value = {column["name"]: tuple(column["shape"]) for column in value}
-    text = str(value)
-    return text if len(text) <= 200 else text[:197] + "..."
+    return shortened(str(value), 200)

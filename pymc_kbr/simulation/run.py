@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -25,6 +26,9 @@ from pymc_kbr.simulation.workers import processes, run_alone
 SECONDS_A_CHUNK = 0.25
 MOST_ROWS_A_CHUNK = 512
 """How finely work is cut up where rows run one by one: a matter of speed and of the progress bar."""
+
+MOST_BLOCKS, MOST_STORED_BLOCKS = 4, 64
+"""Batches that are run, and written, together."""
 
 CHUNKS_A_WORKER = 4
 """Chunks that are handed out at most for each worker, under way or waiting: this bounds the memory here."""
@@ -55,11 +59,25 @@ class WorkersDied(Exception):
         self.work = work
 
 
-def rows_a_chunk(job: Job, rows: int, seconds: float, cores: int, most_blocks: int = 4) -> int:
+def rows_a_chunk(job: Job, rows: int, seconds: float, cores: int, most_blocks: int = MOST_BLOCKS) -> int:
     """How many rows to run at once, of `rows`; `seconds` is what one took in the trial."""
     if job.batch is not None:
         return job.block_rows * max(1, min(most_blocks, rows // (job.block_rows * cores)))
     return max(1, min(MOST_ROWS_A_CHUNK, int(SECONDS_A_CHUNK / max(seconds, 1e-6))))
+
+
+def rows_a_stored_chunk(job: Job, prior: Rows, rows: int, seconds: float, cores: int) -> int:
+    """How many rows to write at once: as many as a crash may cost, and files may hold.
+
+    A batch is run once for its seconds, which those of single rows do not tell.
+    """
+    if job.batch is None:
+        return rows_a_chunk(job, rows, seconds, cores)
+    block = prior[slice(0, job.block_rows)]
+    started = time.perf_counter()
+    job.run(0, block)
+    blocks = int(SECONDS_A_CHUNK / (time.perf_counter() - started))
+    return rows_a_chunk(job, rows, seconds, cores, max(1, min(MOST_STORED_BLOCKS, blocks)))
 
 
 def run_chunks(
@@ -210,9 +228,8 @@ def _in_flight(
                     cause = error
                     lost.append(work)
                 except Exception as error:
-                    if (
-                        type(error).__name__ != "KilledWorker"
-                    ):  # of dask: this chunk has ended several workers
+                    # Dask's word for a task that has ended several workers, known here by name alone.
+                    if type(error).__name__ != "KilledWorker":
                         raise
                     yield from run_alone(job, [work], 1)
     finally:

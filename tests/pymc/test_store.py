@@ -164,10 +164,6 @@ def test_a_damaged_chunk_is_recognised_and_simulated_again(store, whole, array, 
 
 
 def _silent():
-    context = warnings.catch_warnings()
-    context.__enter__()
-    warnings.simplefilter("error", UserWarning)
-    context.__exit__(None, None, None)
     return warnings.catch_warnings(action="error", category=UserWarning)
 
 
