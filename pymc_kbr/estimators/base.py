@@ -10,6 +10,13 @@ from sklearn.base import BaseEstimator
 
 from pymc_kbr.chunks import Chunks, is_chunked
 from pymc_kbr.embedding import Atoms
+from pymc_kbr.estimators.checks import (
+    check_finite,
+    check_shapes,
+    positive,
+    rows_with_density,
+    support_of,
+)
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior import Posterior
 from pymc_kbr.summaries import Summary, check_scale, make_summary
@@ -91,17 +98,12 @@ class Estimator(BaseEstimator):
         if is_chunked(parameters) or is_chunked(statistics):
             return self._fit_chunks(parameters, statistics, support, ratio, random_seed)
         self._chunked = False
-        parameters = _rows("parameters", parameters)
-        statistics = _rows("statistics", statistics)
-        if len(parameters) != len(statistics):
-            raise ValueError(
-                f"there are {len(parameters)} rows of parameters and {len(statistics)} rows of statistics; "
-                "each simulation is one row of both"
-            )
-        if len(parameters) < 2:
-            raise ValueError(f"there is {len(parameters)} row; an estimator needs at least two")
+        parameters, statistics = np.asarray(parameters, dtype=float), np.asarray(statistics, dtype=float)
+        check_shapes(parameters, statistics)
+        check_finite("parameters", parameters)
+        check_finite("statistics", statistics)
         self.check(len(parameters))
-        self.rows_ = _rows_with_density(ratio, len(parameters))
+        self.rows_ = rows_with_density(ratio, len(parameters))
         self._size = len(parameters)
         self.scaler_ = make_summary(self.scale, statistics, parameters)
         self.statistics_ = self.scaler_.transform(statistics)
@@ -116,7 +118,7 @@ class Estimator(BaseEstimator):
         self._tuning = self.statistics_, self.parameters_
         self._deviation = None
         self._rng = np.random.default_rng(random_seed)
-        self.support_ = _support_of(support, parameters.shape[1])
+        self.support_ = support_of(support, parameters.shape[1])
         self.parameter_kernel_ = self._parameter_kernel()
         self.atoms_ = Atoms(self.parameters_, self.parameter_kernel_)
         self._fit()
@@ -138,21 +140,10 @@ class Estimator(BaseEstimator):
                 "another prior is given, and these rows are read a part at a time; load them or some of them "
                 "(`stored.load(20_000)`)"
             )
-        for name, side in (("parameters", parameters), ("statistics", statistics)):
-            if len(side.shape) != 2 or 0 in side.shape:
-                raise ValueError(
-                    f"{name} have shape {tuple(side.shape)}; they must be rows of at least one column"
-                )
-        if parameters.shape[0] != statistics.shape[0]:
-            raise ValueError(
-                f"there are {parameters.shape[0]} rows of parameters and {statistics.shape[0]} rows of "
-                "statistics; each simulation is one row of both"
-            )
+        check_shapes(parameters, statistics)
         n, p = (int(number) for number in parameters.shape)
-        if n < 2:
-            raise ValueError(f"there is {n} row; an estimator needs at least two")
         self.check(n)
-        self.support_ = _support_of(support, p)
+        self.support_ = support_of(support, p)
         scan = scan_table(Chunks(parameters), Chunks(statistics), self.scale is not False)
         self.rows_, self._size, self.ratio_ = None, n, None
         self.scaler_ = (
@@ -300,62 +291,3 @@ class Estimator(BaseEstimator):
             columns = np.flatnonzero(~np.isfinite(x).all(axis=0)).tolist()
             raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
         return self.scaler_.transform(x), single
-
-
-def _support_of(support: Support | None, size: int) -> Support:
-    """The support, that without edges where there is none; refused where it is of other parameters."""
-    support = Support.unbounded(size) if support is None else support
-    if support.size != size:
-        raise ValueError(f"the support is one of {support.size} parameters; there are {size}")
-    return support
-
-
-def positive(name: str, value: float) -> None:
-    """Refuse a number that is not positive and finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} is {value!r}; it must be a number above zero")
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value!r}; it must be a finite number above zero")
-
-
-def whole(name: str, value: int, most: int) -> None:
-    """Refuse a count that is not whole, below one, or above the number of rows."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; it must be a whole number")
-    if not 1 <= value <= most:
-        raise ValueError(f"{name} is {value}; it must lie between 1 and the number of rows, {most}")
-
-
-def _rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
-    """The rows to which another prior gives density, of n."""
-    if ratio is None:
-        return np.arange(n)
-    ratio = np.asarray(ratio, dtype=float)
-    if ratio.shape != (n,):
-        raise ValueError(f"the density ratio has shape {ratio.shape}; there are {n} rows, one ratio for each")
-    bad = np.flatnonzero(~(ratio >= 0) | np.isinf(ratio))
-    if len(bad):
-        raise ValueError(
-            f"the density ratio is negative, NaN or infinite in {len(bad)} row(s), the first of them "
-            f"row {bad[0]}; it must be a density over a positive density"
-        )
-    rows = np.flatnonzero(ratio > 0)
-    if len(rows) < 2:
-        raise ValueError(
-            f"the other prior has density at {len(rows)} of the table's {n} rows; an estimator needs at "
-            "least two: simulate a table from this prior"
-        )
-    return rows
-
-
-def _rows(name: str, array: np.ndarray) -> np.ndarray:
-    array = np.asarray(array, dtype=float)
-    if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"{name} have shape {array.shape}; they must be rows of at least one column")
-    bad = ~np.isfinite(array).all(axis=1)
-    if np.any(bad):
-        raise ValueError(
-            f"{bad.sum()} row(s) of {name} hold NaN or infinity, the first of them row "
-            f"{np.flatnonzero(bad)[0]}; leave those rows out"
-        )
-    return array

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.estimators.base import Estimator, positive
+from pymc_kbr.estimators.base import Estimator
+from pymc_kbr.estimators.checks import positive
 from pymc_kbr.gram import (
     Auto,
     Exact,

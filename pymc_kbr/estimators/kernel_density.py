@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_kbr.embedding import Atoms
-from pymc_kbr.estimators.base import Estimator, positive
+from pymc_kbr.estimators.base import Estimator
+from pymc_kbr.estimators.checks import positive
 from pymc_kbr.estimators.with_prior import check_columns, refuse_both, weighted_draws
 from pymc_kbr.kernels import deviations, spread_out, squared_distances
 from pymc_kbr.summaries import Summary

@@ -8,7 +8,7 @@ from os import cpu_count
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pymc_kbr.estimators.base import whole
+from pymc_kbr.estimators.checks import whole
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
 from pymc_kbr.gram.gram import warn_raised
 from pymc_kbr.gram.local import LocalRegressions

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from pymc_kbr.chunks import Chunks
-from pymc_kbr.estimators.base import Estimator, positive
+from pymc_kbr.estimators.base import Estimator
+from pymc_kbr.estimators.checks import positive
 from pymc_kbr.kernels import PROFILES, deviations, median_heuristic, spread_out
 from pymc_kbr.neighbours import PAIRS, neighbours_of
 from pymc_kbr.summaries import Summary

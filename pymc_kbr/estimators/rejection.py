@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.estimators.base import Estimator, whole
+from pymc_kbr.estimators.base import Estimator
+from pymc_kbr.estimators.checks import whole
 from pymc_kbr.kernels import PROFILES
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.summaries import Summary

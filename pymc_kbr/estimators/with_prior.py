@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.density_ratio import REGULARISATIONS, candidate_kernels, choose_ratio, kulsif
 from pymc_kbr.embedding import Atoms, Embedding, shrinkage
-from pymc_kbr.estimators.base import positive
+from pymc_kbr.estimators.checks import positive
 from pymc_kbr.estimators.conditional_mean import ConditionalMean, PriorWeights
 from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
 from pymc_kbr.kernels import Kernel, check_kernel
