@@ -17,7 +17,9 @@ from pymc_kbr.gram import (
     RandomFeatures,
     RandomlyPivotedCholesky,
     Subsample,
+    incomplete_cholesky,
     make_solver,
+    pivoted_cholesky,
 )
 from pymc_kbr.kernels import Gaussian
 
@@ -123,6 +125,17 @@ def test_a_tolerance_bounds_the_trace(solver):
     assert residual.sum() <= 1e-3 * N
     assert features.shape[1] < N
     np.testing.assert_allclose(features @ features.T, GRAM, atol=0.05)
+
+
+@pytest.mark.parametrize(("rank", "tolerance"), [(40, 0.0), (400, 1e-3)])
+def test_threads_share_the_rows_and_find_the_same_factor(monkeypatch, rank, tolerance):
+    points = np.random.default_rng(3).normal(size=(401, 3))
+    alone, pivots = pivoted_cholesky(KERNEL, points, rank, tolerance)
+    monkeypatch.setattr(incomplete_cholesky, "ROWS_A_THREAD", 100)
+    monkeypatch.setattr(incomplete_cholesky, "cpu_count", lambda: 3)
+    shared, same = pivoted_cholesky(KERNEL, points, rank, tolerance)
+    assert np.array_equal(same, pivots)
+    assert shared == pytest.approx(alone, abs=1e-12)
 
 
 def test_a_block_of_equal_points_gives_one_pivot():

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import pairwise
+from os import cpu_count
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from threadpoolctl import threadpool_limits
 
 from pymc_kbr.chunks import Chunks
 from pymc_kbr.gram.low_rank import LowRankGram
@@ -19,6 +24,9 @@ MOST = 1000
 
 BLOCK = 50
 """Pivots that are proposed at once."""
+
+ROWS_A_THREAD = 5000
+"""Fewest rows that a thread of the greedy factorisation takes: below, starting it costs more."""
 
 
 @dataclass(frozen=True)
@@ -131,30 +139,75 @@ def columns_of(kernel: Kernel, points: np.ndarray) -> Callable[[np.ndarray], np.
     return lambda chosen: kernel(points, chosen)
 
 
+class _Part:
+    """Some of the rows of a greedy factorisation: what is left of their diagonal, and the largest of it."""
+
+    def __init__(self, kernel: Kernel, points: np.ndarray, factor: np.ndarray) -> None:
+        self.points, self.factor = points, factor
+        self._columns = columns_of(kernel, points)
+        self._explained = np.empty(len(points))
+        self._pivots: list[int] = []
+        self._residual = np.array(kernel.diag(points), dtype=float)
+        self._look()
+
+    def _look(self) -> None:
+        self.row = int(np.argmax(self._residual))
+        self.most, self.total = self._residual[self.row], self._residual.sum()
+
+    def pivot(self, r: int) -> _Pivot:
+        """The row of the largest residual, of which there are r features so far."""
+        at = self.row
+        return _Pivot(self, at, self.points[at : at + 1], self.factor[at, :r].copy(), self.most)
+
+    def add(self, pivot: _Pivot) -> None:
+        """The factor's column of a pivot, of these rows or of others."""
+        part, row, point, features, left = pivot
+        r = len(features)
+        column = self._columns(point)[:, 0]
+        column -= np.matmul(self.factor[:, :r], features, out=self._explained)
+        column /= np.sqrt(left)
+        column[self._pivots] = 0
+        self.factor[:, r] = column
+        np.square(column, out=column)
+        self._residual -= column
+        if part is self:
+            self._pivots.append(row)
+            self._residual[row] = 0
+        self._look()
+
+
+class _Pivot(NamedTuple):
+    """A row of one part, and what its column is made of."""
+
+    part: _Part
+    row: int
+    point: np.ndarray
+    features: np.ndarray
+    residual: float
+
+
 def pivoted_cholesky(
     kernel: Kernel, points: np.ndarray, rank: int, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """A factor F (n, r) with trace(G - F F') <= tolerance * trace(G) or r = `rank`, and its pivots (r,)."""
-    residual = np.array(kernel.diag(points), dtype=float)
-    enough = tolerance * residual.sum()
-    rounding = np.finfo(float).eps * residual.max()
-    columns = columns_of(kernel, points)
-    explained = np.empty(len(points))
     factor = np.zeros((len(points), min(rank, len(points))), order="F")
+    count = max(1, min(cpu_count() or 1, len(points) // ROWS_A_THREAD))
+    starts = np.linspace(0, len(points), count + 1).astype(int)
+    parts = [_Part(kernel, points[i:j], factor[i:j]) for i, j in pairwise(starts)]
+    enough = tolerance * sum(part.total for part in parts)
+    rounding = np.finfo(float).eps * max(part.most for part in parts)
     pivots = np.zeros(factor.shape[1], dtype=int)
-    for r in range(factor.shape[1]):
-        pivot = int(np.argmax(residual))
-        if residual.sum() <= enough or residual[pivot] <= rounding:
-            return factor[:, :r], pivots[:r]
-        column = columns(points[pivot : pivot + 1])[:, 0]
-        np.dot(factor[:, :r], factor[pivot, :r], out=explained)
-        column -= explained
-        column /= np.sqrt(residual[pivot])
-        column[pivots[:r]] = 0
-        factor[:, r], pivots[r] = column, pivot
-        np.square(column, out=column)
-        residual -= column
-        residual[pivot] = 0
+    # A step is a few passes over vectors: threads share the rows, each on one BLAS thread.
+    with ExitStack() as stack:
+        if count > 1:
+            stack.enter_context(threadpool_limits(1, user_api="blas"))
+        each = stack.enter_context(ThreadPoolExecutor(count)).map if count > 1 else map
+        for r in range(len(pivots)):
+            best = max(parts, key=lambda part: part.most)
+            if sum(part.total for part in parts) <= enough or best.most <= rounding:
+                return factor[:, :r], pivots[:r]
+            pivots[r] = starts[parts.index(best)] + best.row
+            list(each(_Part.add, parts, [best.pivot(r)] * len(parts)))
     return factor, pivots
 
 
