@@ -75,7 +75,16 @@ def imported(path):
 @pytest.mark.parametrize("part", ARRAYS_ONLY)
 def test_array_floors_import_numpy_scipy_and_scikit_learn_only(part):
     allowed = {"numpy", "scipy", "sklearn", "threadpoolctl", "pymc_kbr"}
-    standard = {"__future__", "abc", "collections", "concurrent", "dataclasses", "functools", "itertools"}
+    standard = {
+        "__future__",
+        "abc",
+        "collections",
+        "concurrent",
+        "contextlib",
+        "dataclasses",
+        "functools",
+        "itertools",
+    }
     standard |= {"math", "os", "typing", "warnings"}
     for path in modules(part):
         top = {name.split(".")[0] for name in imported(path)}

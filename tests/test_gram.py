@@ -17,8 +17,8 @@ from pymc_kbr.gram import (
     RandomFeatures,
     RandomlyPivotedCholesky,
     Subsample,
-    incomplete_cholesky,
     make_solver,
+    pivoted,
     pivoted_cholesky,
 )
 from pymc_kbr.kernels import Gaussian
@@ -131,8 +131,8 @@ def test_a_tolerance_bounds_the_trace(solver):
 def test_threads_share_the_rows_and_find_the_same_factor(monkeypatch, rank, tolerance):
     points = np.random.default_rng(3).normal(size=(401, 3))
     alone, pivots = pivoted_cholesky(KERNEL, points, rank, tolerance)
-    monkeypatch.setattr(incomplete_cholesky, "ROWS_A_THREAD", 100)
-    monkeypatch.setattr(incomplete_cholesky, "cpu_count", lambda: 3)
+    monkeypatch.setattr(pivoted, "ROWS_A_THREAD", 100)
+    monkeypatch.setattr(pivoted, "cpu_count", lambda: 3)
     shared, same = pivoted_cholesky(KERNEL, points, rank, tolerance)
     assert np.array_equal(same, pivots)
     assert shared == pytest.approx(alone, abs=1e-12)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
-from os import cpu_count
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from threadpoolctl import threadpool_limits
 
 from pymc_kbr.chunks import Chunks
 from pymc_kbr.gram.low_rank import LowRankGram
+from pymc_kbr.gram.pivoted import accepted, pivoted_cholesky, randomly_pivoted_cholesky
 from pymc_kbr.gram.streamed import StreamedGram
-from pymc_kbr.kernels import Gaussian, Kernel
+from pymc_kbr.kernels import Kernel
 
 MOST = 1000
 """Rank at which a factorisation to a tolerance ends in any case."""
 
 BLOCK = 50
 """Pivots that are proposed at once."""
-
-ROWS_A_THREAD = 5000
-"""Fewest rows that a thread of the greedy factorisation takes: below, starting it costs more."""
 
 
 @dataclass(frozen=True)
@@ -132,118 +125,6 @@ def feature_map_of(
     return features
 
 
-def columns_of(kernel: Kernel, points: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """From a few of points (n, d) to their columns (n, b) of the Gram matrix."""
-    if isinstance(kernel, Gaussian):
-        return kernel.columns_of(points)
-    return lambda chosen: kernel(points, chosen)
-
-
-class _Part:
-    """Some of the rows of a greedy factorisation: what is left of their diagonal, and the largest of it."""
-
-    def __init__(self, kernel: Kernel, points: np.ndarray, factor: np.ndarray) -> None:
-        self.points, self.factor = points, factor
-        self._columns = columns_of(kernel, points)
-        self._explained = np.empty(len(points))
-        self._pivots: list[int] = []
-        self._residual = np.array(kernel.diag(points), dtype=float)
-        self._look()
-
-    def _look(self) -> None:
-        self.row = int(np.argmax(self._residual))
-        self.most, self.total = self._residual[self.row], self._residual.sum()
-
-    def pivot(self, r: int) -> _Pivot:
-        """The row of the largest residual, of which there are r features so far."""
-        at = self.row
-        return _Pivot(self, at, self.points[at : at + 1], self.factor[at, :r].copy(), self.most)
-
-    def add(self, pivot: _Pivot) -> None:
-        """The factor's column of a pivot, of these rows or of others."""
-        part, row, point, features, left = pivot
-        r = len(features)
-        column = self._columns(point)[:, 0]
-        column -= np.matmul(self.factor[:, :r], features, out=self._explained)
-        column /= np.sqrt(left)
-        column[self._pivots] = 0
-        self.factor[:, r] = column
-        np.square(column, out=column)
-        self._residual -= column
-        if part is self:
-            self._pivots.append(row)
-            self._residual[row] = 0
-        self._look()
-
-
-class _Pivot(NamedTuple):
-    """A row of one part, and what its column is made of."""
-
-    part: _Part
-    row: int
-    point: np.ndarray
-    features: np.ndarray
-    residual: float
-
-
-def pivoted_cholesky(
-    kernel: Kernel, points: np.ndarray, rank: int, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """A factor F (n, r) with trace(G - F F') <= tolerance * trace(G) or r = `rank`, and its pivots (r,)."""
-    factor = np.zeros((len(points), min(rank, len(points))), order="F")
-    count = max(1, min(cpu_count() or 1, len(points) // ROWS_A_THREAD))
-    starts = np.linspace(0, len(points), count + 1).astype(int)
-    parts = [_Part(kernel, points[i:j], factor[i:j]) for i, j in pairwise(starts)]
-    enough = tolerance * sum(part.total for part in parts)
-    rounding = np.finfo(float).eps * max(part.most for part in parts)
-    pivots = np.zeros(factor.shape[1], dtype=int)
-    # A step is a few passes over vectors: threads share the rows, each on one BLAS thread.
-    with ExitStack() as stack:
-        if count > 1:
-            stack.enter_context(threadpool_limits(1, user_api="blas"))
-        each = stack.enter_context(ThreadPoolExecutor(count)).map if count > 1 else map
-        for r in range(len(pivots)):
-            best = max(parts, key=lambda part: part.most)
-            if sum(part.total for part in parts) <= enough or best.most <= rounding:
-                return factor[:, :r], pivots[:r]
-            pivots[r] = starts[parts.index(best)] + best.row
-            list(each(_Part.add, parts, [best.pivot(r)] * len(parts)))
-    return factor, pivots
-
-
-def randomly_pivoted_cholesky(
-    kernel: Kernel, points: np.ndarray, rank: int, tolerance: float, block: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """As `pivoted_cholesky`, with random pivots, in blocks."""
-    residual = np.array(kernel.diag(points), dtype=float)
-    enough = tolerance * residual.sum()
-    rounding = 10 * np.finfo(float).eps * residual.max()
-    factor = np.zeros((len(points), min(rank, len(points))))
-    pivots = np.zeros(factor.shape[1], dtype=int)
-    columns_at = columns_of(kernel, points)
-    r = 0
-    while r < factor.shape[1] and residual.sum() > enough and residual.max() > rounding:
-        proposed = rng.choice(len(points), size=block, p=residual / residual.sum())
-        taken = _accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)
-        new = proposed[taken][: factor.shape[1] - r]
-        if not len(new):
-            continue
-        columns = columns_at(points[new])
-        columns -= factor[:, :r] @ factor[new, :r].T
-        # `_accepted` left only pivots that keep this positive definite
-        triangle = cholesky(columns[new], lower=True)
-        columns = solve_triangular(triangle, columns.T, lower=True, overwrite_b=True, check_finite=False).T
-        columns[pivots[:r]] = 0
-        columns[new] = np.tril(columns[new])
-        factor[:, r : r + len(new)] = columns
-        pivots[r : r + len(new)] = new
-        residual -= np.einsum("ij,ij->i", columns, columns)
-        np.maximum(residual, 0, out=residual)
-        r += len(new)
-        residual[pivots[:r]] = 0
-    return factor[:, :r], pivots[:r]
-
-
 def streamed_cholesky(
     kernel: Kernel, points: Chunks, rank: int, tolerance: float, block: int, rng: np.random.Generator
 ) -> StreamedGram:
@@ -263,7 +144,7 @@ def streamed_cholesky(
         offered = points[proposed]
         if len(pivots):
             known = features(offered)
-        taken = _accepted(kernel, offered, known, rounding, rng)[: min(rank, n) - len(pivots)]
+        taken = accepted(kernel, offered, known, rounding, rng)[: min(rank, n) - len(pivots)]
         if not len(taken):
             continue
         numbers = np.concatenate([numbers, proposed[taken]])
@@ -285,19 +166,3 @@ def _triangle(gram: np.ndarray) -> np.ndarray:
             return cholesky(gram + added * np.eye(len(gram)), lower=True)
         except np.linalg.LinAlgError:
             added = max(10 * added, len(gram) * np.finfo(float).eps * float(np.diag(gram).max()))
-
-
-def _accepted(
-    kernel: Kernel, points: np.ndarray, features: np.ndarray, rounding: float, rng: np.random.Generator
-) -> list[int]:
-    """Which of a block's proposals become pivots."""
-    core = kernel(points) - features @ features.T
-    offered = np.diag(core).copy()
-    taken: list[int] = []
-    for i in range(len(core)):
-        left = core[i, i]
-        if left > max(rounding, rng.random() * offered[i]):
-            taken.append(i)
-            column = core[i:, i] / np.sqrt(left)
-            core[i:, i:] -= np.outer(column, column)
-    return taken
