@@ -23,7 +23,7 @@ def test_a_later_run_shows_what_an_earlier_one_found(tmp_path):
 
 
 def test_lines_at_toy_sizes_are_complete():
-    lines = [*localised_batch(500, 20), *streamed_against_memory(2000)]
+    lines = [*localised_batch(500, 50, 20), *streamed_against_memory(2000)]
     assert all(line.ratio >= 0 and line.ours and line.other and line.wanted for line in lines)
     difference = next(line for line in lines if "largest difference" in line.what)
     assert difference.ratio <= 1

@@ -23,10 +23,11 @@ from pymc_kbr.benchmark.streaming import large_table, streamed_against_memory
 
 def localised_rows(quick: bool, coal: Path | None) -> Iterator[Row]:
     """`Localised` on the coalescent, and on a linear model in either precision."""
-    arrays = coalescent_arrays(coal, 200 if quick else 1000)
+    observations = 200 if quick else 1000
+    arrays = coalescent_arrays(coal, observations)
     for neighbours in (500,) if quick else (500, 1000):
         yield localised(*arrays, neighbours)
-    yield from localised_batch(20_000 if quick else 100_000)
+    yield from localised_batch(20_000 if quick else 100_000, observations)
 
 
 def streaming(quick: bool) -> Iterator[Row]:
@@ -40,10 +41,10 @@ def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Ro
     """Lines that belong together, by name, measured when they are called."""
     observations = 200 if quick else 1000
     return {
-        "simulate": lambda: batched_simulation(*((100_000, 5_000) if quick else (1_000_000, 20_000))),
-        "cores": lambda: [two_cores(400 if quick else 20_000)],
+        "simulate": lambda: batched_simulation(*((100_000, 2_000) if quick else (1_000_000, 20_000))),
+        "cores": lambda: [two_cores(400 if quick else 30_000)],
         "localised": lambda: localised_rows(quick, coal),
-        "growth": lambda: growth(30_000 if quick else 100_000),
+        "growth": lambda: growth(30_000 if quick else 100_000, observations),
         "exact": lambda: [exact_conditional_mean(2000 if quick else 5000, observations)],
         "incomplete_cholesky": lambda: incomplete_cholesky(
             (25_000,) if quick else (25_000, 50_000, 100_000), 200

@@ -90,17 +90,17 @@ def coalescent_arrays(coal: Path | None, observations: int) -> tuple[np.ndarray,
     return parameters[:-observations], statistics[:-observations], statistics[-observations:]
 
 
-def linear_table(rows: int, d: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Parameters (rows, 2), noisy linear statistics (rows, d), and 1,000 observations."""
+def linear_table(rows: int, observations: int, d: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Parameters (rows, 2), noisy linear statistics (rows, d), and observations."""
     rng = np.random.default_rng(0)
-    theta, mix = rng.normal(size=(rows + 1000, 2)), rng.normal(size=(2, d))
-    x = theta @ mix + rng.normal(size=(rows + 1000, d))
+    theta, mix = rng.normal(size=(rows + observations, 2)), rng.normal(size=(2, d))
+    x = theta @ mix + rng.normal(size=(rows + observations, d))
     return theta[:rows], x[:rows], x[rows:]
 
 
-def localised_batch(rows: int, neighbours: int = 200) -> list[Row]:
+def localised_batch(rows: int, observations: int, neighbours: int = 200) -> list[Row]:
     """SciPy's tree query and one batched Cholesky factorisation, over `Localised` in either precision."""
-    theta, x, observed = linear_table(rows)
+    theta, x, observed = linear_table(rows, observations)
     table = []
     for single in (False, True):
         estimator = Localised(neighbours, single_precision=single).fit(theta, x)
@@ -125,12 +125,12 @@ def localised_batch(rows: int, neighbours: int = 200) -> list[Row]:
     return table
 
 
-def growth(largest: int) -> list[Row]:
+def growth(largest: int, observations: int) -> list[Row]:
     """Exponents of the cost in n over a decade."""
     sizes = [largest // 10, round(largest / 10**0.5), largest]
     fits, conditions = [], []
     for rows in sizes:
-        theta, x, observed = linear_table(rows)
+        theta, x, observed = linear_table(rows, observations)
         settings = {"neighbours": 200, "bandwidth": 2.0, "regularisation": 1e-3}
         fits.append(seconds(lambda: Localised(**settings).fit(theta, x), 5))  # type: ignore[arg-type]  # noqa: B023
         estimator = Localised(**settings).fit(theta, x)  # type: ignore[arg-type]
