@@ -30,6 +30,7 @@ from pymc_kbr.simulation import SimulationError, simulate, simulate_to_store, ve
 from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.support import Support
 from pymc_kbr.to_arviz import to_arviz
+from pymc_kbr.zoom import zoom
 
 # A posterior knows arrays only; its way to ArviZ is joined to it here, above both.
 setattr(Posterior, "to_arviz", to_arviz)  # noqa: B010
@@ -69,4 +70,5 @@ __all__ = [
     "simulate_to_store",
     "to_arviz",
     "vector_simulator",
+    "zoom",
 ]

@@ -161,7 +161,7 @@ def _attributes(
     }
     if table is not None:
         attributes |= {
-            "simulations": len(table) + len(table.failures),
+            "simulations": int(table.provenance.get("simulations", len(table) + len(table.failures))),
             "simulations_failed": len(table.failures),
             "seed": "" if table.seed is None else str(table.seed),
             "provenance": json.dumps(table.provenance),

@@ -49,7 +49,7 @@ FLOORS = [
     ["estimators", "new_prior"],
     ["cross_validation", "race", "calibration", "predictive_check"],
     ["selection"],
-    ["sample", "plots", "comparison"],
+    ["sample", "plots", "comparison", "zoom"],
     ["benchmark"],
 ]
 

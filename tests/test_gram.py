@@ -19,7 +19,6 @@ from pymc_kbr.gram import (
     Subsample,
     make_solver,
     pivoted,
-    pivoted_cholesky,
 )
 from pymc_kbr.kernels import Gaussian
 
@@ -127,15 +126,14 @@ def test_a_tolerance_bounds_the_trace(solver):
     np.testing.assert_allclose(features @ features.T, GRAM, atol=0.05)
 
 
-@pytest.mark.parametrize(("rank", "tolerance"), [(40, 0.0), (400, 1e-3)])
-def test_threads_share_the_rows_and_find_the_same_factor(monkeypatch, rank, tolerance):
+def test_blocks_of_rows_make_the_factor_of_all_rows(monkeypatch):
     points = np.random.default_rng(3).normal(size=(401, 3))
-    alone, pivots = pivoted_cholesky(KERNEL, points, rank, tolerance)
-    monkeypatch.setattr(pivoted, "ROWS_A_THREAD", 100)
-    monkeypatch.setattr(pivoted, "cpu_count", lambda: 3)
-    shared, same = pivoted_cholesky(KERNEL, points, rank, tolerance)
-    assert np.array_equal(same, pivots)
-    assert shared == pytest.approx(alone, abs=1e-12)
+    solver = RandomlyPivotedCholesky(rank=90, block=40, tolerance=0)
+    whole = solver.gram(KERNEL, points, np.random.default_rng(0), 1.0).features
+    monkeypatch.setattr(pivoted, "TILE", 100)
+    tiled = solver.gram(KERNEL, points, np.random.default_rng(0), 1.0).features
+    assert tiled.shape == (401, 90)
+    assert tiled == pytest.approx(whole, abs=1e-10)
 
 
 def test_a_block_of_equal_points_gives_one_pivot():

@@ -4,11 +4,13 @@ from pymc_kbr.simulation.density import ModelPrior, model_prior
 from pymc_kbr.simulation.failures import SimulationError
 from pymc_kbr.simulation.make_table import simulate, simulate_to_store
 from pymc_kbr.simulation.raw import simulate_data
+from pymc_kbr.simulation.truncated import Within
 from pymc_kbr.simulation.vector_simulator import vector_simulator
 
 __all__ = [
     "ModelPrior",
     "SimulationError",
+    "Within",
     "model_prior",
     "simulate",
     "simulate_data",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,18 +36,26 @@ class ModelPrior:
 
     def log_density(self, parameters: np.ndarray) -> np.ndarray:
         """Log density at parameters (n, p), in the model's own space: shape (n,)."""
-        graph = self._graph
-        values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
-        terms = conditional_logp(values)
-        total = pt.sum([pt.sum(terms[value]) for value in values.values()])
-        batched = {
-            value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()
-        }
-        density = vectorize_graph(total, batched)
-        function = pytensor.function(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
+        return log_density_of(self._graph)(parameters)
+
+
+def log_density_of(graph: ModelGraph) -> Callable[[np.ndarray], np.ndarray]:
+    """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
+    values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
+    terms = conditional_logp(values)
+    total = pt.sum([pt.sum(terms[value]) for value in values.values()])
+    batched = {
+        value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()
+    }
+    density = vectorize_graph(total, batched)
+    function = pytensor.function(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
+
+    def log_density(parameters: np.ndarray) -> np.ndarray:
         parts = graph.parameters.split(parameters).values()
         given = [np.asarray(part, dtype=rv.dtype) for part, rv in zip(parts, graph.free, strict=True)]
         return np.broadcast_to(function(*given), (len(parameters),)).astype(float)
+
+    return log_density
 
 
 def model_prior(

@@ -30,6 +30,7 @@ from pymc_kbr.simulation.resume import (
 )
 from pymc_kbr.simulation.run import check_picklable, rows_a_chunk, rows_a_stored_chunk, run_chunks
 from pymc_kbr.simulation.streams import entropy_of
+from pymc_kbr.simulation.truncated import TruncatedSampler, Within, truncated_support
 from pymc_kbr.simulation.workers import Isolated
 from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.table_store import TableStore, locked
@@ -43,6 +44,7 @@ def simulate(
     *,
     model: pm.Model | None = None,
     random_seed: int | np.random.Generator | None = None,
+    within: Within | None = None,
     cores: int = 1,
     executor: Executor | Any | None = None,
     store: str | Path | None = None,
@@ -63,6 +65,10 @@ def simulate(
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same table, bit for bit, with any number of cores. A longer table of
         the same seed begins with the shorter one.
+    within : dict of str to pair of array_like, optional
+        Lower and upper bound of every parameter: the prior is drawn between them, and the table's support
+        ends there. Where posteriors are much narrower than the prior this spends simulations where they
+        count: see `zoom`.
     cores : int
         Workers: processes where simulations run row by row, threads where they run in batches.
     executor : concurrent.futures.Executor or dask.distributed.Client, optional
@@ -126,7 +132,7 @@ def simulate(
     ReferenceTable(1000 rows; parameters ['mean']; statistics ['y']; observed)
     """
     plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
-    made = _simulated(plan, model, random_seed, None if store is None else _folder(store))
+    made = _simulated(plan, model, random_seed, within, None if store is None else _folder(store))
     return made.load() if isinstance(made, StoredTable) else made
 
 
@@ -136,6 +142,7 @@ def simulate_to_store(
     *,
     model: pm.Model | None = None,
     random_seed: int | np.random.Generator | None = None,
+    within: Within | None = None,
     cores: int = 1,
     executor: Executor | Any | None = None,
     on_failure: str = "raise",
@@ -173,7 +180,7 @@ def simulate_to_store(
     StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
     """
     plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
-    made = _simulated(plan, model, random_seed, _folder(store))
+    made = _simulated(plan, model, random_seed, within, _folder(store))
     assert isinstance(made, StoredTable)
     return made
 
@@ -185,25 +192,30 @@ def _folder(store: str | Path) -> Path:
 
 
 def _simulated(
-    plan: Plan, model: pm.Model | None, random_seed: int | np.random.Generator | None, store: Path | None
+    plan: Plan,
+    model: pm.Model | None,
+    random_seed: int | np.random.Generator | None,
+    within: Within | None,
+    store: Path | None,
 ) -> ReferenceTable | StoredTable:
     """Simulate, with the lock of the store if there is one."""
     entropy = entropy_of(random_seed)
     # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
     with threadpool_limits(1, user_api="blas"), ExitStack() as stack:
         if store is None:
-            return _simulate(plan, model, entropy, None, None, stack)
+            return _simulate(plan, model, entropy, within, None, None, stack)
         with locked(store):
             opened = TableStore.open(store) if store.exists() else None
             if opened is not None and random_seed is None:
                 entropy = int(opened.documents["seed"])  # the same call goes on with the seed it began with
-            return _simulate(plan, model, entropy, store, opened, stack)
+            return _simulate(plan, model, entropy, within, store, opened, stack)
 
 
 def _simulate(
     plan: Plan,
     model: pm.Model | None,
     entropy: int,
+    within: Within | None,
     path: Path | None,
     opened: TableStore | None,
     stack: ExitStack,
@@ -211,8 +223,12 @@ def _simulate(
     clock = Clock()
     graph = read_model(model)
     check_signatures(graph)
-    sampler = PriorSampler(graph, entropy)
-    support = prior_support(graph, sampler.block(0)[:256])
+    sampler: PriorSampler | TruncatedSampler
+    sampler = whole = PriorSampler(graph, entropy)
+    support = prior_support(graph, whole.block(0)[:256])
+    if within is not None:
+        support = truncated_support(support, graph.parameters, within)
+        sampler = TruncatedSampler(graph, whole, support, entropy)
     same = identity(graph, support, entropy)
     if opened is not None:
         check_identity(opened.path, opened.documents["identity"], same)
@@ -246,6 +262,7 @@ def _simulate(
         "why": reason,
         "prior_drawn": "in batches" if sampler.batched else "row by row",
         "cores": str(plan.cores) if plan.executor is None else type(plan.executor).__name__,
+        **sampler.provenance(),
         **versions(),
     }
     draws = plan.draws
@@ -275,7 +292,7 @@ def _simulate(
         failures=failed,
         seed=entropy,
         observed_data=graph.observed_data,
-        provenance={**provenance, "prior_rejected": f"{prior.rejected_share:.4g}"},
+        provenance={**provenance, **sampler.provenance(), "prior_rejected": f"{prior.rejected_share:.4g}"},
         timings=clock.laps,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytensor
@@ -53,6 +53,23 @@ class PriorSampler:
                 raise CannotBatch(f"{variable.name} was drawn with shape {np.shape(drawn)} in a batch")
         return self._graph.parameters.stack(values)
 
+    def provenance(self) -> dict[str, str]:
+        """Nothing to say about the whole prior."""
+        return {}
+
+
+class Sampler(Protocol):
+    """What draws a prior in blocks."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether a block is drawn at once."""
+        ...
+
+    def block(self, number: int) -> np.ndarray:
+        """Block `number` of draws, shape (any, p)."""
+        ...
+
 
 class PriorRows:
     """Draws from the prior that lie in its support, made when they are asked for and then forgotten.
@@ -64,14 +81,14 @@ class PriorRows:
 
     Parameters
     ----------
-    sampler : PriorSampler
+    sampler : Sampler
     support : Support
     """
 
-    def __init__(self, sampler: PriorSampler, support: Support) -> None:
+    def __init__(self, sampler: Sampler, support: Support) -> None:
         self._sampler, self._support = sampler, support
         self._parts: list[np.ndarray] = []
-        self._first = self._made = self._blocks = self._rejected = 0
+        self._first = self._made = self._blocks = self._drawn = self._rejected = 0
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """The rows of a slice, shape (length, p); rows before its start are forgotten.
@@ -98,7 +115,7 @@ class PriorRows:
     @property
     def rejected_share(self) -> float:
         """Share of what was drawn that lay outside the support."""
-        return self._rejected / max(1, self._blocks * BLOCK_ROWS)
+        return self._rejected / max(1, self._drawn)
 
     def _draw_block(self) -> None:
         block = self._sampler.block(self._blocks)
@@ -108,10 +125,11 @@ class PriorRows:
         self._parts.append(inside)
         self._made += len(inside)
         self._blocks += 1
+        self._drawn += len(block)
         self._rejected += len(block) - len(inside)
         if self._made < self._blocks and self._blocks >= 100:
             raise ValueError(
-                f"of {self._blocks * BLOCK_ROWS} draws from the prior only {self._made} satisfy the model's "
+                f"of {self._drawn} draws from the prior only {self._made} satisfy the model's "
                 "transforms; write the constraint into the prior itself (sort it, or truncate it)"
             )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-PRIOR, ROW, BLOCK = range(3)
+PRIOR, ROW, BLOCK, PILOT = range(4)
 """What a stream is for: the first number of its key."""
 
 BLOCK_ROWS = 1024

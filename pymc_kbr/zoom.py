@@ -1,0 +1,198 @@
+"""Rounds of simulations that close in on an observation."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_kbr.estimators import Rejection
+from pymc_kbr.reference_table import Failures, ReferenceTable
+from pymc_kbr.simulation import Within, simulate
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+NEAREST = 8
+"""Rows, and twice as many a parameter, whose range is kept."""
+
+MARGIN = 0.75
+"""What is added to that range on each side, as a share of it."""
+
+ENOUGH = 0.7
+"""Share of a range below which a round has narrowed it: when it narrows none, the rounds end."""
+
+
+def zoom(
+    draws: int,
+    *,
+    model: pm.Model | None = None,
+    rounds: int = 5,
+    scale: bool | str = True,
+    random_seed: int | np.random.Generator | None = None,
+    cores: int = 1,
+    executor: Executor | Any | None = None,
+    store: str | Path | None = None,
+    on_failure: str = "raise",
+    batched: bool | None = None,
+    timeout: float | None = None,
+    progressbar: bool = True,
+) -> ReferenceTable:
+    """Simulate a reference table near the observation, for posteriors much narrower than the prior.
+
+    Small tables close in on the observation: each is drawn from the prior between bounds, which are the range
+    of the rows that were nearest in the one before, made wider on both sides. The last one takes half of the
+    simulations. All rows between the last bounds are returned, and are draws of the prior between them, so
+    that any estimator may be put on them.
+
+    Parameters
+    ----------
+    draws : int
+        Number of simulations, over all rounds.
+    model : pymc.Model, optional
+        As in `simulate`. Each free variable must be free between constant bounds, or unbounded.
+    rounds : int
+        Of narrowing, at most: they end when a round narrows no parameter.
+    scale : bool or str
+        In which metric rows are near, as the `scale` of estimators.
+    random_seed : int or numpy.random.Generator, optional
+    cores, executor, on_failure, batched, timeout, progressbar
+        As in `simulate`.
+    store : str or Path, optional
+        A folder for one store a round. The same call goes on after a crash.
+
+    Returns
+    -------
+    ReferenceTable
+        Fewer rows than `draws`; ``provenance["zoomed"]`` says how many come from each round.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`; and if a round has too few rows, or there is no seed for a store.
+
+    Notes
+    -----
+    A table like this serves the one observation. What lies outside of its bounds is lost: where draws reach
+    them, `sample_abc` warns (`edge`). The rounds are those of truncated proposals, with a box for the
+    support of the posterior.
+
+    References
+    ----------
+    .. [1] B. K. Miller, A. Cole, P. Forre, G. Louppe, C. Weniger, Truncated marginal neural ratio
+       estimation, NeurIPS 34 (2021).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> def fn(rng, mean, size):
+    ...     return rng.normal(mean, 0.001, size)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Simulator("y", fn, mean, sum_stat="mean", observed=[0.3001, 0.3002])
+    ...     table = zoom(2000, random_seed=1, progressbar=False)
+    >>> low, high = table.parameters.min(), table.parameters.max()
+    >>> bool(0.25 < low < 0.3001 < high < 0.35)
+    True
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
+        raise ValueError(f"rounds is {rounds!r}; it must be a whole number, at least 1")
+    if store is not None and not isinstance(random_seed, int | np.integer):
+        raise ValueError(
+            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
+            "goes on"
+        )
+    given: dict[str, Any] = {
+        "model": model,
+        "cores": cores,
+        "executor": executor,
+        "on_failure": on_failure,
+        "batched": batched,
+        "timeout": timeout,
+        "progressbar": progressbar,
+    }
+    seeds = np.random.default_rng(random_seed).integers(2**63, size=rounds + 1)
+    tables: list[ReferenceTable] = []
+
+    def add(size: int, bounds: Within | None) -> ReferenceTable:
+        number = len(tables)
+        path = None if store is None else Path(store) / f"round_{number}.zarr"
+        tables.append(simulate(size, random_seed=int(seeds[number]), within=bounds, store=path, **given))
+        return joined(tables)
+
+    size, spent, bounds = draws // (2 * rounds), 0, None
+    while len(tables) < rounds:
+        table = add(size, bounds)
+        spent += size
+        narrowed, bounds = narrower(table, bounds, scale)
+        if not narrowed:
+            break
+    return add(draws - spent, bounds)
+
+
+def narrower(
+    table: ReferenceTable, bounds: Within | None, scale: bool | str
+) -> tuple[bool, dict[str, tuple[np.ndarray, np.ndarray]]]:
+    """Bounds around the rows nearest to the observation, and whether some are much narrower than before.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+        All rows between the bounds so far.
+    bounds : dict of str to pair of ndarray, optional
+        Those of the table; None for the whole prior.
+    scale : bool or str
+        As in `zoom`.
+
+    Raises
+    ------
+    ValueError
+        If the table has no observation, or hardly more rows than are kept.
+    """
+    if table.observed is None:
+        raise ValueError("the model has no observation to close in on; give `observed` to its simulators")
+    kept = NEAREST + 2 * table.parameters.shape[1]
+    if len(table) < 2 * kept:
+        raise ValueError(
+            f"a round has {len(table)} rows, of which the nearest {kept} show where the next one goes; give "
+            f"it at least {2 * kept}: more draws, or fewer rounds"
+        )
+    nearest = Rejection(kept, scale=scale).fit(table.parameters, table.statistics, table.support)
+    atoms = nearest.condition(table.observed).atoms
+    lower, upper = atoms.min(axis=0), atoms.max(axis=0)
+    margin = MARGIN * (upper - lower)
+    least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
+    if bounds is not None:
+        least, most = (np.concatenate([np.ravel(pair[i]) for pair in bounds.values()]) for i in (0, 1))
+    lower, upper = np.maximum(lower - margin, least), np.minimum(upper + margin, most)
+    narrowed = bool(np.any(upper - lower < ENOUGH * (most - least)))
+    sides = [table.parameter_columns.split(side[None]) for side in (lower, upper)]
+    return narrowed, {name: (sides[0][name][0], sides[1][name][0]) for name in sides[0]}
+
+
+def joined(tables: list[ReferenceTable]) -> ReferenceTable:
+    """All rows of some tables that lie in the support of the last one."""
+    last = tables[-1]
+    inside = [last.support.contains(table.parameters) for table in tables]
+    drawn = [len(table) + len(table.failures) for table in tables]
+    before = np.cumsum([0, *drawn[:-1]])
+    return dataclasses.replace(
+        last,
+        parameters=np.vstack([t.parameters[rows] for t, rows in zip(tables, inside, strict=True)]),
+        statistics=np.vstack([t.statistics[rows] for t, rows in zip(tables, inside, strict=True)]),
+        failures=Failures(
+            np.concatenate([start + t.failures.rows for start, t in zip(before, tables, strict=True)]),
+            np.vstack([t.failures.parameters for t in tables]),
+            tuple(message for t in tables for message in t.failures.messages),
+        ),
+        seed=None,
+        provenance={
+            **last.provenance,
+            "simulations": str(sum(drawn)),
+            "zoomed": "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True)),
+        },
+        timings={name: sum(t.timings.get(name, 0.0) for t in tables) for name in last.timings},
+    )
