@@ -38,6 +38,9 @@ class KernelRegression:
     ----------
     residuals : ndarray of shape (n, t)
         Of each row, predicted from all the others.
+    estimates : ndarray of shape (n, t)
+        Of each row, by the constant of all rows and slopes that were fitted to the others. (A constant that
+        leaves the row out would tell its target where the slopes say little.)
     leverages_capped : int
         Rows whose leverage exceeded `LARGEST_LEVERAGE`.
     bandwidth, ridge : float
@@ -47,7 +50,8 @@ class KernelRegression:
     The bandwidth has the smallest leave-one-out error on standardised targets over some rows, the ridge over
     all of them. The Gram matrix is factored by randomly pivoted Cholesky, G = F F'; with the features
     centred, the leave-one-out residual of row i is its residual over 1 - h_i, with h_i = d_i (1 / sum d +
-    f_i' A^-1 f_i) and A = F' D F + ridge I, for every ridge by one eigendecomposition of F' D F.
+    f_i' A^-1 f_i) and A = F' D F + ridge I, for every ridge by one eigendecomposition of F' D F. For
+    `estimates` h_i is without 1 / sum d.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class KernelRegression:
         self._gram = gram.centred(d / d.sum())
         self._ridge = RidgeRegression(self._gram.features, targets, weights)
         self.ridge, self.residuals = self._ridge.ridge, self._ridge.residuals
+        self.estimates = self._ridge.estimates
         self.leverages_capped = self._ridge.leverages_capped
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -91,7 +96,7 @@ class RidgeRegression:
 
     Attributes
     ----------
-    residuals, leverages_capped, ridge
+    residuals, estimates, leverages_capped, ridge
         As of `KernelRegression`, whose Notes have the formula.
     """
 
@@ -105,12 +110,16 @@ class RidgeRegression:
         squares, best = rotated**2, np.inf
         for ridge in RIDGES:
             inverse = 1 / (np.maximum(values, 0) + ridge)
-            leverage = d * (1 / d.sum() + squares @ inverse)
+            of_slopes = d * (squares @ inverse)
+            leverage = d / d.sum() + of_slopes
             fitted = self._constant + rotated @ (inverse[:, None] * right)
             left_out = (targets - fitted) / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None]
             error = float(np.sum((root * left_out / np.where(deviation > 0, deviation, 1.0)) ** 2))
             if error < best:
                 best, self.ridge, self.residuals = error, float(ridge), left_out
+                self.estimates = (
+                    targets - (targets - fitted) / (1 - np.minimum(of_slopes, LARGEST_LEVERAGE))[:, None]
+                )
                 self.leverages_capped = int(np.sum(leverage > LARGEST_LEVERAGE))
                 self._coefficients = vectors @ (inverse[:, None] * right)
 

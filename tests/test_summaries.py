@@ -3,6 +3,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.kernels import Gaussian
+from pymc_kbr.regression import RidgeRegression
 from pymc_kbr.summaries import PosteriorMean, Relevance, Scaler
 from pymc_kbr.summaries.relevance import mean_gradients
 
@@ -73,3 +74,34 @@ def test_constant_statistics_are_left_out(noisy):
 def test_a_scaler_has_the_size_of_its_statistics():
     assert Scaler.fit(np.arange(6.0).reshape(3, 2)).size == 2
     assert Gaussian(1.0)(np.zeros((1, 2)))[0, 0] == 1
+
+
+def test_estimates_of_rows_are_those_of_slopes_fitted_without_them(rng):
+    x, weights = rng.normal(size=(30, 4)), rng.uniform(0.5, 2, size=30)
+    weights /= weights.mean()
+    theta = x[:, :2] + rng.normal(size=(30, 2))
+    x -= weights @ x / weights.sum()
+    regression = RidgeRegression(x, theta, weights)
+    constant = weights @ theta / weights.sum()
+    for row in range(30):
+        rest = np.delete(np.arange(30), row)
+        weighted = weights[rest, None] * x[rest]
+        gram = weighted.T @ x[rest] + regression.ridge * np.eye(4)
+        slopes = np.linalg.solve(gram, weighted.T @ (theta[rest] - constant))
+        np.testing.assert_allclose(regression.estimates[row], constant + x[row] @ slopes, atol=1e-10)
+
+
+@pytest.mark.parametrize(("scale", "noise"), [("linear_posterior_mean", 600), ("posterior_mean", 40)])
+def test_intervals_hold_with_about_as_many_statistics_as_rows(scale, noise, rng):
+    n, held_out = 800, 300
+    theta = rng.normal(size=(n + held_out, 2))  # nothing tells about the second one
+    x = np.hstack(
+        [theta[:, :1] + 0.3 * rng.normal(size=(len(theta), 10)), rng.normal(size=(len(theta), noise))]
+    )
+    estimator = pk.Adjusted(pk.Rejection(200, scale=scale), "local_linear").fit(
+        theta[:n], x[:n], random_seed=0
+    )
+    draws = np.array([posterior.draw(400, 0) for posterior in estimator.condition(x[n:])])
+    inside = np.abs(np.mean(draws < theta[n:, None], axis=1) - 0.5) < 0.45
+    # Four binomial deviations of 300 rows, and 0.02 for quantiles of 200 atoms.
+    assert inside.mean(axis=0) == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / held_out) + 0.02)

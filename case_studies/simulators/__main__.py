@@ -2,8 +2,7 @@
 
 Errors of the posterior mean and of the posterior standard deviation against the exact ones, simulations and
 seconds, over several seeds. `sample_smc` runs the gallery's models with two chains. We simulate one table of
-the same prior, or, where `zoomed`, several small ones: each uniform around the rows that were nearest to the
-data in the one before, and the last weighted with the prior's density.
+the same prior, or, where `zoomed`, several small ones that close in on the data.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
-from case_studies.simulators.models import STUDIES, Bounds, Study
+from case_studies.simulators.models import STUDIES, Study
 from pymc_kbr.simulation.smc import run_smc
 
 matplotlib.use("Agg")
@@ -27,9 +26,6 @@ import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
 DRAWS = 2000
-ROUNDS, NEAREST, MARGIN = 4, 8, 0.75
-"""Rounds that close in on the posterior, rows that are kept, what is added to their range on each side."""
-
 STYLES = {
     "sample_smc": ("#000000", "-", "o"),
     "sample_smc, smaller epsilon": ("#7f7f7f", "--", "s"),
@@ -52,7 +48,7 @@ def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estima
     started = time.perf_counter()
     idata = pk.sample_abc(
         DRAWS,
-        model=study.model({}),
+        model=study.model(),
         simulations=simulations,
         estimator=chosen,
         random_seed=seed,
@@ -64,36 +60,13 @@ def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estima
 
 
 def zoomed(study: Study, simulations: int, seed: int) -> Run:
-    """Half of the simulations in rounds that close in on the posterior, the other half at the end."""
+    """`zoom`, and the same estimator on what it returns."""
     started = time.perf_counter()
-    bounds: Bounds = {}
-    each = simulations // (2 * ROUNDS)
-    for number in range(ROUNDS):
-        model = study.model(bounds)
-        table = pk.simulate(each, model=model, random_seed=100 * seed + number, progressbar=False)
-        bounds = around_the_nearest(table, study.least)
-    last = simulations - ROUNDS * each
-    table = pk.simulate(last, model=study.model(bounds), random_seed=100 * seed + ROUNDS, progressbar=False)
-    ratio = study.density(table.parameters)
-    fitted = estimator(last).fit(
-        table.parameters, table.statistics, table.support, ratio=ratio, random_seed=seed
-    )
+    table = pk.zoom(simulations, model=study.model(), scale=False, random_seed=seed, progressbar=False)
+    fitted = estimator(len(table)).fit(table.parameters, table.statistics, table.support, random_seed=seed)
     assert table.observed is not None
     drawn = fitted.condition(table.observed).draw(DRAWS, seed)
     return drawn, simulations, time.perf_counter() - started
-
-
-def around_the_nearest(table: pk.ReferenceTable, least: dict[str, float]) -> Bounds:
-    """The range of the parameters of the rows nearest to the data, made wider on both sides."""
-    nearest = pk.Rejection(NEAREST, scale=False).fit(table.parameters, table.statistics, table.support)
-    assert table.observed is not None
-    atoms = nearest.condition(table.observed).atoms
-    lower, upper = atoms.min(axis=0), atoms.max(axis=0)
-    margin = MARGIN * (upper - lower)
-    return {
-        name: (float(max(low, least[name])), float(high))
-        for name, low, high in zip(table.parameter_names, lower - margin, upper + margin, strict=True)
-    }
 
 
 def smc(study: Study, draws: int, epsilon: float, seed: int, cores: int) -> Run:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -15,9 +14,6 @@ from scipy.integrate import odeint
 from scipy.stats import halfnorm, norm
 
 import pymc_kbr as pk
-
-Bounds = dict[str, tuple[float, float]]
-"""Between which values a parameter is uniform; those that are not in it have the gallery's prior."""
 
 DATA = np.random.default_rng(2020).normal(0.0, 1.0, 1000)
 TIMES = np.linspace(0, 15, 100)
@@ -37,30 +33,19 @@ class Study:
     Parameters
     ----------
     model : callable
-        From bounds to the PyMC model whose table we simulate.
+        The PyMC model whose table we simulate.
     gallery : callable
         From epsilon to the gallery's model, for `sample_smc`.
     epsilons : tuple of float
         The gallery's, then others that are tried.
-    least : dict of str to float
-        Where the gallery's priors begin.
-    density : callable
-        The gallery's prior density of parameters (n, 2).
     exact : callable
         Mean (2,) and standard deviation (2,) of the exact posterior.
     """
 
-    model: Callable[[Bounds], pm.Model]
+    model: Callable[[], pm.Model]
     gallery: Callable[[float], pm.Model]
     epsilons: tuple[float, ...]
-    least: dict[str, float]
-    density: Callable[[np.ndarray], np.ndarray]
     exact: Callable[[], tuple[np.ndarray, np.ndarray]]
-
-
-def prior(name: str, rv: Any, bounds: Bounds, *parameters: float) -> pm.Distribution:
-    """A parameter with the gallery's prior, or uniform between bounds where there are some."""
-    return pm.Uniform(name, *bounds[name]) if name in bounds else rv(name, *parameters)
 
 
 def normal_sim(
@@ -70,11 +55,11 @@ def normal_sim(
     return rng.normal(a, b, size=size)
 
 
-def normal_model(bounds: Bounds, epsilon: float = 1.0) -> pm.Model:
+def normal_model(epsilon: float = 1.0) -> pm.Model:
     """The gallery's model: mean and standard deviation from 1,000 data, which are compared sorted."""
     with pm.Model() as model:
-        a = prior("a", pm.Normal, bounds, 0, 5)
-        b = prior("b", pm.HalfNormal, bounds, 1)
+        a = pm.Normal("a", 0, 5)
+        b = pm.HalfNormal("b", 1)
         pm.Simulator("s", normal_sim, a, b, sum_stat="sort", epsilon=epsilon, observed=DATA)
     return model
 
@@ -118,12 +103,12 @@ OBSERVED = path(**TRUTH) + np.random.default_rng(2021).normal(size=2 * len(TIMES
 
 
 def lotka_volterra_model(
-    bounds: Bounds, epsilon: float = TOLERANCE, simulator: Callable[..., np.ndarray] = competition_with_noise
+    epsilon: float = TOLERANCE, simulator: Callable[..., np.ndarray] = competition_with_noise
 ) -> pm.Model:
     """The gallery's model: rates of birth and predation from both populations over time."""
     with pm.Model() as model:
-        a = prior("a", pm.HalfNormal, bounds, 1)
-        b = prior("b", pm.HalfNormal, bounds, 1)
+        a = pm.HalfNormal("a", 1)
+        b = pm.HalfNormal("b", 1)
         pk.vector_simulator("populations", simulator, a, b, observed=OBSERVED, epsilon=epsilon)
     return model
 
@@ -153,18 +138,14 @@ def moments(a: np.ndarray, b: np.ndarray, log: np.ndarray) -> tuple[np.ndarray, 
 STUDIES = {
     "normal": Study(
         normal_model,
-        lambda epsilon: normal_model({}, epsilon),
+        normal_model,
         (1.0, 0.3),
-        {"a": -np.inf, "b": 0.0},
-        lambda theta: norm.pdf(theta[:, 0], 0, 5) * halfnorm.pdf(theta[:, 1]),
         normal_exact,
     ),
     "lotka_volterra": Study(
         lotka_volterra_model,
-        lambda epsilon: lotka_volterra_model({}, epsilon, competition),
+        lambda epsilon: lotka_volterra_model(epsilon, competition),
         (TOLERANCE,),
-        {"a": 0.0, "b": 0.0},
-        lambda theta: halfnorm.pdf(theta[:, 0]) * halfnorm.pdf(theta[:, 1]),
         lotka_volterra_exact,
     ),
 }

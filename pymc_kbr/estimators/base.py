@@ -19,7 +19,7 @@ from pymc_kbr.estimators.checks import (
 )
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior import Posterior
-from pymc_kbr.summaries import Summary, check_scale, make_summary
+from pymc_kbr.summaries import Summary, check_scale, coordinates, make_summary
 from pymc_kbr.summaries.scan import scan_table
 from pymc_kbr.support import Support
 
@@ -106,7 +106,7 @@ class Estimator(BaseEstimator):
         self.rows_ = rows_with_density(ratio, len(parameters))
         self._size = len(parameters)
         self.scaler_ = make_summary(self.scale, statistics, parameters)
-        self.statistics_ = self.scaler_.transform(statistics)
+        self.statistics_ = coordinates(self.scaler_, statistics)
         self.parameters_ = parameters
         self.ratio_ = None
         if ratio is not None:

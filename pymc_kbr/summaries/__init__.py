@@ -26,6 +26,12 @@ class Summary(Protocol):
         """Rows of statistics (k, d) as coordinates (k, q)."""
 
 
+def coordinates(summary: Summary, statistics: np.ndarray) -> np.ndarray:
+    """A table's rows (n, d) as an estimator uses them, (n, q): see `posterior_mean`."""
+    of_table = getattr(summary, "coordinates", summary.transform)
+    return of_table(statistics)
+
+
 SUMMARIES: dict[str, Any] = {
     "relevance": Relevance,
     "posterior_mean": PosteriorMean,
@@ -81,5 +87,6 @@ __all__ = [
     "Scaler",
     "Summary",
     "check_scale",
+    "coordinates",
     "make_summary",
 ]
