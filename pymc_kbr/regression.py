@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import eigh
 
@@ -104,25 +107,88 @@ class RidgeRegression:
         d = np.ones(len(features)) if weights is None else weights / weights.mean()
         deviation, root = deviations(targets), np.sqrt(d)[:, None]
         self._constant = d @ targets / d.sum()
-        values, vectors = eigh(features.T @ (d[:, None] * features))
-        rotated = features @ vectors
-        right = rotated.T @ (d[:, None] * (targets - self._constant))
-        squares, best = rotated**2, np.inf
+        spectrum = _Wide if features.shape[1] >= len(features) else _Tall
+        solve = spectrum(root * features, root * (targets - self._constant), d / d.sum()).solve
+        best = np.inf
         for ridge in RIDGES:
-            inverse = 1 / (np.maximum(values, 0) + ridge)
-            of_slopes = d * (squares @ inverse)
-            leverage = d / d.sum() + of_slopes
-            fitted = self._constant + rotated @ (inverse[:, None] * right)
-            left_out = (targets - fitted) / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None]
-            error = float(np.sum((root * left_out / np.where(deviation > 0, deviation, 1.0)) ** 2))
+            solution = solve(ridge)
+            error = float(np.sum((solution.left_out / np.where(deviation > 0, deviation, 1.0)) ** 2))
             if error < best:
-                best, self.ridge, self.residuals = error, float(ridge), left_out
-                self.estimates = (
-                    targets - (targets - fitted) / (1 - np.minimum(of_slopes, LARGEST_LEVERAGE))[:, None]
-                )
-                self.leverages_capped = int(np.sum(leverage > LARGEST_LEVERAGE))
-                self._coefficients = vectors @ (inverse[:, None] * right)
+                best, self.ridge, chosen = error, float(ridge), solution
+        self.residuals = chosen.left_out / root
+        self.estimates = targets - chosen.left_out_of_slopes / root
+        self.leverages_capped = chosen.capped
+        self._coefficients = chosen.coefficients()
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Targets at features (k, r), shape (k, t)."""
         return self._constant + features @ self._coefficients
+
+
+class _Solution(NamedTuple):
+    """The regression at one ridge: left-out residuals with and without the constant's share, slopes."""
+
+    left_out: np.ndarray
+    left_out_of_slopes: np.ndarray
+    capped: int
+    coefficients: Callable[[], np.ndarray]
+
+
+class _Tall:
+    """Ridge regression by the eigenvectors of F' F, for fewer features than rows.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, r)
+    targets : ndarray of shape (n, t)
+    share : ndarray of shape (n,)
+        The constant's part of each row's leverage.
+    """
+
+    def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
+        self._targets, self._share = targets, share
+        self._values, self._vectors = eigh(features.T @ features)
+        self._rotated = features @ self._vectors
+        self._right, self._squares = self._rotated.T @ targets, self._rotated**2
+
+    def solve(self, ridge: float) -> _Solution:
+        inverse = 1 / (np.maximum(self._values, 0) + ridge)
+        of_slopes = self._squares @ inverse
+        leverage = self._share + of_slopes
+        slopes = inverse[:, None] * self._right
+        residuals = self._targets - self._rotated @ slopes
+        return _Solution(
+            residuals / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None],
+            residuals / (1 - np.minimum(of_slopes, LARGEST_LEVERAGE))[:, None],
+            int(np.sum(leverage > LARGEST_LEVERAGE)),
+            lambda: self._vectors @ slopes,
+        )
+
+
+class _Wide:
+    """The same by those of F F', for fewer rows than features, where both residuals and 1 - h may vanish.
+
+    With C = (F F' + ridge I)^-1 a left-out residual is (C y)_i / C_ii; the constant takes its own direction,
+    the root of `share`, which F F' does not reach, out of C.
+    """
+
+    def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
+        self._features = features
+        direction = np.sqrt(share)
+        gram = features @ features.T
+        # The constant's direction is moved to the end of the spectrum, where it is known.
+        beyond = 2 * float(np.trace(gram)) + 1.0
+        values, vectors = eigh(gram + beyond * np.outer(direction, direction))
+        self._values, self._vectors = np.maximum(values[:-1], 0), vectors[:, :-1]
+        self._share, self._right = share, self._vectors.T @ targets
+
+    def solve(self, ridge: float) -> _Solution:
+        inverse = 1 / (self._values + ridge)
+        dual = self._vectors @ (inverse[:, None] * self._right)
+        diagonal = self._vectors**2 @ inverse
+        return _Solution(
+            dual / diagonal[:, None],
+            dual / (diagonal + self._share / ridge)[:, None],
+            0,
+            lambda: self._features.T @ dual,
+        )

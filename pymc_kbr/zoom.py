@@ -5,25 +5,35 @@ from __future__ import annotations
 import dataclasses
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pymc_kbr.estimators import Rejection
+from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.reference_table import Failures, ReferenceTable
 from pymc_kbr.simulation import Within, simulate
 
 if TYPE_CHECKING:
     import pymc as pm
 
-NEAREST = 8
+NEAREST = 10
 """Rows, and twice as many a parameter, whose range is kept."""
 
 MARGIN = 0.75
 """What is added to that range on each side, as a share of it."""
 
-ENOUGH = 0.7
-"""Share of a range below which a round has narrowed it: when it narrows none, the rounds end."""
+ENOUGH = 0.8
+"""Share of its range to which a parameter must shrink for a round to have narrowed it."""
+
+IDLE = 2
+"""Rounds one after the other that narrow nothing, after which there is no further one."""
+
+METRICS = (False, True, "linear_posterior_mean")
+"""In which rows may be near: the statistics' own units, standard deviations, linear estimates."""
+
+CHECKED, COVERED = 100, 0.95
+"""Rows near the observation at which a metric is tried, and the share whose own parameters it must keep."""
 
 
 def zoom(
@@ -31,7 +41,7 @@ def zoom(
     *,
     model: pm.Model | None = None,
     rounds: int = 5,
-    scale: bool | str = True,
+    scale: bool | str | None = None,
     random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
     executor: Executor | Any | None = None,
@@ -56,8 +66,11 @@ def zoom(
         As in `simulate`. Each free variable must be free between constant bounds, or unbounded.
     rounds : int
         Of narrowing, at most: they end when a round narrows no parameter.
-    scale : bool or str
-        In which metric rows are near, as the `scale` of estimators.
+    scale : bool or str, optional
+        In which metric rows are near, as the `scale` of estimators. Where left out, each round tries the
+        statistics' own units, standard deviations and linear estimates of the parameters on simulated rows
+        near the observation, and takes that of the narrowest bounds among those whose bounds hold for 95% of
+        these rows.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, on_failure, batched, timeout, progressbar
         As in `simulate`.
@@ -123,18 +136,17 @@ def zoom(
         tables.append(simulate(size, random_seed=int(seeds[number]), within=bounds, store=path, **given))
         return joined(tables)
 
-    size, spent, bounds = draws // (2 * rounds), 0, None
-    while len(tables) < rounds:
+    size, spent, bounds, idle = draws // (2 * rounds), 0, None, 0
+    while len(tables) < rounds and idle < IDLE:
         table = add(size, bounds)
         spent += size
         narrowed, bounds = narrower(table, bounds, scale)
-        if not narrowed:
-            break
+        idle = 0 if narrowed else idle + 1
     return add(draws - spent, bounds)
 
 
 def narrower(
-    table: ReferenceTable, bounds: Within | None, scale: bool | str
+    table: ReferenceTable, bounds: Within | None, scale: bool | str | None
 ) -> tuple[bool, dict[str, tuple[np.ndarray, np.ndarray]]]:
     """Bounds around the rows nearest to the observation, and whether some are much narrower than before.
 
@@ -144,7 +156,7 @@ def narrower(
         All rows between the bounds so far.
     bounds : dict of str to pair of ndarray, optional
         Those of the table; None for the whole prior.
-    scale : bool or str
+    scale : bool or str, optional
         As in `zoom`.
 
     Raises
@@ -160,17 +172,46 @@ def narrower(
             f"a round has {len(table)} rows, of which the nearest {kept} show where the next one goes; give "
             f"it at least {2 * kept}: more draws, or fewer rounds"
         )
-    nearest = Rejection(kept, scale=scale).fit(table.parameters, table.statistics, table.support)
-    atoms = nearest.condition(table.observed).atoms
-    lower, upper = atoms.min(axis=0), atoms.max(axis=0)
-    margin = MARGIN * (upper - lower)
+    ranges = [_range(table, kept, metric) for metric in (METRICS if scale is None else (scale,))]
+    sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]
+    lower, upper = min(sound, key=lambda r: r.size)[:2]
     least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
     if bounds is not None:
         least, most = (np.concatenate([np.ravel(pair[i]) for pair in bounds.values()]) for i in (0, 1))
-    lower, upper = np.maximum(lower - margin, least), np.minimum(upper + margin, most)
-    narrowed = bool(np.any(upper - lower < ENOUGH * (most - least)))
+    lower, upper = np.maximum(lower, least), np.minimum(upper, most)
+    # Where a parameter is not much narrower its bounds stay: chance alone would move them inwards.
+    narrowed = upper - lower < ENOUGH * (most - least)
+    lower, upper = np.where(narrowed, lower, least), np.where(narrowed, upper, most)
     sides = [table.parameter_columns.split(side[None]) for side in (lower, upper)]
-    return narrowed, {name: (sides[0][name][0], sides[1][name][0]) for name in sides[0]}
+    return bool(narrowed.any()), {name: (sides[0][name][0], sides[1][name][0]) for name in sides[0]}
+
+
+class _Range(NamedTuple):
+    """Bounds around the nearest rows; and how often, and how wide, those of simulated rows hold."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    covered: float
+    size: float
+
+
+def _range(table: ReferenceTable, kept: int, metric: bool | str) -> _Range:
+    fitted = Rejection(kept, scale=metric).fit(table.parameters, table.statistics)
+    near = neighbours_of(fitted.statistics_)
+    observed = fitted.scaler_.transform(table.observed[None])  # type: ignore[index]
+    rows = near.query(observed, min(CHECKED, len(table)))[1][0]
+    others = near.query(fitted.statistics_[rows], kept + 1)[1][:, 1:]
+    lower, upper = _wider(table.parameters[others])
+    inside = np.all((table.parameters[rows] >= lower) & (table.parameters[rows] <= upper), axis=1)
+    size = float(np.mean(np.sum(np.log(upper - lower), axis=1)))
+    return _Range(*_wider(table.parameters[rows[:kept]]), float(inside.mean()), size)
+
+
+def _wider(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The range of rows (..., k, p) with its margins."""
+    lower, upper = parameters.min(axis=-2), parameters.max(axis=-2)
+    margin = MARGIN * (upper - lower)
+    return lower - margin, upper + margin
 
 
 def joined(tables: list[ReferenceTable]) -> ReferenceTable:

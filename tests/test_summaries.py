@@ -76,22 +76,35 @@ def test_a_scaler_has_the_size_of_its_statistics():
     assert Gaussian(1.0)(np.zeros((1, 2)))[0, 0] == 1
 
 
-def test_estimates_of_rows_are_those_of_slopes_fitted_without_them(rng):
-    x, weights = rng.normal(size=(30, 4)), rng.uniform(0.5, 2, size=30)
+@pytest.mark.parametrize("columns", [4, 60])
+def test_left_out_residuals_and_estimates_are_those_of_fits_without_the_row(columns, rng):
+    x, weights = rng.normal(size=(30, columns)), rng.uniform(0.5, 2, size=30)
     weights /= weights.mean()
     theta = x[:, :2] + rng.normal(size=(30, 2))
     x -= weights @ x / weights.sum()
     regression = RidgeRegression(x, theta, weights)
     constant = weights @ theta / weights.sum()
+    penalty = regression.ridge * np.eye(columns)
+    np.testing.assert_allclose(
+        regression.predict(x), constant + x @ _slopes(x, theta - constant, weights, penalty), atol=1e-8
+    )
+    ones = np.hstack([np.ones((30, 1)), x])
     for row in range(30):
         rest = np.delete(np.arange(30), row)
-        weighted = weights[rest, None] * x[rest]
-        gram = weighted.T @ x[rest] + regression.ridge * np.eye(4)
-        slopes = np.linalg.solve(gram, weighted.T @ (theta[rest] - constant))
-        np.testing.assert_allclose(regression.estimates[row], constant + x[row] @ slopes, atol=1e-10)
+        slopes = _slopes(x[rest], theta[rest] - constant, weights[rest], penalty)
+        np.testing.assert_allclose(regression.estimates[row], constant + x[row] @ slopes, atol=1e-8)
+        refitted = _slopes(ones[rest], theta[rest], weights[rest], np.pad(penalty, ((1, 0), (1, 0))))
+        np.testing.assert_allclose(regression.residuals[row], theta[row] - ones[row] @ refitted, atol=1e-8)
 
 
-@pytest.mark.parametrize(("scale", "noise"), [("linear_posterior_mean", 600), ("posterior_mean", 40)])
+def _slopes(x, targets, weights, penalty):
+    return np.linalg.solve(x.T @ (weights[:, None] * x) + penalty, x.T @ (weights[:, None] * targets))
+
+
+@pytest.mark.parametrize(
+    ("scale", "noise"),
+    [("linear_posterior_mean", 600), ("linear_posterior_mean", 1200), ("posterior_mean", 40)],
+)
 def test_intervals_hold_with_about_as_many_statistics_as_rows(scale, noise, rng):
     n, held_out = 800, 300
     theta = rng.normal(size=(n + held_out, 2))  # nothing tells about the second one

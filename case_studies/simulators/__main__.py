@@ -62,7 +62,7 @@ def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estima
 def zoomed(study: Study, simulations: int, seed: int) -> Run:
     """`zoom`, and the same estimator on what it returns."""
     started = time.perf_counter()
-    table = pk.zoom(simulations, model=study.model(), scale=False, random_seed=seed, progressbar=False)
+    table = pk.zoom(simulations, model=study.model(), random_seed=seed, progressbar=False)
     fitted = estimator(len(table)).fit(table.parameters, table.statistics, table.support, random_seed=seed)
     assert table.observed is not None
     drawn = fitted.condition(table.observed).draw(DRAWS, seed)
