@@ -29,6 +29,9 @@ NEGATIVE = 0.45
 TAIL, TOUCHING = 0.01, 0.1
 """A posterior touches an edge when this share of draws lies beyond that share of the prior."""
 
+CUT_TAIL, CUT = 0.05, 0.02
+"""The same where the prior was drawn between bounds: beyond these there may be more of the posterior."""
+
 CHANCE = 0.001
 """Probability with which an estimator that is calibrated is called off."""
 
@@ -222,24 +225,27 @@ def _ridge_raised(posterior: Posterior) -> Concern | None:
 
 
 def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
+    between_bounds = "prior_truncated" in table.provenance
+    tail, touching = (CUT_TAIL, CUT) if between_bounds else (TAIL, TOUCHING)
+    why = (
+        "the bounds between which the prior was drawn may cut the posterior off; simulate between wider bounds, "
+        "unless this is the prior's own edge"
+        if between_bounds
+        else "the posterior touches the prior's edge, which decides where it ends; widen the prior if it is not "
+        "meant to, and simulate again"
+    )
     found = []
     for i, name in enumerate(table.parameter_names):
-        lower, upper = np.quantile(table.parameters[:, i], [TAIL, 1 - TAIL])
+        lower, upper = np.quantile(table.parameters[:, i], [tail, 1 - tail])
         if not lower < upper:
             continue
         for side, share in (
             ("lower", np.mean(draws[:, i] < lower)),
             ("upper", np.mean(draws[:, i] > upper)),
         ):
-            if share >= TOUCHING:
-                found.append(
-                    Concern(
-                        "edge",
-                        f"{share:.0%} of the draws of {name!r} lie in the {side} {TAIL:.0%} of the prior: "
-                        "the posterior touches the prior's edge, which decides where it ends; widen the "
-                        "prior if it is not meant to, and simulate again",
-                    )
-                )
+            if share >= touching:
+                where = f"{share:.0%} of the draws of {name!r} lie in the {side} {tail:.0%} of the prior"
+                found.append(Concern("edge", f"{where}: {why}"))
     return found
 
 

@@ -42,7 +42,7 @@ def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Ro
     observations = 200 if quick else 1000
     return {
         "simulate": lambda: batched_simulation(*((100_000, 2_000) if quick else (1_000_000, 20_000))),
-        "cores": lambda: [two_cores(400 if quick else 30_000)],
+        "cores": lambda: [two_cores(400 if quick else 40_000)],
         "localised": lambda: localised_rows(quick, coal),
         "growth": lambda: growth(30_000 if quick else 100_000, observations),
         "exact": lambda: [exact_conditional_mean(2000 if quick else 5000, observations)],

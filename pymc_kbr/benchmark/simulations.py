@@ -93,5 +93,5 @@ def two_cores(rows: int) -> Row:
         f"{two:.1f} s",
         f"{one:.1f} s",
         one / two,
-        "at least 1.8" if rows >= 30_000 else "no limit",
+        "at least 1.8" if rows >= 40_000 else "no limit",
     )

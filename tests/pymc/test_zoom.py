@@ -124,6 +124,14 @@ def test_zooming_finds_a_posterior_that_one_table_cannot():
     assert len(table) >= 1000
 
 
+@pytest.mark.filterwarnings("ignore::pymc_kbr.PosteriorWarning")
+@pytest.mark.parametrize(("bounds", "cut"), [((0.297, 0.32), True), ((0.28, 0.32), False)])
+def test_bounds_that_cut_a_posterior_off_are_warned_of(bounds, cut):
+    table = pk.simulate(2000, model=narrow_model(), within={"mean": bounds}, random_seed=1, **QUIET)
+    result = pk.sample_abc(1000, reference_table=table, estimator="adjusted", random_seed=1, **QUIET)
+    assert ("may cut the posterior off" in result["posterior"].attrs["warnings"]) == cut
+
+
 def test_rounds_end_where_nothing_narrows_and_no_simulation_is_left_out():
     with pm.Model() as model:
         mean = pm.Uniform("mean", 0, 1)
