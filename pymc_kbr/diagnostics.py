@@ -228,11 +228,11 @@ def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
     between_bounds = "prior_truncated" in table.provenance
     tail, touching = (CUT_TAIL, CUT) if between_bounds else (TAIL, TOUCHING)
     why = (
-        "the bounds between which the prior was drawn may cut the posterior off; simulate between wider bounds, "
-        "unless this is the prior's own edge"
+        "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "
+        "bounds, unless this is the prior's own edge"
         if between_bounds
-        else "the posterior touches the prior's edge, which decides where it ends; widen the prior if it is not "
-        "meant to, and simulate again"
+        else "the posterior touches the prior's edge, which decides where it ends; widen the prior if it is "
+        "not meant to, and simulate again"
     )
     found = []
     for i, name in enumerate(table.parameter_names):
