@@ -12,7 +12,8 @@ import numpy as np
 from pymc_kbr.estimators import Rejection
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.reference_table import Failures, ReferenceTable
-from pymc_kbr.simulation import Within, simulate
+from pymc_kbr.simulation import Within, entropy_of, simulate, truncatable_parameters
+from pymc_kbr.summaries import check_scale
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -111,12 +112,24 @@ def zoom(
     >>> bool(0.25 < low < 0.3001 < high < 0.35)
     True
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise ValueError(f"rounds is {rounds!r}; it must be a whole number, at least 1")
+    for name, value in {"draws": draws, "rounds": rounds}.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} is {value!r}; it must be a whole number")
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+    if scale is not None:
+        check_scale(scale)
     if store is not None and not isinstance(random_seed, int | np.integer):
         raise ValueError(
             f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
             "goes on"
+        )
+    seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=rounds + 1)
+    size, least = draws // (2 * rounds), 2 * (NEAREST + 2 * truncatable_parameters(model).size)
+    if size < least:
+        raise ValueError(
+            f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
+            f"{least}, to have near rows to go by: more draws, or fewer rounds"
         )
     given: dict[str, Any] = {
         "model": model,
@@ -127,7 +140,6 @@ def zoom(
         "timeout": timeout,
         "progressbar": progressbar,
     }
-    seeds = np.random.default_rng(random_seed).integers(2**63, size=rounds + 1)
     tables: list[ReferenceTable] = []
 
     def add(size: int, bounds: Within | None) -> ReferenceTable:
@@ -136,7 +148,7 @@ def zoom(
         tables.append(simulate(size, random_seed=int(seeds[number]), within=bounds, store=path, **given))
         return joined(tables)
 
-    size, spent, bounds, idle = draws // (2 * rounds), 0, None, 0
+    spent, bounds, idle = 0, None, 0
     while len(tables) < rounds and idle < IDLE:
         table = add(size, bounds)
         spent += size
@@ -162,15 +174,13 @@ def narrower(
     Raises
     ------
     ValueError
-        If the table has no observation, or hardly more rows than are kept.
+        If the table has hardly more rows than are kept.
     """
-    if table.observed is None:
-        raise ValueError("the model has no observation to close in on; give `observed` to its simulators")
     kept = NEAREST + 2 * table.parameters.shape[1]
     if len(table) < 2 * kept:
         raise ValueError(
-            f"a round has {len(table)} rows, of which the nearest {kept} show where the next one goes; give "
-            f"it at least {2 * kept}: more draws, or fewer rounds"
+            f"a round has {len(table)} rows without failures, and {2 * kept} are needed to have near rows to "
+            "go by; give more draws, or fewer rounds"
         )
     ranges = [_range(table, kept, metric) for metric in (METRICS if scale is None else (scale,))]
     sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]

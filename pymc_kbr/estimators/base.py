@@ -153,7 +153,7 @@ class Estimator(BaseEstimator):
         )
         self.statistics_ = Chunks(statistics, self.scaler_.transform)
         self.parameters_ = Chunks(parameters)
-        self._sample = self.scaler_.transform(scan.statistics), scan.parameters
+        self._sample = coordinates(self.scaler_, scan.statistics), scan.parameters
         self._tuning = self._sample[0][scan.few], scan.parameters[scan.few]
         self._deviation = scan.deviation
         self._rng = np.random.default_rng(random_seed)

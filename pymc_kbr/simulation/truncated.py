@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_kbr.bijections import Interval, Step
 from pymc_kbr.columns import Columns
 from pymc_kbr.simulation.density import log_density_of
-from pymc_kbr.simulation.model import ModelGraph
-from pymc_kbr.simulation.prior import PriorSampler
+from pymc_kbr.simulation.model import ModelGraph, read_model
+from pymc_kbr.simulation.prior import PriorSampler, prior_support
 from pymc_kbr.simulation.streams import BLOCK_ROWS, PILOT, PRIOR, streams
 from pymc_kbr.support import Block, Support
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 PILOTS = 4096
 """Points at which the largest density between the bounds is looked for."""
@@ -38,13 +41,8 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
         variable whose support is no interval with constant bounds.
     """
     lower, upper = _bounds(columns, within)
+    _check_can_be_truncated(support, columns)
     for block in support.blocks:
-        if not (block.smooth and len(block.steps) <= 1 and all(map(_is_constant, block.steps))):
-            names = [columns.names[column] for column in block.columns]
-            raise ValueError(
-                f"within bounds {names}, which are discrete, or not free between constant bounds; only "
-                "priors of parameters that are free between constant bounds can be truncated"
-            )
         for step in block.steps:
             assert isinstance(step, Interval)
             rows = list(block.columns)
@@ -58,6 +56,30 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
         )
     interval = Interval(tuple(lower.tolist()), tuple(upper.tolist()))
     return Support(support.size, (Block(tuple(range(support.size)), (interval,)),))
+
+
+def truncatable_parameters(model: pm.Model | None) -> Columns:
+    """The parameters of a model whose prior can be drawn between bounds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it cannot, or the model cannot be simulated.
+    """
+    graph = read_model(model)
+    support = prior_support(graph, PriorSampler(graph, 0).block(0)[:256])
+    _check_can_be_truncated(support, graph.parameters)
+    return graph.parameters
+
+
+def _check_can_be_truncated(support: Support, columns: Columns) -> None:
+    for block in support.blocks:
+        if not (block.smooth and len(block.steps) <= 1 and all(map(_is_constant, block.steps))):
+            names = [columns.names[column] for column in block.columns]
+            raise ValueError(
+                f"the prior of {names} cannot be drawn between bounds: they are discrete, or not free "
+                "between constant bounds; leave `within` or `zoom` out, or take parameters that are free"
+            )
 
 
 def _is_constant(step: Step) -> bool:

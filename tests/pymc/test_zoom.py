@@ -97,7 +97,7 @@ def test_bounds_outside_the_support_and_priors_that_cannot_be_truncated_are_refu
     with pm.Model() as model:
         a = pm.Poisson("a", 3)
         pm.Simulator("y", normal, a, 1.0, observed=[0.0])
-    with pytest.raises(ValueError, match="discrete"):
+    with pytest.raises(ValueError, match="they are discrete"):
         pk.simulate(10, model=model, within={"a": (2, 3)}, **QUIET)
 
 
@@ -170,14 +170,35 @@ def test_failures_of_all_rounds_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "error", "words"),
     [
-        ({"draws": 50}, "more draws, or fewer rounds"),
-        ({"draws": 1000, "rounds": 0}, "rounds is 0"),
-        ({"draws": 1000, "rounds": 1.5}, "rounds is 1.5"),
-        ({"draws": 1000, "store": "t"}, "random_seed is None; with a store"),
+        ({"draws": 50}, ValueError, "more draws, or fewer rounds"),
+        ({"draws": 0}, ValueError, "draws is 0"),
+        ({"draws": 1e3}, TypeError, "draws is 1000.0"),
+        ({"draws": 1000, "rounds": 0}, ValueError, "rounds is 0"),
+        ({"draws": 1000, "rounds": 1.5}, TypeError, "rounds is 1.5"),
+        ({"draws": 1000, "scale": "all"}, ValueError, "scale is 'all'"),
+        ({"draws": 1000, "store": "t"}, ValueError, "random_seed is None; with a store"),
+        ({"draws": 1000, "random_seed": -1}, ValueError, "must not be negative"),
+        ({"draws": 1000, "cores": 0}, ValueError, "cores is 0"),
     ],
 )
-def test_rounds_that_cannot_be_are_refused(settings, words):
-    with pytest.raises(ValueError, match=words):
+def test_rounds_that_cannot_be_are_refused(settings, error, words):
+    with pytest.raises(error, match=words):
         pk.zoom(model=narrow_model(), **settings, **QUIET)
+
+
+def test_what_cannot_be_narrowed_is_refused_before_anything_is_simulated():
+    calls = []
+
+    def counted(rng, a, b, size):
+        calls.append(1)
+        return rng.normal(a + b, 1, size)
+
+    with pm.Model() as model:
+        a = pm.Uniform("a", 0, 1)
+        b = pm.Uniform("b", 0, a)
+        pm.Simulator("y", counted, a, b, observed=[0.0])
+    with pytest.raises(ValueError, match=r"the prior of \['b'\] cannot be drawn between bounds"):
+        pk.zoom(1000, model=model, **QUIET)
+    assert not calls
