@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from os import cpu_count
 
@@ -75,7 +76,11 @@ def randomly_pivoted_cholesky(
     tiles = [slice(i, i + TILE) for i in range(0, n, TILE)]
     parts = [_Rows(kernel, points[tile], factor[tile], residual[tile]) for tile in tiles]
     r = 0
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
+    with ExitStack() as stack:
+        each: Callable[..., Iterable[None]] = map
+        if len(parts) > 1:
+            stack.enter_context(threadpool_limits(1, user_api="blas"))
+            each = stack.enter_context(ThreadPoolExecutor(cpu_count())).map
         while r < factor.shape[1] and residual.sum() > enough and residual.max() > rounding:
             proposed = rng.choice(n, size=block, p=residual / residual.sum())
             taken = accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)
@@ -86,7 +91,7 @@ def randomly_pivoted_cholesky(
             # `accepted` left only pivots that keep this positive definite
             triangle = cholesky(kernel(points[new]) - features @ features.T, lower=True)
             add = partial(_Rows.add, points=points[new], features=features, triangle=triangle)
-            list(threads.map(add, parts))
+            list(each(add, parts))
             factor[pivots[:r], r : r + len(new)] = 0
             factor[new, r : r + len(new)] = triangle
             pivots[r : r + len(new)] = new
