@@ -66,7 +66,7 @@ def zoom(
     model : pymc.Model, optional
         As in `simulate`. Each free variable must be free between constant bounds, or unbounded.
     rounds : int
-        Of narrowing, at most: they end when a round narrows no parameter.
+        Of narrowing, at most: they end when two in a row narrow no parameter.
     scale : bool or str, optional
         In which metric rows are near, as the `scale` of estimators. Where left out, each round tries the
         statistics' own units, standard deviations and linear estimates of the parameters on simulated rows
