@@ -128,6 +128,11 @@ class ReferenceTable:
                 array.flags.writeable = False
 
     @property
+    def simulations(self) -> int:
+        """How many were run: rows, failures, and rows that `zoom` left outside of its last bounds."""
+        return int(self.provenance.get("simulations", len(self) + len(self.failures)))
+
+    @property
     def parameter_names(self) -> list[str]:
         """Name of each parameter column."""
         return self.parameter_columns.names
@@ -261,7 +266,11 @@ class ReferenceTable:
                 self.failures.messages + other.failures.messages,
             ),
             seed=None,
-            provenance={**self.provenance, "appended_seeds": f"{_seeds(self)}, {_seeds(other)}"},
+            provenance={
+                **self.provenance,
+                "appended_seeds": f"{_seeds(self)}, {_seeds(other)}",
+                "simulations": str(self.simulations + other.simulations),
+            },
             timings={k: self.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
         )
 

@@ -161,7 +161,7 @@ def _attributes(
     }
     if table is not None:
         attributes |= {
-            "simulations": int(table.provenance.get("simulations", len(table) + len(table.failures))),
+            "simulations": table.simulations,
             "simulations_failed": len(table.failures),
             "seed": "" if table.seed is None else str(table.seed),
             "provenance": json.dumps(table.provenance),

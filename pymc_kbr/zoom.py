@@ -76,7 +76,7 @@ def zoom(
     cores, executor, on_failure, batched, timeout, progressbar
         As in `simulate`.
     store : str or Path, optional
-        A folder for one store a round. The same call goes on after a crash.
+        A folder for one store a round, made if it is missing. The same call goes on after a crash.
 
     Returns
     -------
@@ -131,6 +131,8 @@ def zoom(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
             f"{least}, to have near rows to go by: more draws, or fewer rounds"
         )
+    if store is not None:
+        Path(store).mkdir(exist_ok=True)
     given: dict[str, Any] = {
         "model": model,
         "cores": cores,

@@ -279,6 +279,9 @@ def _simulate(
     _run(plan, job, prior, destination, trial, graph, isolated)
     clock.lap("simulate")
     if opened is not None:
+        noted = opened.documents["provenance"]
+        if sampler.account().keys() - noted.keys():  # a later call that only reads has drawn little
+            opened.note("provenance", {**noted, **sampler.account()})
         return _stored(plan, opened, graph, clock)
     assert isinstance(destination, InMemory)
     kept, failed = split_failures(draws, destination.failures, destination.parameters)
@@ -292,7 +295,7 @@ def _simulate(
         failures=failed,
         seed=entropy,
         observed_data=graph.observed_data,
-        provenance={**provenance, **sampler.provenance(), "prior_rejected": f"{prior.rejected_share:.4g}"},
+        provenance={**provenance, **sampler.account(), "prior_rejected": f"{prior.rejected_share:.4g}"},
         timings=clock.laps,
     )
 

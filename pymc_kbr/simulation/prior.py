@@ -57,6 +57,10 @@ class PriorSampler:
         """Nothing to say about the whole prior."""
         return {}
 
+    def account(self) -> dict[str, str]:
+        """Nothing, as before."""
+        return {}
+
 
 class Sampler(Protocol):
     """What draws a prior in blocks."""

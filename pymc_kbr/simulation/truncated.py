@@ -184,13 +184,18 @@ class TruncatedSampler:
         return candidates[np.log(rng.random(len(candidates))) < log_ratio]
 
     def provenance(self) -> dict[str, str]:
-        """How rows were drawn, and the share of candidates with a density above the largest of the pilot."""
+        """How rows are drawn."""
         if not self.uniform:
             return {"prior_truncated": f"the {self.share:.2g} of the prior's draws between the bounds"}
         return {
-            "prior_truncated": f"uniform candidates, {self.share:.2g} of them kept by the prior's density",
-            "prior_above_bound": f"{self._above / max(1, self._candidates):.2g}",
+            "prior_truncated": f"uniform candidates, {self.share:.2g} of them kept by the prior's density"
         }
+
+    def account(self) -> dict[str, str]:
+        """The share of candidates so far with a density above the largest of the pilot."""
+        if not self._candidates:
+            return {}
+        return {"prior_above_bound": f"{self._above / self._candidates:.2g}"}
 
     def _between(self, rng: np.random.Generator, count: int) -> np.ndarray:
         return rng.uniform(self._lower, self._upper, size=(count, len(self._lower)))

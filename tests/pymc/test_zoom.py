@@ -1,5 +1,7 @@
 """Priors between bounds, and rounds that close in on an observation."""
 
+import dataclasses
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -120,7 +122,7 @@ def test_zooming_finds_a_posterior_that_one_table_cannot():
     assert abs(draws.mean() - 0.3) < 4 * 0.003 / np.sqrt(400)
     assert abs(np.log(draws.std() / 0.003)) < 4 / np.sqrt(2 * 400)
     assert np.ptp(table.parameters) < 0.06
-    assert table.provenance["simulations"] == "2000"
+    assert table.simulations == 2000
     assert len(table) >= 1000
 
 
@@ -144,9 +146,10 @@ def test_rounds_end_where_nothing_narrows_and_no_simulation_is_left_out():
 def test_a_store_for_each_round_is_gone_on_with(tmp_path):
     settings = {"model": narrow_model(), "random_seed": 5, "rounds": 2, **QUIET}
     alone = pk.zoom(400, **settings)
-    first = pk.zoom(400, store=tmp_path, **settings)
-    again = pk.zoom(400, store=tmp_path, **settings)
-    assert sorted(path.name for path in tmp_path.glob("*.zarr")) == [f"round_{i}.zarr" for i in range(3)]
+    folder = tmp_path / "rounds"
+    first = pk.zoom(400, store=folder, **settings)
+    again = pk.zoom(400, store=folder, **settings)
+    assert sorted(path.name for path in folder.glob("*.zarr")) == [f"round_{i}.zarr" for i in range(3)]
     assert np.array_equal(first.statistics, alone.statistics)
     assert np.array_equal(again.statistics, alone.statistics)
 
@@ -166,7 +169,9 @@ def test_failures_of_all_rounds_are_kept():
     # 100, 100 and 200 rows, a tenth of which fails: a round without failures has a probability of 3e-5.
     assert np.unique(failed.rows // 100).tolist() == [0, 1, 2, 3]
     assert failed.rows.max() < 400
-    assert table.provenance["simulations"] == "400"
+    assert table.simulations == 400
+    twice = table.append(dataclasses.replace(table, seed=7))
+    assert twice.simulations == 800
 
 
 @pytest.mark.parametrize(
