@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
     names = columns.names
     if not names:
         raise ValueError(f"there is no {side}; name at least one column")
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = repeated(names)
     if twice:
         raise ValueError(f"the {side} names {twice} stand more than once; rename them")
     bad = ~np.isfinite(array).all(axis=1)
@@ -35,21 +36,26 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
         )
 
 
+def repeated(names: Iterable[str]) -> list[str]:
+    """Names that stand more than once."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
 def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str]) -> None:
     """Refuse names that are missing, stand twice or on both sides, or are of columns without numbers."""
     asked = [*parameters, *statistics]
     for side, names in (("parameters", parameters), ("statistics", statistics)):
         if not names:
             raise ValueError(f"no {side} are named; name at least one column of {list(df.columns)}")
-    twice = sorted({name for name in asked if asked.count(name) > 1})
+    twice = repeated(asked)
     if twice:
         raise ValueError(f"the columns {twice} are named more than once; name each once, on one side")
     missing = [name for name in asked if name not in df.columns]
     if missing:
         raise ValueError(f"the data frame has no column {missing}; it has {list(df.columns)}")
-    repeated = [name for name in asked if list(df.columns).count(name) > 1]
-    if repeated:
-        raise ValueError(f"the data frame has more than one column called {repeated}; rename them")
+    ambiguous = sorted(set(asked) & set(repeated(df.columns)))
+    if ambiguous:
+        raise ValueError(f"the data frame has more than one column called {ambiguous}; rename them")
     import pandas as pd
 
     wrong = [

@@ -12,7 +12,8 @@ import numpy as np
 from pymc_kbr.estimators import Rejection
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.reference_table import Failures, ReferenceTable
-from pymc_kbr.simulation import Within, entropy_of, simulate, truncatable_parameters
+from pymc_kbr.simulation import Forward, Plan, Within, entropy_of, make_table
+from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.summaries import check_scale
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 NEAREST = 10
 """Rows, and twice as many a parameter, whose range is kept."""
 
-MARGIN = 0.75
-"""What is added to that range on each side, as a share of it."""
+MARGIN, MOVED_MARGIN = 0.75, 0.4
+"""What is added to that range on each side, as a share of it: of the rows as they are, and moved."""
 
 ENOUGH = 0.8
 """Share of its range to which a parameter must shrink for a round to have narrowed it."""
@@ -32,6 +33,9 @@ IDLE = 2
 
 METRICS = (False, True, "linear_posterior_mean")
 """In which rows may be near: the statistics' own units, standard deviations, linear estimates."""
+
+FITTED = 5
+"""Times as many rows, which are also moved by the slopes of a local regression on them."""
 
 CHECKED, COVERED = 100, 0.95
 """Rows near the observation at which a metric is tried, and the share whose own parameters it must keep."""
@@ -125,7 +129,9 @@ def zoom(
             "goes on"
         )
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=rounds + 1)
-    size, least = draws // (2 * rounds), 2 * (NEAREST + 2 * truncatable_parameters(model).size)
+    forward = Forward.read(model)
+    forward.check_can_be_truncated()
+    size, least = draws // (2 * rounds), 2 * (NEAREST + 2 * forward.graph.parameters.size)
     if size < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
@@ -133,21 +139,14 @@ def zoom(
         )
     if store is not None:
         Path(store).mkdir(exist_ok=True)
-    given: dict[str, Any] = {
-        "model": model,
-        "cores": cores,
-        "executor": executor,
-        "on_failure": on_failure,
-        "batched": batched,
-        "timeout": timeout,
-        "progressbar": progressbar,
-    }
     tables: list[ReferenceTable] = []
 
     def add(size: int, bounds: Within | None) -> ReferenceTable:
         number = len(tables)
         path = None if store is None else Path(store) / f"round_{number}.zarr"
-        tables.append(simulate(size, random_seed=int(seeds[number]), within=bounds, store=path, **given))
+        plan = Plan(size, cores, executor, on_failure, batched, timeout, progressbar)
+        made = make_table(plan, forward, int(seeds[number]), bounds, path, to_be_extended=False)
+        tables.append(made.load() if isinstance(made, StoredTable) else made)
         return joined(tables)
 
     spent, bounds, idle = 0, None, 0
@@ -184,7 +183,8 @@ def narrower(
             f"a round has {len(table)} rows without failures, and {2 * kept} are needed to have near rows to "
             "go by; give more draws, or fewer rounds"
         )
-    ranges = [_range(table, kept, metric) for metric in (METRICS if scale is None else (scale,))]
+    metrics = METRICS if scale is None else (scale,)
+    ranges = [found for metric in metrics for found in _ranges(table, kept, metric)]
     sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]
     lower, upper = min(sound, key=lambda r: r.size)[:2]
     least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
@@ -207,23 +207,42 @@ class _Range(NamedTuple):
     size: float
 
 
-def _range(table: ReferenceTable, kept: int, metric: bool | str) -> _Range:
+def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_Range]:
+    """Bounds from the rows that are nearest in a metric, as they are and moved by a local regression."""
     fitted = Rejection(kept, scale=metric).fit(table.parameters, table.statistics)
     near = neighbours_of(fitted.statistics_)
     observed = fitted.scaler_.transform(table.observed[None])  # type: ignore[index]
-    rows = near.query(observed, min(CHECKED, len(table)))[1][0]
-    others = near.query(fitted.statistics_[rows], kept + 1)[1][:, 1:]
-    lower, upper = _wider(table.parameters[others])
-    inside = np.all((table.parameters[rows] >= lower) & (table.parameters[rows] <= upper), axis=1)
-    size = float(np.mean(np.sum(np.log(upper - lower), axis=1)))
-    return _Range(*_wider(table.parameters[rows[:kept]]), float(inside.mean()), size)
+    most = min(FITTED * kept, len(table) - 1)
+    rows = near.query(observed, min(max(CHECKED, most), len(table)))[1][0]
+    checked = rows[:CHECKED]
+    others = near.query(fitted.statistics_[checked], most + 1)[1][:, 1:]  # without the row itself
+    groups = np.vstack([rows[:most][None], others])
+    at = np.vstack([observed, fitted.statistics_[checked]])
+    sides = [_wider(table.parameters[groups[:, :kept]], MARGIN)]
+    if fitted.statistics_.shape[1] < kept:
+        moved = _moved(table.parameters[groups], fitted.statistics_[groups] - at[:, None])
+        sides.append(_wider(moved, MOVED_MARGIN))
+    ranges = []
+    for lower, upper in sides:
+        truth = table.parameters[checked]
+        inside = np.all((truth >= lower[1:]) & (truth <= upper[1:]), axis=1)
+        size = float(np.mean(np.sum(np.log(upper[1:] - lower[1:]), axis=1)))
+        ranges.append(_Range(lower[0], upper[0], float(inside.mean()), size))
+    return ranges
 
 
-def _wider(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The range of rows (..., k, p) with its margins."""
+def _moved(parameters: np.ndarray, away: np.ndarray) -> np.ndarray:
+    """Parameters (g, k, p) of groups, each group moved by its regression on statistics (g, k, d)."""
+    design = np.concatenate([np.ones((*away.shape[:2], 1)), away], axis=2)
+    slopes = (np.linalg.pinv(design) @ parameters)[:, 1:]
+    return parameters - away @ slopes
+
+
+def _wider(parameters: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """The range of rows (..., k, p) with a margin on both sides."""
     lower, upper = parameters.min(axis=-2), parameters.max(axis=-2)
-    margin = MARGIN * (upper - lower)
-    return lower - margin, upper + margin
+    added = margin * (upper - lower)
+    return lower - added, upper + added
 
 
 def joined(tables: list[ReferenceTable]) -> ReferenceTable:

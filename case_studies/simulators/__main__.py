@@ -33,6 +33,11 @@ STYLES = {
     "one table, auto": ("#0072b2", ":", "D"),
     "zoomed": ("#009e73", (0, (5, 1)), "v"),
 }
+TITLES = {
+    "normal": "normal",
+    "lotka_volterra": "Lotka-Volterra",
+    "lotka_volterra_with_noise": "Lotka-Volterra, noise in the simulator",
+}
 Run = tuple[np.ndarray, int, float]
 """Draws (m, 2), simulations, seconds."""
 
@@ -90,7 +95,7 @@ def runs(study: Study, quick: bool, seed: int, cores: int) -> Iterator[tuple[str
         )
     if not quick:
         yield "one table, auto", 10_000, lambda: one_table(study, 10_000, seed, "auto")
-    for simulations in (800,) if quick else (2_000, 4_000, 8_000):
+    for simulations in (800,) if quick else (1_000, 2_000, 4_000, 8_000):
         yield "zoomed", simulations, lambda n=simulations: zoomed(study, n, seed)  # type: ignore[misc]
 
 
@@ -143,8 +148,8 @@ def _size(values: np.ndarray) -> float:
 
 
 def plot(lines: pd.DataFrame, path: Path) -> None:
-    """Both errors against seconds, a row a model."""
-    figure, axes = plt.subplots(2, 2, figsize=(8, 6.6), constrained_layout=True)
+    """Both errors against seconds, each model a row."""
+    figure, axes = plt.subplots(len(STUDIES), 2, figsize=(8, 9.4), constrained_layout=True)
     for row, (model, part) in zip(
         axes, lines[lines["method"] != "exact"].groupby("model", sort=False), strict=True
     ):
@@ -168,7 +173,7 @@ def plot(lines: pd.DataFrame, path: Path) -> None:
                     markersize=5,
                     label=method,
                 )
-            axis.set(xscale="log", yscale="log", xlabel="seconds", title=str(model).replace("_", "-"))
+            axis.set(xscale="log", yscale="log", xlabel="seconds", title=TITLES[str(model)])
             axis.set_ylabel(text, fontsize=8)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=8)

@@ -136,16 +136,15 @@ def moments(a: np.ndarray, b: np.ndarray, log: np.ndarray) -> tuple[np.ndarray, 
 
 
 STUDIES = {
-    "normal": Study(
-        normal_model,
-        normal_model,
-        (1.0, 0.3),
-        normal_exact,
-    ),
+    "normal": Study(normal_model, normal_model, (1.0, 0.3), normal_exact),
     "lotka_volterra": Study(
         lotka_volterra_model,
         lambda epsilon: lotka_volterra_model(epsilon, competition),
         (TOLERANCE,),
         lotka_volterra_exact,
     ),
+    "lotka_volterra_with_noise": Study(
+        lotka_volterra_model, lotka_volterra_model, (TOLERANCE,), lotka_volterra_exact
+    ),
 }
+"""The gallery's two models; and the second one with its noise in the simulator for `sample_smc`, too."""

@@ -18,6 +18,9 @@ from pymc_kbr.simulation.prior import PriorRows, PriorSampler, prior_support
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.support import Support
 
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""From parameters (n, p), in the model's own space, to log densities (n,)."""
+
 
 @dataclass(frozen=True, eq=False)
 class ModelPrior:
@@ -39,7 +42,7 @@ class ModelPrior:
         return log_density_of(self._graph)(parameters)
 
 
-def log_density_of(graph: ModelGraph) -> Callable[[np.ndarray], np.ndarray]:
+def log_density_of(graph: ModelGraph) -> LogDensity:
     """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
     values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
     terms = conditional_logp(values)

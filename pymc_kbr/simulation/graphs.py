@@ -13,7 +13,7 @@ from pytensor import tensor as pt
 from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.link.vm import VMLinker
 from pytensor.scan.op import Scan
@@ -125,7 +125,7 @@ def substitute(outputs: Sequence[Variable], replacements: dict[Variable, Variabl
     """Outputs with some variables replaced; those that the outputs do not depend on are left out."""
     reached = set(ancestors(outputs, blockers=set(replacements)))
     used = {old: new for old, new in replacements.items() if old in reached}
-    return graph_replace(list(outputs), used, strict=False)
+    return clone_replace(list(outputs), used)
 
 
 def _batched(outputs: Sequence[Variable], given: dict[Variable, Variable], rows: Variable) -> list[Variable]:

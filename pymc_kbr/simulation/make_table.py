@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,13 +12,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pymc_kbr.reference_table import ReferenceTable
-from pymc_kbr.simulation.checks import TRIED_ROWS, Trial, check_signatures, decide_batches, trial_run
+from pymc_kbr.simulation.checks import TRIED_ROWS, Trial, trial_run
 from pymc_kbr.simulation.destination import Destination, InMemory, Stored
 from pymc_kbr.simulation.failures import check_failures, raise_failure, split_failures
+from pymc_kbr.simulation.forward import Forward
 from pymc_kbr.simulation.job import Chunk, Job
-from pymc_kbr.simulation.model import ModelGraph, read_model
+from pymc_kbr.simulation.model import ModelGraph
 from pymc_kbr.simulation.plan import Plan
-from pymc_kbr.simulation.prior import PriorRows, PriorSampler, prior_support
+from pymc_kbr.simulation.prior import PriorRows
 from pymc_kbr.simulation.progress import progress_bar
 from pymc_kbr.simulation.provenance import Clock, versions
 from pymc_kbr.simulation.resume import (
@@ -30,7 +32,7 @@ from pymc_kbr.simulation.resume import (
 )
 from pymc_kbr.simulation.run import check_picklable, rows_a_chunk, rows_a_stored_chunk, run_chunks
 from pymc_kbr.simulation.streams import entropy_of
-from pymc_kbr.simulation.truncated import TruncatedSampler, Within, truncated_support
+from pymc_kbr.simulation.truncated import Within
 from pymc_kbr.simulation.workers import Isolated
 from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.table_store import TableStore, locked
@@ -132,7 +134,7 @@ def simulate(
     ReferenceTable(1000 rows; parameters ['mean']; statistics ['y']; observed)
     """
     plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
-    made = _simulated(plan, model, random_seed, within, None if store is None else _folder(store))
+    made = make_table(plan, Forward.read(model), random_seed, within, store)
     return made.load() if isinstance(made, StoredTable) else made
 
 
@@ -180,9 +182,48 @@ def simulate_to_store(
     StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
     """
     plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
-    made = _simulated(plan, model, random_seed, within, _folder(store))
+    made = make_table(plan, Forward.read(model), random_seed, within, store)
     assert isinstance(made, StoredTable)
     return made
+
+
+def make_table(
+    plan: Plan,
+    forward: Forward,
+    random_seed: int | np.random.Generator | None,
+    within: Within | None = None,
+    store: str | Path | None = None,
+    *,
+    to_be_extended: bool = True,
+) -> ReferenceTable | StoredTable:
+    """What `simulate` does, with a model that is compiled already, and with the lock of the store.
+
+    Parameters
+    ----------
+    plan : Plan
+    forward : Forward
+    random_seed, within, store
+        As in `simulate`.
+    to_be_extended : bool
+        Whether a longer table of the seed begins with this one: its last batch is then drawn as a whole, also
+        where the table ends within it. Otherwise no batch has more rows than the table.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`.
+    """
+    entropy = entropy_of(random_seed)
+    # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
+    with threadpool_limits(1, user_api="blas"), ExitStack() as stack:
+        if store is None:
+            return _simulate(plan, forward, entropy, within, None, None, to_be_extended, stack)
+        path = _folder(store)
+        with locked(path):
+            opened = TableStore.open(path) if path.exists() else None
+            if opened is not None and random_seed is None:
+                entropy = int(opened.documents["seed"])  # the same call goes on with the seed it began with
+            return _simulate(plan, forward, entropy, within, path, opened, to_be_extended, stack)
 
 
 def _folder(store: str | Path) -> Path:
@@ -191,51 +232,26 @@ def _folder(store: str | Path) -> Path:
     return Path(store)
 
 
-def _simulated(
-    plan: Plan,
-    model: pm.Model | None,
-    random_seed: int | np.random.Generator | None,
-    within: Within | None,
-    store: Path | None,
-) -> ReferenceTable | StoredTable:
-    """Simulate, with the lock of the store if there is one."""
-    entropy = entropy_of(random_seed)
-    # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
-    with threadpool_limits(1, user_api="blas"), ExitStack() as stack:
-        if store is None:
-            return _simulate(plan, model, entropy, within, None, None, stack)
-        with locked(store):
-            opened = TableStore.open(store) if store.exists() else None
-            if opened is not None and random_seed is None:
-                entropy = int(opened.documents["seed"])  # the same call goes on with the seed it began with
-            return _simulate(plan, model, entropy, within, store, opened, stack)
-
-
 def _simulate(
     plan: Plan,
-    model: pm.Model | None,
+    forward: Forward,
     entropy: int,
     within: Within | None,
     path: Path | None,
     opened: TableStore | None,
+    to_be_extended: bool,
     stack: ExitStack,
 ) -> ReferenceTable | StoredTable:
-    clock = Clock()
-    graph = read_model(model)
-    check_signatures(graph)
-    sampler: PriorSampler | TruncatedSampler
-    sampler = whole = PriorSampler(graph, entropy)
-    support = prior_support(graph, whole.block(0)[:256])
-    if within is not None:
-        support = truncated_support(support, graph.parameters, within)
-        sampler = TruncatedSampler(graph, whole, support, entropy)
+    clock = Clock({"compile": forward.take_seconds()})
+    graph = forward.graph
+    sampler, support = forward.sampler(entropy, within)
     same = identity(graph, support, entropy)
     if opened is not None:
         check_identity(opened.path, opened.documents["identity"], same)
     clock.lap("compile")
     prior = PriorRows(sampler, support)
     first_rows = prior[:TRIED_ROWS]
-    job = Job.of(graph, entropy, plan.timeout)
+    job = forward.job(entropy, plan.timeout)
     how = None if opened is None else str(opened.documents["provenance"]["simulated"])
     if plan.isolates_trial or plan.executor is not None:
         check_picklable(graph)
@@ -246,12 +262,14 @@ def _simulate(
         check_goes_on(opened, how, plan.batched, plan.timeout, first_rows, trial)
     reason = "as the store was begun"
     if how != ROW_BY_ROW:
-        job, reason = decide_batches(graph, job, first_rows, trial, plan.batched)
+        job, reason = forward.in_batches(job, first_rows, trial, plan.batched)
     if how == IN_BATCHES and job.batch is None:
         raise ValueError(
             f"the store {path} was simulated in batches, and this model now cannot be: {reason}; choose "
             "another store"
         )
+    if not to_be_extended:
+        job = dataclasses.replace(job, block_rows=min(job.block_rows, plan.draws))
     if plan.cores > 1 and job.batch is None:
         check_picklable(graph)
     clock.lap("check")

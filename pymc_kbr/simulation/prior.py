@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +35,12 @@ class PriorSampler:
         self._program, self.batched = program, batched
         self._function = program.compile()
         self.block(0)
+
+    def with_entropy(self, entropy: int) -> PriorSampler:
+        """The same prior, drawn from other streams."""
+        other = copy.copy(self)
+        other._entropy = entropy
+        return other
 
     def block(self, number: int) -> np.ndarray:
         """Block `number` of draws, shape (BLOCK_ROWS, p)."""

@@ -16,14 +16,20 @@ def versions() -> dict[str, str]:
 
 
 class Clock:
-    """Seconds of each stage, one after the other."""
+    """Seconds of each stage, one after the other.
 
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
+    Parameters
+    ----------
+    laps : dict of str to float, optional
+        Of what was done before.
+    """
+
+    def __init__(self, laps: dict[str, float] | None = None) -> None:
+        self.laps = dict(laps or {})
         self._last = time.perf_counter()
 
     def lap(self, stage: str) -> None:
         """Note the seconds since the last lap as those of a stage."""
         now = time.perf_counter()
-        self.laps[stage] = now - self._last
+        self.laps[stage] = self.laps.get(stage, 0.0) + now - self._last
         self._last = now

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_kbr.bijections import Interval, Step
 from pymc_kbr.columns import Columns
-from pymc_kbr.simulation.density import log_density_of
-from pymc_kbr.simulation.model import ModelGraph, read_model
-from pymc_kbr.simulation.prior import PriorSampler, prior_support
+from pymc_kbr.simulation.density import LogDensity
+from pymc_kbr.simulation.prior import PriorSampler
 from pymc_kbr.simulation.streams import BLOCK_ROWS, PILOT, PRIOR, streams
 from pymc_kbr.support import Block, Support
-
-if TYPE_CHECKING:
-    import pymc as pm
 
 PILOTS = 4096
 """Points at which the largest density between the bounds is looked for."""
@@ -41,7 +37,7 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
         variable whose support is no interval with constant bounds.
     """
     lower, upper = _bounds(columns, within)
-    _check_can_be_truncated(support, columns)
+    check_can_be_truncated(support, columns)
     for block in support.blocks:
         for step in block.steps:
             assert isinstance(step, Interval)
@@ -58,21 +54,14 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
     return Support(support.size, (Block(tuple(range(support.size)), (interval,)),))
 
 
-def truncatable_parameters(model: pm.Model | None) -> Columns:
-    """The parameters of a model whose prior can be drawn between bounds.
+def check_can_be_truncated(support: Support, columns: Columns) -> None:
+    """Refuse parameters whose prior cannot be drawn between bounds.
 
     Raises
     ------
-    TypeError, ValueError
-        If it cannot, or the model cannot be simulated.
+    ValueError
+        If there are some; the message names them.
     """
-    graph = read_model(model)
-    support = prior_support(graph, PriorSampler(graph, 0).block(0)[:256])
-    _check_can_be_truncated(support, graph.parameters)
-    return graph.parameters
-
-
-def _check_can_be_truncated(support: Support, columns: Columns) -> None:
     for block in support.blocks:
         if not (block.smooth and len(block.steps) <= 1 and all(map(_is_constant, block.steps))):
             names = [columns.names[column] for column in block.columns]
@@ -126,9 +115,10 @@ class TruncatedSampler:
 
     Parameters
     ----------
-    graph : ModelGraph
     sampler : PriorSampler
         Of the whole prior.
+    log_density : callable
+        From `log_density_of`.
     support : Support
         From `truncated_support`.
     entropy : int
@@ -148,12 +138,14 @@ class TruncatedSampler:
         If next to none is kept.
     """
 
-    def __init__(self, graph: ModelGraph, sampler: PriorSampler, support: Support, entropy: int) -> None:
+    def __init__(
+        self, sampler: PriorSampler, log_density: LogDensity, support: Support, entropy: int
+    ) -> None:
         (interval,) = support.blocks[0].steps
         assert isinstance(interval, Interval)
         self._lower, self._upper = np.array(interval.lower), np.array(interval.upper)
         self._sampler, self._entropy = sampler, entropy
-        self._log_density = log_density_of(graph)
+        self._log_density = log_density
         self.batched = sampler.batched
         (rng,) = streams(entropy, PILOT, 0, 1)
         pilot = self._between(rng, PILOTS)

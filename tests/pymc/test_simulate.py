@@ -75,6 +75,18 @@ def test_several_simulators_and_ordinary_distributions_beside_them():
     np.testing.assert_allclose(t.statistics[:, 15:], t.statistics[:, :4], atol=1e-4)
 
 
+@pytest.mark.parametrize("fn", [models.normal, models.normal_by_hand])
+def test_a_parameter_may_be_bound_by_another_one_and_go_to_the_simulator_with_it(fn):
+    with pm.Model() as made:
+        upper = pm.Uniform("upper", 0, 1)
+        below = pm.Uniform("below", 0, upper)
+        pm.Simulator("y", fn, upper + 10 * below, 1e-3, observed=DATA)
+    t = table(200, made)
+    upper, below = t.parameters.T
+    assert np.all(below <= upper)
+    np.testing.assert_allclose(t.statistics, np.tile((upper + 10 * below)[:, None], 4), atol=6e-3)
+
+
 def test_free_variables_of_any_kind():
     with pm.Model(coords={"group": ["x", "y"]}) as made:
         top = pm.HalfNormal("top", 1)
