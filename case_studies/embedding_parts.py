@@ -51,7 +51,7 @@ class Plan:
         }
 
     def _settings(self, quick: bool, output: Path) -> None:
-        points, trials, n = (4, 2, 100) if quick else (13, self.surface, 500)
+        points, trials, n = (3, 2, 80) if quick else (13, self.surface, 500)
         grids = np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points)
         table = errors.surface(self.draw, trials, n, *grids)
         errors.write(table, output / f"{self.prefix}surface.csv")
@@ -65,14 +65,14 @@ class Plan:
         plots.plot_chosen(table, output / f"{self.prefix}chosen.png")
 
     def _dimensions(self, quick: bool, output: Path) -> None:
-        trials, n, dimensions = (2, 150, (1, 2)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
+        trials, n, dimensions = (2, 100, (1, 2)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
         table = errors.over_dimensions(self.draw, trials, n, dimensions)
         errors.write(table, output / f"{self.prefix}dimensions.csv")
         picture = output / f"{self.prefix}dimensions.png"
         plots.plot_curves(table, "d", "dimension of X", picture, plots.ERRORS)
 
     def _sizes(self, quick: bool, output: Path) -> None:
-        trials = {200: 2, 400: 2} if quick else self.sizes
+        trials = {100: 2, 200: 2} if quick else self.sizes
         table = errors.over_sizes(self.draw, trials, self.exact_up_to, self.chosen_up_to)
         errors.write(table, output / f"{self.prefix}sizes.csv")
         picture = output / f"{self.prefix}sizes.png"

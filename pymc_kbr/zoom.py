@@ -59,9 +59,10 @@ def zoom(
     """Simulate a reference table near the observation, for posteriors much narrower than the prior.
 
     Small tables close in on the observation: each is drawn from the prior between bounds, which are the range
-    of the rows that were nearest in the one before, made wider on both sides. The last one takes half of the
-    simulations. All rows between the last bounds are returned, and are draws of the prior between them, so
-    that any estimator may be put on them.
+    of the rows that were nearest in the one before, as they are or moved to the observation by a local
+    regression, made wider on both sides. The last one takes half of the simulations. All rows between the
+    last bounds are returned, and are draws of the prior between them, so that any estimator may be put on
+    them.
 
     Parameters
     ----------
@@ -74,8 +75,8 @@ def zoom(
     scale : bool or str, optional
         In which metric rows are near, as the `scale` of estimators. Where left out, each round tries the
         statistics' own units, standard deviations and linear estimates of the parameters on simulated rows
-        near the observation, and takes that of the narrowest bounds among those whose bounds hold for 95% of
-        these rows.
+        near the observation, with and without regression, and takes that of the narrowest bounds among those
+        whose bounds hold for 95% of these rows.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, on_failure, batched, timeout, progressbar
         As in `simulate`.
@@ -185,11 +186,13 @@ def narrower(
         )
     metrics = METRICS if scale is None else (scale,)
     ranges = [found for metric in metrics for found in _ranges(table, kept, metric)]
-    sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]
-    lower, upper = min(sound, key=lambda r: r.size)[:2]
     least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
     if bounds is not None:
         least, most = (np.concatenate([np.ravel(pair[i]) for pair in bounds.values()]) for i in (0, 1))
+    # Rows can be moved out of the bounds that they lie in. Those of rows as they are never lie beyond.
+    ranges = [r for r in ranges if np.all((r.lower < most) & (r.upper > least))]
+    sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]
+    lower, upper = min(sound, key=lambda r: r.size)[:2]
     lower, upper = np.maximum(lower, least), np.minimum(upper, most)
     # Where a parameter is not much narrower its bounds stay: chance alone would move them inwards.
     narrowed = upper - lower < ENOUGH * (most - least)

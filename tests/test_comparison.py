@@ -34,7 +34,7 @@ ARGUMENTS = {
     "estimators": ["rejection", "conditional_mean"],
     "budgets": [100, 600],
     "repetitions": 2,
-    "observations": 40,
+    "observations": 20,
     "random_seed": 5,
     "progressbar": False,
 }
@@ -58,7 +58,7 @@ def test_more_simulations_and_the_better_estimator_score_better(result):
     mean = result.groupby(["estimator", "budget"])[["rmse", "energy_score", "rkhs_error"]].mean()
     assert (mean.loc[("conditional_mean", 600)] < mean.loc[("rejection", 100)]).all()
     # The exact posterior's deviation over the prior's is sqrt(0.2): no mean can do better than that.
-    k = 2 * 40 * 2
+    k = 2 * 20 * 2
     assert mean.loc[("conditional_mean", 600), "rmse"] > np.sqrt(0.2) * (1 - 4 / np.sqrt(2 * k))
 
 
@@ -82,7 +82,7 @@ def test_an_interrupted_comparison_goes_on(tmp_path, result):
     compare(table(), exact=exact, modes=True, store=path, **{**ARGUMENTS, "repetitions": 1})
     content = path.read_text()
     assert content.count("\n") == 1 + 4
-    path.write_text(content + "conditional_mean,600,1,40")  # killed while it wrote
+    path.write_text(content + "conditional_mean,600,1,20")  # killed while it wrote
     with pytest.warns(UserWarning, match="was not finished"):
         resumed = compare(table(), exact=exact, modes=True, store=path, **ARGUMENTS)
     assert path.read_text().startswith(content)
@@ -151,7 +151,7 @@ def test_an_estimator_that_fails_is_a_line_with_a_note():
         ({"estimators": ["sample_smc"]}, ValueError, "needs a model"),
         ({"budgets": []}, ValueError, "no budgets"),
         ({"budgets": [0]}, ValueError, "at least 1"),
-        ({"budgets": [661]}, ValueError, "660 are not held out"),
+        ({"budgets": [681]}, ValueError, "680 are not held out"),
         ({"repetitions": 0}, ValueError, "at least 1"),
         ({"random_seed": None}, TypeError, "whole number"),
         ({"held_out": (np.zeros((2, 2)), np.zeros((3, 2)))}, ValueError, "2 rows of parameters and 3"),

@@ -27,10 +27,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="500 rows, 50 held out")
+    parser.add_argument("--quick", action="store_true", help="300 rows, 50 held out")
     parser.add_argument("--output", type=Path, default=HERE)
     arguments = parser.parse_args()
-    n, k = (500, 50) if arguments.quick else (10_000, 1_000)
+    n, k = (300, 50) if arguments.quick else (10_000, 1_000)
     parameters, statistics = load(None)
     column = STATISTICS.index("unif")
     truth = parameters[-k:]

@@ -1,7 +1,8 @@
 """Section 5.1 of Xu 2022: ``python -m case_studies.gaussian_ground_truth.xu_5_1``.
 
 Mean squared error of the posterior mean under a prior that is not the table's: the published settings
-of both kernel Bayes' rules, our defaults, and the prior mean.
+of both kernel Bayes' rules, our defaults, ours with the linear kernel, which is right here, and the prior's
+mean.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.gaussian_ground_truth.problem import Problem, draw_problem
-from pymc_kbr.kernels import Gaussian, median_heuristic
+from pymc_kbr.kernels import Gaussian, Linear, median_heuristic
 
 HERE = Path(__file__).parent
 DIMENSIONS = (2, 8, 16, 32, 64)
@@ -43,6 +44,11 @@ def errors(d: int, run: int) -> dict[str, float]:
         "importance_weighted_published": published(pk.ImportanceWeightedKernelBayes, problem),
         "kbr_default": pk.KernelBayes(prior=problem.prior),
         "iw_kbr_default": pk.ImportanceWeightedKernelBayes(prior=problem.prior),
+        "iw_kbr_linear": pk.ImportanceWeightedKernelBayes(
+            prior=problem.prior,
+            kernel=Linear(),
+            parameter_kernel=Gaussian(4 * median_heuristic(problem.parameters)),
+        ),
     }
     line = {"prior_mean": problem.error(0 * problem.exact)}
     line["mean_of_prior_draws"] = problem.error(problem.prior.mean(axis=0) + 0 * problem.exact)

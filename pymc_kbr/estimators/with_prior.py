@@ -18,6 +18,10 @@ LEAST_REGULARISATION = 1e-5
 """eta of the weights that score a setting under the prior: small, since what they weight is averaged."""
 
 
+WIDE = 2.0
+"""Bandwidth, over the median heuristic, in which the prior is compared with the table's parameters."""
+
+
 class WithPrior(ConditionalMean):
     """A conditional mean under a prior that is given by draws.
 
@@ -31,13 +35,13 @@ class WithPrior(ConditionalMean):
     regularisation : float, optional
         lambda, or delta: see the rule. Chosen with the bandwidth where left out.
     prior_regularisation : float, optional
-        eta, of the prior's weights. Where left out, that with the best leave-one-out score.
+        eta, of the prior's weights. Where left out, that of `choose_ratio`, by leave-one-out scores.
     parameter_kernel : Kernel, optional
         On the parameters, for the prior's weights and the posterior's embedding.
     parameter_bandwidth : float, optional
         Of a Gaussian kernel in its place, in standard deviations of each parameter over the table.
-        Where both are left out, the prior's weights take the multiple of the median heuristic with the
-        best leave-one-out score.
+        Where both are left out, the prior's weights take a multiple of the median heuristic, chosen with
+        eta.
     """
 
     def __init__(
@@ -117,7 +121,11 @@ class WithPrior(ConditionalMean):
         )
         base = score / score.sum()
         own = inside.astype(float) / float(inside.sum())
-        self.prior_shrinkage_ = shrinkage(prior, Embedding(Atoms(theta, kernel), own))
+        # In a wide kernel, whatever that of the ratio is: what is moved is a mean.
+        (wide,) = candidate_kernels(theta, scales=(WIDE,))
+        self.prior_shrinkage_ = shrinkage(
+            Embedding(Atoms(draws, wide), weights), Embedding(Atoms(theta, wide), own)
+        )
         base = (1 - self.prior_shrinkage_) * base + self.prior_shrinkage_ * own
         return PriorWeights(gamma / gamma.sum(), base, np.maximum(score, 0))
 

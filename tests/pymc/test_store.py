@@ -24,6 +24,14 @@ from .test_simulate import same
 ROWS = 1100
 
 
+@pytest.fixture(scope="module", autouse=True)
+def chunks_of_many_rows():
+    """How many rows are written at once depends on the seconds that one takes, and on nothing here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pymc_kbr.simulation.run.SECONDS_A_CHUNK", 1e9)
+        yield
+
+
 @pytest.fixture(scope="module")
 def whole():
     return table(ROWS, vector_model(models.two_statistics_by_hand), batched=False)
@@ -248,7 +256,7 @@ def test_a_folder_that_may_not_be_written_is_named_before_any_work(kept):
 
 def test_tables_are_equal_after_kills():
     said = []
-    assert survival.survive(kills=2, draws=1500, seconds=4, seed=1, show=said.append, resume_on=1) == 0
+    assert survival.survive(kills=2, draws=1500, seconds=2, seed=1, show=said.append, resume_on=1) == 0
     assert "the caller" in said[0]
     assert "a worker" in said[1]
     assert all("equal after resuming" in line for line in said)

@@ -143,6 +143,14 @@ def test_rounds_end_where_nothing_narrows_and_no_simulation_is_left_out():
     assert len(table) > 0.9 * 2000
 
 
+def test_an_observation_that_no_simulation_reaches_narrows_to_the_nearest_edge():
+    with pm.Model() as model:
+        mean = pm.Uniform("mean", 0, 1)
+        pm.Simulator("y", normal, mean, 0.01, observed=[8.0])
+    table = pk.zoom(600, model=model, random_seed=3, **QUIET)  # a regression would have moved rows to 8
+    assert 0.5 < table.parameters.min() < table.parameters.max() <= 1
+
+
 def test_a_store_for_each_round_is_gone_on_with(tmp_path):
     settings = {"model": narrow_model(), "random_seed": 5, "rounds": 2, **QUIET}
     alone = pk.zoom(400, **settings)

@@ -13,6 +13,9 @@ import pymc_kbr as pk
 MIX = np.array([[1.0, 0.5], [-0.3, 0.8]])
 OBSERVED = np.array([[0.6, -0.4], [0.0, 0.3], [-0.9, 0.1], [1.2, 0.9]])
 SIMULATIONS = 10_000
+FOR_RIDGES = 4_000
+"""Rows for ridge regressions on all rows: as accurate here, in a tenth of the time."""
+
 COVARIANCE = np.linalg.inv(np.eye(2) + 20 * MIX.T @ MIX)
 DEVIATION = np.sqrt(np.diag(COVARIANCE))
 MEANS = OBSERVED @ (20 * MIX) @ COVARIANCE
@@ -54,7 +57,8 @@ def table():
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", sorted(pk.ESTIMATORS))
 def test_posteriors_are_within_their_stated_error_of_the_exact_ones(name, table):
-    estimator = pk.ESTIMATORS[name]().fit(table.parameters, table.statistics, table.support)
+    n = FOR_RIDGES if name in ("conditional_mean", "iw_kbr") else SIMULATIONS
+    estimator = pk.ESTIMATORS[name]().fit(table.parameters[:n], table.statistics[:n], table.support)
     for posterior, exact in zip(estimator.condition(OBSERVED), MEANS, strict=True):
         allowed = BIAS[name] + 3 / np.sqrt(posterior.effective_sample_size)
         assert np.abs((posterior.mean() - exact) / DEVIATION).max() < allowed
@@ -85,7 +89,9 @@ def test_nuts_on_the_likelihood_agrees(table):
     by_nuts = np.array([float(nuts["posterior"][name].mean()) for name in ("a", "b")])
     # 2,000 draws of NUTS are worth 1,000 independent ones or more.
     assert np.abs((by_nuts - MEANS[0]) / DEVIATION).max() < 4 / np.sqrt(1000)
-    posterior = pk.ConditionalMean().fit(table.parameters, table.statistics).condition(OBSERVED[0])
+    n = FOR_RIDGES
+    fitted = pk.ConditionalMean().fit(table.parameters[:n], table.statistics[:n])
+    posterior = fitted.condition(OBSERVED[0])
     allowed = BIAS["conditional_mean"] + 3 / np.sqrt(posterior.effective_sample_size) + 4 / np.sqrt(1000)
     assert np.abs((posterior.mean() - by_nuts) / DEVIATION).max() < allowed
 
