@@ -45,14 +45,14 @@ def test_fresh_simulations_are_distributed_as_the_shipped_ones():
 def test_localised_beats_rejection_on_held_out_rows():
     table = load_coalescent()
     fitted = table.parameters[:10_000], table.statistics[:10_000]
-    held_out = table.parameters[-300:], table.statistics[-300:]
+    held_out = table.parameters[-200:], table.statistics[-200:]
     local, rejection = score("localised", fitted, held_out), score("rejection", fitted, held_out)
     for parameter in ("theta", "rho"):
-        # Paired over the same rows: the gains, 5 to 6% on 1,000 rows, have errors of about 1.5% on 300.
+        # Paired over the same rows: the gains, 5 to 6% on 1,000 rows, have errors of about 1.8% on 200.
         assert local[f"crps_{parameter}"] < rejection[f"crps_{parameter}"]
         assert local[f"rmse_{parameter}"] < rejection[f"rmse_{parameter}"]
-        # A coverage of 0.9 from 300 rows has a deviation of 0.017.
-        assert abs(local[f"coverage_90_{parameter}"] - 0.9) < 0.02 + 3 * 0.017
+        # A coverage of 0.9 from 200 rows has a deviation of 0.021.
+        assert abs(local[f"coverage_90_{parameter}"] - 0.9) < 0.02 + 3 * 0.021
 
 
 def test_the_main_job_runs(tmp_path):

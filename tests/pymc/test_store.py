@@ -254,12 +254,12 @@ def test_a_folder_that_may_not_be_written_is_named_before_any_work(kept):
 # --- kills ---
 
 
-def test_tables_are_equal_after_kills():
+def test_a_table_is_equal_after_its_caller_was_killed():
+    """`python -m tests.survival` kills twenty times, every second time a worker; so do the tests below."""
     said = []
-    assert survival.survive(kills=2, draws=1500, seconds=2, seed=1, show=said.append, resume_on=1) == 0
+    assert survival.survive(kills=1, draws=1500, seconds=4, seed=1, show=said.append, resume_on=1) == 0
     assert "the caller" in said[0]
-    assert "a worker" in said[1]
-    assert all("equal after resuming" in line for line in said)
+    assert "equal after resuming" in said[0]
 
 
 # --- simulations that hang or end their process ---
