@@ -67,7 +67,7 @@ def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estima
 
 def zoomed(study: Study, simulations: int, seed: int) -> Run:
     """`zoom`, in fewer rounds where there are few simulations, and the same estimator on what it returns."""
-    rounds = 5 if simulations >= 2_000 else 2
+    rounds = 5 if simulations >= 2_000 else 3
     started = time.perf_counter()
     table = pk.zoom(simulations, model=study.model(), rounds=rounds, random_seed=seed, progressbar=False)
     fitted = estimator(len(table)).fit(table.parameters, table.statistics, table.support, random_seed=seed)
@@ -98,7 +98,7 @@ def runs(study: Study, quick: bool, seed: int, cores: int) -> Iterator[tuple[str
         )
     if study.one_table and not quick:
         yield "one table, auto", 10_000, lambda: one_table(study, 10_000, seed, "auto")
-    for simulations in (800,) if quick else (1_000, 2_000, 4_000, 8_000):
+    for simulations in (1_000,) if quick else (1_000, 2_000, 4_000, 8_000):
         yield "zoomed", simulations, lambda n=simulations: zoomed(study, n, seed)  # type: ignore[misc]
 
 
