@@ -24,6 +24,7 @@ from pymc_kbr.simulation.smc import run_smc
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 HERE = Path(__file__).parent
 DRAWS = 2000
@@ -178,6 +179,7 @@ def plot(lines: pd.DataFrame, path: Path) -> None:
                 )
             axis.set(xscale="log", yscale="log", xlabel="seconds", title=TITLES[str(model)])
             axis.set_ylabel(text, fontsize=8)
+            axis.xaxis.set_minor_formatter(NullFormatter())
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=8)
     figure.savefig(path, dpi=90)
