@@ -107,9 +107,10 @@ class Isolated:
                 break
         return self._job.chunk(start, outcomes)
 
-    def _call(self, task: Callable[..., Any], row: int, values: np.ndarray, attempts: int = ATTEMPTS) -> Any:
+    def _call(self, task: Callable[..., Any], row: int, values: np.ndarray, attempts: int = 0) -> Any:
+        """What a task returns, or what ended its process in all attempts; `ATTEMPTS` where none are given."""
         message = ""
-        for _ in range(attempts):
+        for _ in range(attempts or ATTEMPTS):
             self._start()
             began = time.perf_counter()
             try:
