@@ -37,17 +37,17 @@ def processes(count: int, started: Executor | None = None) -> Iterator[Executor]
 
 
 def _pool(count: int) -> Any:
-    return ProcessPoolExecutor(count, initializer=_begin, env=ONE_THREAD)
+    return ProcessPoolExecutor(count, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
 
 
-def _begin() -> None:
+def _begin(caller: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_process_when_stuck()
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with, args=(caller,), daemon=True).start()
 
 
 def _end_with(caller: int) -> None:
-    """End this process when the caller has been killed: workers would wait for its work for ever."""
+    """End this process when the caller has been killed, also before it began: workers would wait for ever."""
     while os.getppid() == caller:
         time.sleep(1)
     os._exit(1)
