@@ -145,6 +145,7 @@ def zoom(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
             f"{least}, to have near rows to go by: more draws, or fewer rounds"
         )
+    plan = Plan(size, cores, executor, on_failure, batched, timeout, progressbar)
     if store is not None:
         Path(store).mkdir(exist_ok=True)
     tables: list[ReferenceTable] = []
@@ -152,8 +153,8 @@ def zoom(
     def add(size: int, bounds: Within | None) -> ReferenceTable:
         number = len(tables)
         path = None if store is None else Path(store) / f"round_{number}.zarr"
-        plan = Plan(size, cores, executor, on_failure, batched, timeout, progressbar)
-        made = make_table(plan, forward, int(seeds[number]), bounds, path, to_be_extended=False)
+        of_round = dataclasses.replace(plan, draws=size)
+        made = make_table(of_round, forward, int(seeds[number]), bounds, path, to_be_extended=False)
         tables.append(made.load() if isinstance(made, StoredTable) else made)
         return joined(tables)
 

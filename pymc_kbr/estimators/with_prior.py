@@ -17,7 +17,6 @@ from pymc_kbr.summaries import Summary
 LEAST_REGULARISATION = 1e-5
 """eta of the weights that score a setting under the prior: small, since what they weight is averaged."""
 
-
 WIDE = 2.0
 """Bandwidth, over the median heuristic, in which the prior is compared with the table's parameters."""
 

@@ -245,7 +245,7 @@ def _simulate(
     clock = Clock({"compile": forward.take_seconds()})
     graph = forward.graph
     sampler, support = forward.sampler(entropy, within)
-    same = identity(graph, support, entropy)
+    same = identity(graph, support, entropy, None if to_be_extended else plan.draws)
     if opened is not None:
         check_identity(opened.path, opened.documents["identity"], same)
     clock.lap("compile")

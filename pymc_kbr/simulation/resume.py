@@ -89,14 +89,18 @@ def check_goes_on(
         check_first_rows(opened.path, "simulator", held[1], trial.chunk.statistics, software)
 
 
-def identity(graph: ModelGraph, support: Any, entropy: int) -> dict[str, Any]:
-    """What two simulations have in common if one may go on where the other has ended."""
+def identity(graph: ModelGraph, support: Any, entropy: int, fixed_rows: int | None) -> dict[str, Any]:
+    """What two simulations have in common if one may go on where the other has ended.
+
+    `fixed_rows` are those of a table that is not to be extended: its batches have streams of their own.
+    """
     return {
         "parameters": graph.parameters.to_json(),
         "statistics": graph.statistics.to_json(),
         "shapes of the data": {name: list(data.shape) for name, data in graph.observed_data.items()},
         "support of the prior": support.to_json(),
         "random_seed": str(entropy),
+        "fixed number of rows": fixed_rows,
     }
 
 

@@ -162,6 +162,19 @@ def test_a_store_for_each_round_is_gone_on_with(tmp_path):
     assert np.array_equal(again.statistics, alone.statistics)
 
 
+def test_a_round_is_not_extended_since_its_batches_are_its_own(tmp_path):
+    settings = {"model": narrow_model(), "random_seed": 5, **QUIET}
+    pk.zoom(480, rounds=2, store=tmp_path, **settings)
+    before = pk.StoredTable.open(tmp_path / "round_0.zarr").load()
+    with pytest.raises(ValueError, match="made with other fixed number of rows: 120, and now 150"):
+        pk.zoom(600, rounds=2, store=tmp_path, **settings)
+    settings["random_seed"] = None  # the store's
+    with pytest.raises(ValueError, match="made with other fixed number of rows: 120, and now None"):
+        pk.simulate(1000, store=tmp_path / "round_0.zarr", **settings)
+    after = pk.StoredTable.open(tmp_path / "round_0.zarr").load()
+    assert np.array_equal(before.statistics, after.statistics)
+
+
 def sometimes_fails(rng, mean, size):
     return np.full(1, np.nan) if rng.random() < 0.1 else rng.normal(mean, 0.003, 1)
 
