@@ -53,9 +53,20 @@ def start(draws, store, cores):
 
 
 def workers_of(process):
-    """The worker processes of a caller."""
-    children = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in children if "popen_loky" in " ".join(child.cmdline())]
+    """The worker processes of a caller: its child forks them."""
+    return [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if is_forked(child, process.pid)
+    ]
+
+
+def is_forked(child, caller):
+    """Whether a process has not been started by the caller itself."""
+    try:
+        return child.ppid() != caller
+    except psutil.NoSuchProcess:
+        return False
 
 
 def kill(process, store, rng, seconds, worker):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
@@ -17,10 +15,10 @@ import cloudpickle
 import numpy as np
 from loky import ProcessPoolExecutor  # type: ignore[import-untyped]
 
+from pymc_kbr.simulation.forked_pool import ForkedPool
 from pymc_kbr.simulation.job import Chunk, Job, run_pickled, try_row_pickled
-from pymc_kbr.simulation.time_limit import end_process_when_stuck
-
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+from pymc_kbr.simulation.template import CAN_FORK
+from pymc_kbr.simulation.worker_process import ONE_THREAD, begin
 
 ATTEMPTS = 2
 """Processes that a simulation must end, alone, until it counts as failed: one may die of something else."""
@@ -37,20 +35,9 @@ def processes(count: int, started: Executor | None = None) -> Iterator[Executor]
 
 
 def _pool(count: int) -> Any:
-    return ProcessPoolExecutor(count, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
-
-
-def _begin(caller: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_process_when_stuck()
-    threading.Thread(target=_end_with, args=(caller,), daemon=True).start()
-
-
-def _end_with(caller: int) -> None:
-    """End this process when the caller has been killed, also before it began: workers would wait for ever."""
-    while os.getppid() == caller:
-        time.sleep(1)
-    os._exit(1)
+    if CAN_FORK:
+        return ForkedPool(count)
+    return ProcessPoolExecutor(count, initializer=begin, initargs=(os.getpid(),), env=ONE_THREAD)
 
 
 class Isolated:

@@ -1,4 +1,5 @@
 import concurrent.futures
+import os
 import subprocess
 import sys
 import threading
@@ -11,6 +12,9 @@ import pytest
 from pytensor import tensor as pt
 
 import pymc_kbr as pk
+from pymc_kbr.simulation.job import Job
+from pymc_kbr.simulation.model import read_model
+from pymc_kbr.simulation.workers import Isolated
 
 from . import models
 from .models import DATA, model, table, vector_model
@@ -277,6 +281,17 @@ def test_cores_do_not_change_a_bit(made):
     assert not np.array_equal(one.statistics, table(2500, made, random_seed=2).statistics)
 
 
+def test_workers_are_started_where_they_are_not_forked(monkeypatch):
+    made = model(shifted(0.5))
+    forked = table(100, made, cores=2, timeout=60)
+    monkeypatch.setattr("pymc_kbr.simulation.workers.CAN_FORK", False)
+    monkeypatch.setattr("pymc_kbr.simulation.workers.ATTEMPTS", 1)  # each imports PyMC
+    same(forked, table(100, made, cores=2, timeout=60))
+    ends = Job.of(read_model(model(lambda rng, mean, scale, size: os._exit(3))), 1)
+    with Isolated(ends) as isolated:
+        assert isolated.try_row(0, forked.parameters[0]) == "the simulator ended its process (EXIT(3))"
+
+
 @pytest.mark.parametrize("made", [model(), model(models.normal_by_hand)])
 @pytest.mark.parametrize("draws", [2, 37])
 def test_a_longer_table_begins_with_the_shorter_one(made, draws):
@@ -344,18 +359,24 @@ def slow(rng, mean, scale, size=None):
 import psutil
 # A process that a shell has put into the background may have been told to ignore interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Timer({after}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+def workers():
+    return [child for child in psutil.Process().children(recursive=True) if child.ppid() != os.getpid()]
+def interrupt():
+    while len(workers()) < 2:
+        time.sleep(0.1)
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
 try:
     table(20_000, model(slow), cores=2)
 except KeyboardInterrupt:
     time.sleep(1)
-    left = [c for c in psutil.Process().children(recursive=True) if "popen_loky" in " ".join(c.cmdline())]
-    print("interrupted, workers left:", len(left))
+    print("interrupted, workers left:", len(workers()))
 """
 
 
 def test_an_interrupt_ends_the_workers(request):
-    script = SCRIPT.format(root=str(request.config.rootpath), after=14)
+    script = SCRIPT.format(root=str(request.config.rootpath))
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert "interrupted, workers left: 0" in run.stdout, run.stderr[-2000:]
 

@@ -265,8 +265,7 @@ def test_a_table_is_equal_after_its_caller_was_killed():
 # --- simulations that hang or end their process ---
 
 
-def test_simulations_that_hang_or_end_their_process_fail_alone(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.simulation.workers.ATTEMPTS", 1)  # each attempt imports PyMC anew
+def test_simulations_that_hang_or_end_their_process_fail_alone():
     whole = table(60, model(models.normal_by_hand))
     order = np.argsort(whole.parameters[:, 0])
     interrupted, crashes, stuck = order[[-1, -2, 0]]
