@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
@@ -211,6 +212,8 @@ def serve(number: int, caller: int, most_idle: float) -> None:
     """What a template does: import, then fork as asked on the socket of a number."""
     import pymc_kbr.simulation.job  # noqa: F401
 
+    # Python sees the thread of an allocator that frees memory, and which is made to be forked.
+    warnings.filterwarnings("ignore", "(?s).*fork", DeprecationWarning)
     gc.freeze()  # what is here already is never collected, hence never copied, in a fork
     workers: set[int] = set()
     asked = socket.socket(fileno=number)
