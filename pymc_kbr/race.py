@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from os import cpu_count
 from typing import Any
 
 import numpy as np
 from rich.progress import Progress
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from pymc_kbr.adjustments import make_adjustment
 from pymc_kbr.estimators import Adjusted, Estimator
@@ -36,8 +39,11 @@ TIED = 0.2
 The atoms that it takes to fill a posterior without lumps grow with its dimension.
 """
 
-FOR_FIRST = 0.7
-"""Share of the race's time after which no further candidate is begun: the rest is for more rows."""
+FOR_FIRST = 0.55
+"""Share of the time after which no further candidate is begun: the rest is for more rows."""
+
+REFIT, LEAST_REFIT = 1.5, 0.05
+"""Kept to fit the chosen candidate to all rows: times the slowest fit so far, but at least a share of all."""
 
 PLENTY = 300
 """Effective sample size from which smoothing makes no difference to a score, and is left out of it."""
@@ -59,6 +65,8 @@ class Trial:
     size : float
         Mean effective sample size of its posteriors' atoms.
     seconds : float
+    seconds_a_row : float
+        Of them, to score a held-out row.
     note : str
         Why it was dropped or not tried.
     fitted : Estimator, optional
@@ -71,6 +79,7 @@ class Trial:
     covered: list[np.ndarray] = field(default_factory=list)
     size: float = 0.0
     seconds: float = 0.0
+    seconds_a_row: float = 0.0
     note: str = ""
     fitted: Estimator | None = None
 
@@ -90,7 +99,8 @@ class Race:
     started : float
         When the time began to count, by `time.perf_counter`.
     seconds : float
-        After which no further candidate is scored; none is begun after `FOR_FIRST` of it.
+        For all, with fitting the chosen candidate to all rows afterwards; none is begun after `FOR_FIRST`
+        of it.
 
     Attributes
     ----------
@@ -119,6 +129,7 @@ class Race:
         self.seed = int(rng.integers(2**31))
         self.started, self.seconds = started, seconds
         self.cut_short = False
+        self._slowest = 0.0
         self._summaries: dict[str, Any] = {}
         self._fitted: dict[Any, Adjusted] = {}
 
@@ -147,12 +158,16 @@ class Race:
         return [*ranked, *scored, *[trial for trial in out if not len(trial.scores)]]
 
     def _round(self, alive: list[Trial], start: int, stop: int) -> None:
-        """Score those that are alive on held-out rows `start` to `stop`, as far as time allows."""
-        for trial in list(alive):
-            if start == 0 and trial is not alive[0] and self._late(FOR_FIRST):
+        """Score those that are alive on held-out rows `start` to `stop`, as far as time allows.
+
+        In the first round in their order, then the best one and the cheaper ones first.
+        """
+        order = alive if start == 0 else [alive[0], *sorted(alive[1:], key=lambda t: t.seconds_a_row)]
+        for trial in list(order):
+            if start == 0 and trial is not alive[0] and self._late(FOR_FIRST * self.seconds):
                 trial.note = "not tried: no time was left"
                 alive.remove(trial)
-            elif start > 0 and self._late():
+            elif start > 0 and self._late(self.seconds - self._reserve()):
                 self.cut_short = True
                 return
             else:
@@ -169,19 +184,34 @@ class Race:
                 alive.remove(trial)
 
     def ranked(self, trials: list[Trial]) -> list[Trial]:
-        """Those that are tied with the best by effective sample size, then the others by score."""
-        rows = min(len(trial.scores) for trial in trials)
-        best = min(trials, key=lambda trial: mean_score(trial.scores[:rows], self.weights))
+        """Those that are tied with the best by effective sample size, then the others by score.
+
+        Two candidates are compared on the rows that both have. The best one is found among those with the
+        most rows, unless one with fewer is better by more than what makes a tie.
+        """
+        most = max(len(trial.scores) for trial in trials)
+        ahead = [trial for trial in trials if len(trial.scores) == most]
+        best = min(ahead, key=lambda trial: mean_score(trial.scores, self.weights))
+        found = {id(trial): self._excess(trial, best) for trial in trials if trial is not best}
+        better = [trial for trial in trials if trial is not best and sum(found[id(trial)]) < 0]
+        best = min(better, key=lambda trial: found[id(trial)][0], default=best)
 
         def key(trial: Trial) -> tuple[bool, float]:
-            excess, error = difference(trial.scores[:rows], best.scores[:rows], self.weights)
-            tied = trial is best or excess <= TIED * len(self.unit) * error
-            return (False, -trial.size) if tied else (True, excess)
+            excess, tie = self._excess(trial, best)
+            return (False, -trial.size) if trial is best or excess <= tie else (True, excess)
 
         return sorted(trials, key=key)
 
-    def _late(self, share: float = 1.0) -> bool:
-        return time.perf_counter() > self.started + share * self.seconds
+    def _excess(self, trial: Trial, best: Trial) -> tuple[float, float]:
+        """How much worse a candidate is on the rows that both have, and how much of that is a tie."""
+        excess, error = difference(trial.scores, best.scores, self.weights)
+        return excess, TIED * len(self.unit) * error
+
+    def _late(self, seconds: float) -> bool:
+        return time.perf_counter() > self.started + seconds
+
+    def _reserve(self) -> float:
+        return max(REFIT * self._slowest, LEAST_REFIT * self.seconds)
 
     def _score(self, trial: Trial, start: int, stop: int, alive: list[Trial]) -> None:
         """Score a trial on held-out rows `start` to `stop`; drop it where it cannot be fitted."""
@@ -189,22 +219,40 @@ class Race:
         try:
             if start == 0:
                 trial.fitted = self._fit(trial.estimator)
-            assert trial.fitted is not None
-            posteriors = trial.fitted.condition(self.observed[start:stop])
+                self._slowest = max(self._slowest, time.perf_counter() - then)
+            fitted_by = time.perf_counter()
+            scored = self._scored(trial.fitted, np.arange(start, stop))
         except (ValueError, MemoryError, np.linalg.LinAlgError) as error:
             trial.note = f"refused: {error}"
             alive.remove(trial)
             return
-        scores, sizes = [], []
-        for row, posterior in zip(range(start, stop), posteriors, strict=True):
+        trial.scores = np.append(trial.scores, [score for score, _, _ in scored])
+        trial.covered.extend(covers for _, covers, _ in scored)
+        trial.size = float(np.mean([size for _, _, size in scored]))
+        now = time.perf_counter()
+        trial.seconds += now - then
+        trial.seconds_a_row = (now - fitted_by) / (stop - start)
+
+    def _scored(self, fitted: Estimator | None, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:
+        """Score, coverage and effective sample size of some held-out rows, whose draws are their own."""
+        assert fitted is not None
+        # Signed weights are projected in many small steps, which two threads only take from each other.
+        threads = (cpu_count() or 1) if isinstance(fitted, Adjusted) else 1
+        if threads == 1:
+            return self._scored_here(fitted, rows)
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+            parts = pool.map(lambda part: self._scored_here(fitted, part), np.array_split(rows, threads))
+            return [line for part in parts for line in part]
+
+    def _scored_here(self, fitted: Estimator, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:
+        lines = []
+        for row, posterior in zip(rows.tolist(), fitted.condition(self.observed[rows]), strict=True):
             smoothing = "none" if posterior.effective_sample_size > PLENTY else None
             draws = posterior.draw(DRAWS, np.random.default_rng((self.seed, row)), smoothing=smoothing)
-            scores.append(energy_score(draws / self.unit, self.truth[row] / self.unit, POWER))
-            sizes.append(effective_sample_size(posterior.simplex_weights))
-            trial.covered.append(covered(draws, self.truth[row]))
-        trial.scores = np.append(trial.scores, scores)
-        trial.size = float(np.mean(sizes))
-        trial.seconds += time.perf_counter() - then
+            score = energy_score(draws / self.unit, self.truth[row] / self.unit, POWER)
+            size = effective_sample_size(posterior.simplex_weights)
+            lines.append((score, covered(draws, self.truth[row]), size))
+        return lines
 
     def _fit(self, estimator: Estimator) -> Estimator:
         """A candidate fitted to the rows that are not held out, sharing what others have computed."""

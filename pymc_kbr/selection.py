@@ -24,9 +24,6 @@ HELD_OUT, MOST = 0.1, 400
 LEAST_ROWS = 100
 """Rows of a table below which nothing is chosen."""
 
-FOR_TRIALS = 0.8
-"""Share of the time budget for trials; the rest is for fitting the chosen estimator to all rows."""
-
 MANY = 20
 """Statistics above which joint neighbours, whose slopes are then costly, are tried late.
 
@@ -182,7 +179,8 @@ def select(
     20, 40, 100 and 200 rows candidates that are behind the best one by two standard errors are dropped,
     and all but 12, 8, 5 and 3.
 
-    Where the budget ends the comparison, candidates are ranked by the rows that all of them were scored on.
+    The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
+    the comparison, the costly ones have been scored on fewer, and are compared on those.
     """
     return choose(
         table.parameters,
@@ -239,7 +237,7 @@ def choose(
         held_out,
         rng,
         started=started,
-        seconds=FOR_TRIALS * time_budget,
+        seconds=time_budget,
     )
     trials = race.run([Trial(label(c), c) for c in given], progressbar)
     fitted = clone(trials[0].estimator).fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
