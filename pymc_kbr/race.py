@@ -42,7 +42,7 @@ The atoms that it takes to fill a posterior without lumps grow with its dimensio
 FOR_FIRST = 0.55
 """Share of the time after which no further candidate is begun: the rest is for more rows."""
 
-REFIT, LEAST_REFIT = 1.5, 0.05
+REFIT, LEAST_REFIT = 1.5, 0.1
 """Kept to fit the chosen candidate to all rows: times the slowest fit so far, but at least a share of all."""
 
 PLENTY = 300
@@ -167,7 +167,7 @@ class Race:
             if start == 0 and trial is not alive[0] and self._late(FOR_FIRST * self.seconds):
                 trial.note = "not tried: no time was left"
                 alive.remove(trial)
-            elif start > 0 and self._late(self.seconds - self._reserve()):
+            elif start > 0 and self._late(self._end() - (stop - start) * trial.seconds_a_row):
                 self.cut_short = True
                 return
             else:
@@ -210,8 +210,8 @@ class Race:
     def _late(self, seconds: float) -> bool:
         return time.perf_counter() > self.started + seconds
 
-    def _reserve(self) -> float:
-        return max(REFIT * self._slowest, LEAST_REFIT * self.seconds)
+    def _end(self) -> float:
+        return self.seconds - max(REFIT * self._slowest, LEAST_REFIT * self.seconds)
 
     def _score(self, trial: Trial, start: int, stop: int, alive: list[Trial]) -> None:
         """Score a trial on held-out rows `start` to `stop`; drop it where it cannot be fitted."""

@@ -282,14 +282,20 @@ def test_cores_do_not_change_a_bit(made):
 
 
 def test_workers_are_started_where_they_are_not_forked(monkeypatch):
-    made = model(shifted(0.5))
-    forked = table(100, made, cores=2, timeout=60)
+    def ends(rng, mean, scale, size=None):
+        if mean > 100:
+            os._exit(3)
+        return models.normal_by_hand(rng, mean, scale, size)
+
     monkeypatch.setattr("pymc_kbr.simulation.workers.CAN_FORK", False)
     monkeypatch.setattr("pymc_kbr.simulation.workers.ATTEMPTS", 1)  # each imports PyMC
-    same(forked, table(100, made, cores=2, timeout=60))
-    ends = Job.of(read_model(model(lambda rng, mean, scale, size: os._exit(3))), 1)
-    with Isolated(ends) as isolated:
-        assert isolated.try_row(0, forked.parameters[0]) == "the simulator ended its process (EXIT(3))"
+    made = model(ends)
+    job, rows = Job.of(read_model(made), 1), table(3, made).parameters
+    with Isolated(job) as isolated:
+        for row, values in enumerate(rows):
+            there, here = isolated.try_row(row, values), job.try_row(row, values)
+            assert all(np.array_equal(one, two) for one, two in zip(there, here, strict=True))
+        assert isolated.try_row(3, rows[0] + 200) == "the simulator ended its process (EXIT(3))"
 
 
 @pytest.mark.parametrize("made", [model(), model(models.normal_by_hand)])

@@ -126,7 +126,7 @@ def test_a_template_without_workers_ends_when_idle():
     idle = Template(idle=1)
     try:
         worker = idle.fork()
-        time.sleep(3)
+        time.sleep(2.5)
         assert worker.call(abs, -1) == 1  # a worker keeps it
         worker.end()
         assert idle._process.wait(timeout=60) == 0
