@@ -257,7 +257,7 @@ def test_a_folder_that_may_not_be_written_is_named_before_any_work(kept):
 def test_a_table_is_equal_after_its_caller_was_killed():
     """`python -m tests.survival` kills twenty times, every second time a worker; so do the tests below."""
     said = []
-    assert survival.survive(kills=1, draws=1500, seconds=4, seed=1, show=said.append, resume_on=1) == 0
+    assert survival.survive(kills=1, draws=1500, seconds=1, seed=1, show=said.append, resume_on=1) == 0
     assert "the caller" in said[0]
     assert "equal after resuming" in said[0]
 
