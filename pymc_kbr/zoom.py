@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pymc_kbr.emulator import Emulator, likely_bounds, noise_of
 from pymc_kbr.estimators import Rejection
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.reference_table import Failures, ReferenceTable
@@ -44,6 +45,9 @@ METRICS = (False, True, "linear_posterior_mean")
 FITTED = 5
 """Times as many rows, which are also moved by the slopes of a local regression on them."""
 
+GOOD = 5.0
+"""Deviations of all noise together by which predicted statistics may be wrong to be gone by."""
+
 CHECKED, COVERED = 100, 0.95
 """Rows near the observation at which a metric is tried, and the share whose own parameters it must keep."""
 
@@ -54,6 +58,7 @@ def zoom(
     model: pm.Model | None = None,
     rounds: int = 5,
     scale: bool | str | None = None,
+    noise: Any = None,
     random_seed: int | np.random.Generator | None = None,
     cores: int = 1,
     executor: Executor | Any | None = None,
@@ -84,6 +89,10 @@ def zoom(
         statistics' own units, standard deviations and linear estimates of the parameters on simulated rows
         near the observation, with and without regression, and takes that of the narrowest bounds among those
         whose bounds hold for 95% of these rows.
+    noise : float or array_like of shape (d,), optional
+        Standard deviations of normal noise on the observation that the simulator leaves out, which
+        solves equations for instance: what `epsilon` is to `pm.Simulator` with its Gaussian distance. Bounds
+        then are those of a simulator with this noise; the table is without it, see `emulate`.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, on_failure, batched, timeout, progressbar
         As in `simulate`.
@@ -104,7 +113,8 @@ def zoom(
     -----
     A table like this serves the one observation. What lies outside of its bounds is lost: where draws reach
     them, `sample_abc` warns (`edge`). The rounds are those of truncated proposals, with a box for the
-    support of the posterior.
+    support of the posterior. With `noise` rounds go by statistics that `emulate` predicts as soon as
+    these are good, and before that by simulated ones with noise added.
 
     References
     ----------
@@ -136,8 +146,9 @@ def zoom(
             f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
             "goes on"
         )
-    seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=rounds + 1)
+    seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
     forward = Forward.read(model)
+    deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
     forward.check_can_be_truncated()
     size, least = draws // (2 * rounds), ROWS * (NEAREST + 2 * forward.graph.parameters.size)
     if size < least:
@@ -158,18 +169,22 @@ def zoom(
         tables.append(made.load() if isinstance(made, StoredTable) else made)
         return joined(tables)
 
-    spent, bounds, idle = 0, None, 0
+    spent, idle = 0, 0
+    bounds: Within | None = None
     while len(tables) < rounds and idle < IDLE:
         table = add(size, bounds)
         spent += size
-        narrowed, bounds = narrower(table, bounds, scale)
+        seed = int(seeds[rounds + len(tables)])
+        narrowed, bounds = (
+            narrower(table, bounds, scale)
+            if deviations is None
+            else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
+        )
         idle = 0 if narrowed else idle + 1
     return add(draws - spent, bounds)
 
 
-def narrower(
-    table: ReferenceTable, bounds: Within | None, scale: bool | str | None
-) -> tuple[bool, dict[str, tuple[np.ndarray, np.ndarray]]]:
+def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | None) -> tuple[bool, Within]:
     """Bounds around the rows nearest to the observation, and whether some are much narrower than before.
 
     Parameters
@@ -207,6 +222,33 @@ def narrower(
     lower, upper = np.where(narrowed, lower, least), np.where(narrowed, upper, most)
     sides = [table.parameter_columns.split(side[None]) for side in (lower, upper)]
     return bool(narrowed.any()), {name: (sides[0][name][0], sides[1][name][0]) for name in sides[0]}
+
+
+def narrower_with_noise(
+    table: ReferenceTable,
+    bounds: Within | None,
+    scale: bool | str | None,
+    forward: Forward,
+    noise: np.ndarray,
+    seed: int,
+) -> tuple[bool, Within]:
+    """The same for a simulator without noise: by predicted statistics where they are good, or with noise.
+
+    Parameters
+    ----------
+    table, bounds, scale
+        As for `narrower`.
+    forward : Forward
+        Of the table's model.
+    noise : ndarray of shape (d,)
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    emulator = Emulator.fit(table, noise, rng)
+    if emulator.error * np.sqrt(len(noise)) < GOOD:
+        return likely_bounds(emulator, table, forward, seed, bounds, noise)
+    noisy = table.statistics + noise * rng.normal(size=table.statistics.shape)
+    return narrower(dataclasses.replace(table, statistics=noisy), bounds, scale)
 
 
 class _Range(NamedTuple):

@@ -47,7 +47,7 @@ FLOORS = [
     ["posterior", "rules", "summaries", "adjustments"],
     ["density_ratio", "to_arviz", "diagnostics", "posterior_scores"],
     ["estimators", "new_prior"],
-    ["cross_validation", "race", "calibration", "predictive_check"],
+    ["cross_validation", "race", "calibration", "predictive_check", "emulator"],
     ["selection"],
     ["sample", "plots", "comparison", "zoom"],
     ["benchmark"],

@@ -27,13 +27,17 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import NullFormatter
 
 HERE = Path(__file__).parent
-DRAWS = 2000
+DRAWS = 10_000
+EMULATED = 20_000
+"""Rows that are predicted."""
+
 STYLES = {
     "sample_smc": ("#000000", "-", "o"),
     "sample_smc, smaller epsilon": ("#7f7f7f", "--", "s"),
     "one table": ("#d55e00", "-.", "^"),
     "one table, auto": ("#0072b2", ":", "D"),
     "zoomed": ("#009e73", (0, (5, 1)), "v"),
+    "zoomed, emulated": ("#cc79a7", (0, (3, 1, 1, 1)), "P"),
 }
 TITLES = {
     "normal": "normal",
@@ -77,6 +81,24 @@ def zoomed(study: Study, simulations: int, seed: int) -> Run:
     return drawn, simulations, time.perf_counter() - started
 
 
+def emulated(study: Study, simulations: int, seed: int) -> Run:
+    """`zoom` without noise in the simulator, `emulate`, and each row weighted with its likelihood."""
+    assert study.noise is not None
+    started = time.perf_counter()
+    model = study.gallery(study.noise)
+    rounds = 5 if simulations >= 2_000 else 3
+    rows = pk.zoom(
+        simulations, model=model, rounds=rounds, noise=study.noise, random_seed=seed, progressbar=False
+    )
+    table = pk.emulate(rows, EMULATED, model=model, noise=study.noise, random_seed=seed)
+    fitted = pk.NadarayaWatson(study.noise, scale=False).fit(
+        table.parameters, table.statistics, table.support, random_seed=seed
+    )
+    assert table.observed is not None
+    drawn = fitted.condition(table.observed).draw(DRAWS, seed)
+    return drawn, simulations, time.perf_counter() - started
+
+
 def smc(study: Study, draws: int, epsilon: float, seed: int, cores: int) -> Run:
     """PyMC's own, on the gallery's model."""
     run = run_smc(study.gallery(epsilon), draws=draws, chains=2, cores=cores, random_seed=seed)
@@ -101,6 +123,9 @@ def runs(study: Study, quick: bool, seed: int, cores: int) -> Iterator[tuple[str
         yield "one table, auto", 10_000, lambda: one_table(study, 10_000, seed, "auto")
     for simulations in (1_000,) if quick else (1_000, 2_000, 4_000, 8_000):
         yield "zoomed", simulations, lambda n=simulations: zoomed(study, n, seed)  # type: ignore[misc]
+    emulated_sizes = (1_000,) if quick else (2_000, 3_000, 4_000)
+    for simulations in emulated_sizes if study.noise is not None else ():
+        yield "zoomed, emulated", simulations, lambda n=simulations: emulated(study, n, seed)  # type: ignore[misc]
 
 
 def table(quick: bool, seeds: int, cores: int) -> pd.DataFrame:
@@ -180,8 +205,11 @@ def plot(lines: pd.DataFrame, path: Path) -> None:
             axis.set(xscale="log", yscale="log", xlabel="seconds", title=TITLES[str(model)])
             axis.set_ylabel(text, fontsize=8)
             axis.xaxis.set_minor_formatter(NullFormatter())
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=8)
+    entries = dict(zip(*axes[0, 0].get_legend_handles_labels()[::-1], strict=True))
+    entries |= dict(zip(*axes[1, 0].get_legend_handles_labels()[::-1], strict=True))
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside upper center", ncols=3, frameon=False, fontsize=8
+    )
     figure.savefig(path, dpi=90)
     plt.close(figure)
 

@@ -42,6 +42,8 @@ class Study:
         Mean (2,) and standard deviation (2,) of the exact posterior.
     one_table : bool
         Whether a table of the whole prior is tried too.
+    noise : float, optional
+        Of the observation, where the gallery's simulator is without noise and statistics can be predicted.
     """
 
     model: Callable[[], pm.Model]
@@ -49,6 +51,7 @@ class Study:
     epsilons: tuple[float, ...]
     exact: Callable[[], tuple[np.ndarray, np.ndarray]]
     one_table: bool = True
+    noise: float | None = None
 
 
 def normal_sim(
@@ -145,6 +148,7 @@ STUDIES = {
         lambda epsilon: lotka_volterra_model(epsilon, competition),
         (TOLERANCE,),
         lotka_volterra_exact,
+        noise=TOLERANCE,
     ),
     "lotka_volterra_with_noise": Study(
         lotka_volterra_model, lotka_volterra_model, (TOLERANCE,), lotka_volterra_exact, one_table=False

@@ -14,7 +14,7 @@ from pymc_kbr.simulation.density import LogDensity, log_density_of
 from pymc_kbr.simulation.graphs import Program
 from pymc_kbr.simulation.job import Job
 from pymc_kbr.simulation.model import ModelGraph, read_model
-from pymc_kbr.simulation.prior import PriorSampler, prior_support
+from pymc_kbr.simulation.prior import PriorRows, PriorSampler, prior_support
 from pymc_kbr.simulation.provenance import Clock
 from pymc_kbr.simulation.truncated import TruncatedSampler, Within, check_can_be_truncated, truncated_support
 from pymc_kbr.support import Support
@@ -92,6 +92,17 @@ class Forward:
             return whole, self.support
         support = truncated_support(self.support, self.graph.parameters, within)
         return TruncatedSampler(whole, self._log_density, support, entropy), support
+
+    def draw(self, count: int, entropy: int, within: Within | None) -> tuple[np.ndarray, Support]:
+        """Draws (count, p) of the prior, of all of it or between bounds, and their support.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `sampler`, and if the prior has next to no mass in its support.
+        """
+        sampler, support = self.sampler(entropy, within)
+        return PriorRows(sampler, support)[:count], support
 
     def job(self, entropy: int, timeout: float | None) -> Job:
         """The job of simulating row by row."""
