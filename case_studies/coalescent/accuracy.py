@@ -2,7 +2,8 @@
 
 Fits every estimator on the first rows of the project's own table (or of a user's `coal`) and scores
 it on the last 1,000: root mean squared error of the posterior mean, CRPS and 90% coverage of the
-draws. Rows 1 to 100 of `coal` are left out: `coalobs` repeats them.
+draws. Rows 1 to 100 of `coal` are left out: `coalobs` repeats them. "neural" is sbi's neural posterior
+estimation, and needs the extra `rivals`: give it first, and the others are compared with it row by row.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.coalescent.neural import NeuralPosteriorEstimation
 from pymc_kbr.datasets import load_coalescent, read_rda
 from pymc_kbr.scores import covered, crps, rmse
 from pymc_kbr.selection import choose
 
 HERE = Path(__file__).parent
 BOUNDS = {"theta": (2, 10), "rho": (0, 10)}
+UNSMOOTHED = {"adjusted_unsmoothed": "adjusted"}
+"""Whose draws are atoms as they are."""
 
 
 def load(coal: Path | None) -> tuple[np.ndarray, np.ndarray]:
@@ -38,10 +43,11 @@ def local_linear(n: int) -> pk.Estimator:
     return pk.Adjusted(pk.Rejection(n // 10, kernel="epanechnikov"), "local_linear")
 
 
-def fit(
-    name: str, table: tuple[np.ndarray, np.ndarray], support: pk.Support, random_seed: int
-) -> pk.Estimator:
-    """An estimator by its name; "local_linear" and "auto" are two more."""
+def fit(name: str, table: tuple[np.ndarray, np.ndarray], support: pk.Support, random_seed: int) -> Any:
+    """An estimator by its name; "local_linear", "auto" and "neural" are three more."""
+    if name == "neural":
+        bounds = np.array(list(BOUNDS.values())).T
+        return NeuralPosteriorEstimation.fit(*table, bounds, random_seed)
     if name == "auto":
         return choose(*table, support, rng=np.random.default_rng(random_seed), progressbar=False)
     estimator = local_linear(len(table[0])) if name == "local_linear" else pk.ESTIMATORS[name]()
@@ -54,43 +60,55 @@ def score(
     held_out: tuple[np.ndarray, np.ndarray],
     draws: int = 1000,
     random_seed: int = 0,
-) -> dict[str, float | str | int]:
-    """One line of the table: an estimator fitted on `table`, scored on `held_out`."""
+) -> tuple[dict[str, float | str | int], np.ndarray]:
+    """One line of the table: an estimator fitted on `table`, scored on `held_out`; and each row's CRPS."""
     support = pk.Support.from_bounds(BOUNDS, list(BOUNDS))
     truth, observed = held_out
+    smoothing = "none" if name in UNSMOOTHED else None
     line: dict[str, float | str | int] = {"estimator": name, "rows": len(table[0]), "held_out": len(truth)}
     try:
         started = time.perf_counter()
-        estimator = fit(name, table, support, random_seed)
+        estimator = fit(UNSMOOTHED.get(name, name), table, support, random_seed)
         fitted = time.perf_counter()
     except MemoryError as error:
-        return {**line, "refused": str(error)}
-    means, scores, covers = [], [], []
+        return {**line, "refused": str(error)}, np.empty((0, len(BOUNDS)))
+    means: list[np.ndarray] = []
+    scores: list[np.ndarray] = []
+    covers: list[np.ndarray] = []
     rng = np.random.default_rng(random_seed)
     seconds_condition = seconds_draw = 0.0
     for part in np.array_split(np.arange(len(truth)), max(1, len(truth) // 50)):
         then = time.perf_counter()
         posteriors = estimator.condition(observed[part])
         conditioned = time.perf_counter()
-        for row, posterior in zip(part, posteriors, strict=True):
-            means.append(posterior.mean())
-            if draws == 0:
-                continue
-            drawn = posterior.draw(draws, rng)
-            scores.append(crps(drawn, truth[row]))
-            covers.append(covered(drawn, truth[row]))
+        drawn = [posterior.draw(draws, rng, smoothing=smoothing) for posterior in posteriors if draws]
         seconds_condition += conditioned - then
         seconds_draw += time.perf_counter() - conditioned
+        means.extend(posterior.mean() for posterior in posteriors)
+        scores.extend(crps(*pair) for pair in zip(drawn, truth[part], strict=bool(draws)))
+        covers.extend(covered(*pair) for pair in zip(drawn, truth[part], strict=bool(draws)))
     columns = {"rmse": rmse(np.array(means), truth)}
     if draws:
         columns |= {"crps": np.mean(scores, axis=0), "coverage_90": np.mean(covers, axis=0)}
     for column, values in columns.items():
         line |= {f"{column}_{parameter}": float(v) for parameter, v in zip(BOUNDS, values, strict=True)}
-    return line | {
+    line |= {
         "seconds_fit": fitted - started,
         "ms_condition": 1e3 * seconds_condition / len(truth),
         "ms_draw": 1e3 * seconds_draw / len(truth),
     }
+    return line, np.array(scores)
+
+
+def less(scores: dict[str, np.ndarray], name: str, against: str) -> dict[str, float]:
+    """The mean difference of an estimator's CRPS from another one's on the same rows, and its error."""
+    apart = scores[name] - scores[against]
+    error = apart.std(axis=0) / np.sqrt(len(apart))
+    columns = {}
+    for i, parameter in enumerate(BOUNDS):
+        columns[f"crps_less_{against}_{parameter}"] = float(apart[:, i].mean())
+        columns[f"standard_error_{parameter}"] = float(error[i])
+    return columns
 
 
 def main() -> None:
@@ -102,8 +120,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=1000, help="of each posterior; 0 scores means alone")
-    names = [*pk.ESTIMATORS, "local_linear", "auto"]
-    parser.add_argument("--estimators", nargs="+", default=names, choices=names)
+    names = [*pk.ESTIMATORS, *UNSMOOTHED, "local_linear", "auto"]
+    parser.add_argument("--estimators", nargs="+", default=names, choices=[*names, "neural"])
     parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")
     arguments = parser.parse_args()
     parameters, statistics = load(arguments.coal)
@@ -111,9 +129,13 @@ def main() -> None:
     lines = []
     for rows in arguments.rows:
         n = min(rows, len(parameters) - arguments.held_out)
+        scores: dict[str, np.ndarray] = {}
         for name in arguments.estimators:
-            lines.append(score(name, (parameters[:n], statistics[:n]), held_out, arguments.draws))
-            print(lines[-1], flush=True)
+            line, scores[name] = score(name, (parameters[:n], statistics[:n]), held_out, arguments.draws)
+            if "neural" in scores and len(scores[name]):
+                line |= less(scores, name, "neural")
+            lines.append(line)
+            print(line, flush=True)
     default = HERE / ("accuracy.csv" if arguments.coal is None else "accuracy_coal.csv")
     result = pd.DataFrame(lines)
     result.round(4).to_csv(arguments.output or default, index=False)

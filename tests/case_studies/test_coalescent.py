@@ -29,7 +29,8 @@ def test_the_shipped_table_is_what_its_command_makes():
     table = pk.simulate(30, model=model, random_seed=20261121, progressbar=False)
     shipped = load_coalescent()
     np.testing.assert_array_equal(table.parameters, shipped.parameters[:30])
-    np.testing.assert_array_equal(table.statistics, shipped.statistics[:30])
+    # R2 is a matrix product, whose last bit is another one on another processor.
+    np.testing.assert_allclose(table.statistics, shipped.statistics[:30], rtol=1e-14)
 
 
 @pytest.mark.statistical
@@ -46,7 +47,7 @@ def test_localised_beats_rejection_on_held_out_rows():
     table = load_coalescent()
     fitted = table.parameters[:10_000], table.statistics[:10_000]
     held_out = table.parameters[-200:], table.statistics[-200:]
-    local, rejection = score("localised", fitted, held_out), score("rejection", fitted, held_out)
+    local, rejection = (score(name, fitted, held_out)[0] for name in ("localised", "rejection"))
     for parameter in ("theta", "rho"):
         # Paired over the same rows: the gains, 5 to 6% on 1,000 rows, have errors of about 1.8% on 200.
         assert local[f"crps_{parameter}"] < rejection[f"crps_{parameter}"]
