@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from pymc_kbr.bijections import Interval
 from pymc_kbr.gram import Gram, make_solver
@@ -29,6 +30,9 @@ RIDGES = tuple(10.0 ** np.arange(-10.0, 1.1))
 
 MOST_ROWS = 300
 """Rows on which bandwidth and ridge are chosen."""
+
+SKETCH = 32
+"""Statistics from which on errors are measured on so many random combinations of them."""
 
 LARGE = 0.05
 """Error, as a share of a statistic's deviation in the table, above which a warning is given."""
@@ -65,6 +69,7 @@ class Emulator:
     error: float
     _gram: Gram
     _coefficients: np.ndarray
+    _directions: np.ndarray
     _means: np.ndarray
     _scaler: Scaler
 
@@ -83,24 +88,46 @@ class Emulator:
         scaler = Scaler.fit(table.parameters)
         x = scaler.transform(table.parameters)
         means = table.statistics.mean(axis=0)
+        targets = (table.statistics - means) / units
         median = median_heuristic(x)
         choice = choose_kernel_and_ridge(
             x,
             x,
             [Gaussian(multiple * median) for multiple in SCALES],
             RIDGES,
-            targets=(table.statistics - means) / units,
+            targets=_sketched(targets, rng),
             most=MOST_ROWS,
         )
+        # What varies less than it is predicted wrongly is not predicted.
+        directions = _directions(targets, choice.error)
         gram = make_solver("auto").gram(choice.kernel, x, rng, choice.ridge)
-        coefficients = gram.regularised(choice.ridge).solve(table.statistics - means)
-        return cls(float(np.sqrt(choice.error / len(units))), gram, coefficients, means, scaler)
+        coefficients = gram.regularised(choice.ridge).solve(targets @ directions)
+        error = float(np.sqrt(choice.error / len(units)))
+        return cls(error, gram, coefficients, directions.T * units, means, scaler)
 
     def __call__(self, parameters: np.ndarray) -> np.ndarray:
         """Statistics (k, d) of parameters (k, p)."""
         x = self._scaler.transform(parameters)
         parts = np.array_split(x, max(1, len(x) // BLOCK))
-        return self._means + np.vstack([self._gram.cross(part).T @ self._coefficients for part in parts])
+        predicted = np.vstack([self._gram.cross(part).T @ self._coefficients for part in parts])
+        return self._means + predicted @ self._directions
+
+
+def _sketched(targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Few random combinations of columns (n, d), whose squares add up to theirs on average."""
+    if targets.shape[1] <= SKETCH:
+        return targets
+    return targets @ rng.normal(scale=SKETCH**-0.5, size=(targets.shape[1], SKETCH))
+
+
+def _directions(targets: np.ndarray, error: float) -> np.ndarray:
+    """Principal directions (d, r) of targets (n, d), without the least: those of a variance below `error`."""
+    if targets.shape[1] <= SKETCH:
+        return np.eye(targets.shape[1])
+    values, vectors = eigh(targets.T @ targets / len(targets), driver="evd")
+    kept = np.cumsum(np.maximum(values, 0)) >= error
+    kept[-1] = True
+    return vectors[:, kept]
 
 
 def emulate(

@@ -45,8 +45,8 @@ METRICS = (False, True, "linear_posterior_mean")
 FITTED = 5
 """Times as many rows, which are also moved by the slopes of a local regression on them."""
 
-GOOD = 5.0
-"""Deviations of all noise together by which predicted statistics may be wrong to be gone by."""
+GOOD, BEST = 20.0, 1.0
+"""Deviations of all noise together by which predicted statistics may be wrong to be gone by, and alone."""
 
 CHECKED, COVERED = 100, 0.95
 """Rows near the observation at which a metric is tried, and the share whose own parameters it must keep."""
@@ -245,8 +245,11 @@ def narrower_with_noise(
     """
     rng = np.random.default_rng(seed)
     emulator = Emulator.fit(table, noise, rng)
-    if emulator.error * np.sqrt(len(noise)) < GOOD:
-        return likely_bounds(emulator, table, forward, seed, bounds, noise)
+    error = emulator.error * np.sqrt(len(noise))
+    if error < GOOD:
+        narrowed, closer = likely_bounds(emulator, table, forward, seed, bounds, noise)
+        if narrowed or error < BEST:
+            return narrowed, closer
     noisy = table.statistics + noise * rng.normal(size=table.statistics.shape)
     return narrower(dataclasses.replace(table, statistics=noisy), bounds, scale)
 

@@ -21,6 +21,8 @@ from pymc_kbr.kernels import Gaussian, Linear, median_heuristic
 
 HERE = Path(__file__).parent
 DIMENSIONS = (2, 8, 16, 32, 64)
+MANY = 5_000
+"""Draws of a prior that is known, besides the 200 of the paper."""
 
 
 def published(cls: type[pk.Estimator], problem: Problem) -> pk.Estimator:
@@ -57,6 +59,14 @@ def errors(d: int, run: int) -> dict[str, float]:
             problem.observed
         )
         line[name] = problem.error(weights @ problem.parameters)
+    # A PyMC model's prior may be drawn from as often as one likes.
+    known = draw_problem(d, np.random.default_rng([run, d]), xu=True, prior_draws=MANY)
+    for name, estimator in {
+        "importance_weighted_published_many_draws": published(pk.ImportanceWeightedKernelBayes, known),
+        "iw_kbr_default_many_draws": pk.ImportanceWeightedKernelBayes(prior=known.prior),
+    }.items():
+        weights = estimator.fit(known.parameters, known.statistics, random_seed=run).weights(known.observed)
+        line[name] = known.error(weights @ known.parameters)
     # What shrinks towards zero is helped by a prior mean of zero: the same parameters, moved by 5.
     moved = replace(
         problem, parameters=problem.parameters + 5, prior=problem.prior + 5, exact=problem.exact + 5
