@@ -38,46 +38,51 @@ def published(cls: type[pk.Estimator], problem: Problem) -> pk.Estimator:
     )
 
 
+def scored(estimators: dict[str, pk.Estimator], problem: Problem, run: int) -> dict[str, float]:
+    """The error of each estimator's posterior means."""
+    line = {}
+    for name, estimator in estimators.items():
+        fitted = estimator.fit(problem.parameters, problem.statistics, random_seed=run)
+        line[name] = problem.error(fitted.weights(problem.observed) @ problem.parameters)
+    return line
+
+
 def errors(d: int, run: int) -> dict[str, float]:
     """The errors of one run."""
+    importance_weighted = pk.ImportanceWeightedKernelBayes
     problem = draw_problem(d, np.random.default_rng([run, d]), xu=True)
-    fitted = {
+    # A PyMC model's prior may be drawn from as often as one likes.
+    known = draw_problem(d, np.random.default_rng([run, d]), xu=True, prior_draws=MANY)
+    # What shrinks towards zero is helped by a prior mean of zero: the same parameters, moved by 5.
+    moved = replace(
+        problem, parameters=problem.parameters + 5, prior=problem.prior + 5, exact=problem.exact + 5
+    )
+    of_problem = {
         "original_published": published(pk.KernelBayes, problem),
-        "importance_weighted_published": published(pk.ImportanceWeightedKernelBayes, problem),
+        "importance_weighted_published": published(importance_weighted, problem),
         "kbr_default": pk.KernelBayes(prior=problem.prior),
-        "iw_kbr_default": pk.ImportanceWeightedKernelBayes(prior=problem.prior),
-        "iw_kbr_linear": pk.ImportanceWeightedKernelBayes(
+        "iw_kbr_default": importance_weighted(prior=problem.prior),
+        "iw_kbr_linear": importance_weighted(
             prior=problem.prior,
             kernel=Linear(),
             parameter_kernel=Gaussian(4 * median_heuristic(problem.parameters)),
         ),
     }
-    line = {"prior_mean": problem.error(0 * problem.exact)}
-    line["mean_of_prior_draws"] = problem.error(problem.prior.mean(axis=0) + 0 * problem.exact)
-    for name, estimator in fitted.items():
-        weights = estimator.fit(problem.parameters, problem.statistics, random_seed=run).weights(
-            problem.observed
-        )
-        line[name] = problem.error(weights @ problem.parameters)
-    # A PyMC model's prior may be drawn from as often as one likes.
-    known = draw_problem(d, np.random.default_rng([run, d]), xu=True, prior_draws=MANY)
-    for name, estimator in {
-        "importance_weighted_published_many_draws": published(pk.ImportanceWeightedKernelBayes, known),
-        "iw_kbr_default_many_draws": pk.ImportanceWeightedKernelBayes(prior=known.prior),
-    }.items():
-        weights = estimator.fit(known.parameters, known.statistics, random_seed=run).weights(known.observed)
-        line[name] = known.error(weights @ known.parameters)
-    # What shrinks towards zero is helped by a prior mean of zero: the same parameters, moved by 5.
-    moved = replace(
-        problem, parameters=problem.parameters + 5, prior=problem.prior + 5, exact=problem.exact + 5
-    )
-    for name, estimator in {
-        "importance_weighted_published_moved": published(pk.ImportanceWeightedKernelBayes, moved),
-        "iw_kbr_default_moved": pk.ImportanceWeightedKernelBayes(prior=moved.prior),
-    }.items():
-        weights = estimator.fit(moved.parameters, moved.statistics, random_seed=run).weights(moved.observed)
-        line[name] = moved.error(weights @ moved.parameters)
-    return line
+    of_known = {
+        "importance_weighted_published_many_draws": published(importance_weighted, known),
+        "iw_kbr_default_many_draws": importance_weighted(prior=known.prior),
+    }
+    of_moved = {
+        "importance_weighted_published_moved": published(importance_weighted, moved),
+        "iw_kbr_default_moved": importance_weighted(prior=moved.prior),
+    }
+    return {
+        "prior_mean": problem.error(0 * problem.exact),
+        "mean_of_prior_draws": problem.error(problem.prior.mean(axis=0) + 0 * problem.exact),
+        **scored(of_problem, problem, run),
+        **scored(of_known, known, run),
+        **scored(of_moved, moved, run),
+    }
 
 
 def table(runs: int, dimensions: Sequence[int]) -> pd.DataFrame:
