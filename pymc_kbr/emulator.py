@@ -178,8 +178,8 @@ def emulate(
     -----
     The prediction is (G + r I)^-1 applied to the statistics, with a Gaussian kernel on the parameters over
     their deviations in the table: the conditional mean of the statistics, and that of a Gaussian process
-    [1]_. With normal noise of deviation h on every
-    statistic, `NadarayaWatson` with ``bandwidth=h, scale=False`` weights each row with its likelihood.
+    [1]_. With normal noise of deviation h on every statistic, `NadarayaWatson` with ``bandwidth=h,
+    scale=False`` weights each row with its likelihood.
 
     References
     ----------
@@ -326,7 +326,7 @@ def likely_bounds(
     least, most = parameters.min(axis=0), parameters.max(axis=0)
     lower, upper = np.maximum(likely.min(axis=0) - added, least), np.minimum(likely.max(axis=0) + added, most)
     narrowed = upper - lower < ENOUGH * (most - least)
-    return bool(narrowed.any()), _by_name(lower, upper, table)
+    return bool(narrowed.any()), by_name(lower, upper, table)
 
 
 def _bounds(support: Support, table: ReferenceTable) -> Within:
@@ -338,9 +338,10 @@ def _bounds(support: Support, table: ReferenceTable) -> Within:
             "model that the table was simulated from"
         )
     interval = steps[0]
-    return _by_name(np.array(interval.lower), np.array(interval.upper), table)
+    return by_name(np.array(interval.lower), np.array(interval.upper), table)
 
 
-def _by_name(lower: np.ndarray, upper: np.ndarray, table: ReferenceTable) -> Within:
+def by_name(lower: np.ndarray, upper: np.ndarray, table: ReferenceTable) -> Within:
+    """Bounds of a table's parameter columns, each (p,), by the names of its variables."""
     sides = [table.parameter_columns.split(side[None]) for side in (lower, upper)]
     return {name: (sides[0][name][0], sides[1][name][0]) for name in sides[0]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.emulator import Emulator, likely_bounds, noise_of
+from pymc_kbr.emulator import ENOUGH, Emulator, by_name, likely_bounds, noise_of
 from pymc_kbr.estimators import Rejection
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.reference_table import Failures, ReferenceTable
@@ -32,9 +32,6 @@ the posterior off once in 16 runs, those of 200 rows never in 12.
 
 MARGIN, MOVED_MARGIN = 0.75, 0.4
 """What is added to that range on each side, as a share of it: of the rows as they are, and moved."""
-
-ENOUGH = 0.8
-"""Share of its range to which a parameter must shrink for a round to have narrowed it."""
 
 IDLE = 2
 """Rounds one after the other that narrow nothing, after which there is no further one."""
@@ -220,8 +217,7 @@ def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | N
     # Where a parameter is not much narrower its bounds stay: chance alone would move them inwards.
     narrowed = upper - lower < ENOUGH * (most - least)
     lower, upper = np.where(narrowed, lower, least), np.where(narrowed, upper, most)
-    sides = [table.parameter_columns.split(side[None]) for side in (lower, upper)]
-    return bool(narrowed.any()), {name: (sides[0][name][0], sides[1][name][0]) for name in sides[0]}
+    return bool(narrowed.any()), by_name(lower, upper, table)
 
 
 def narrower_with_noise(
