@@ -104,6 +104,11 @@ def observation_support(table: ReferenceTable, observed: np.ndarray | None = Non
     observed : ndarray of shape (d,), optional
         The table's own observation where left out.
 
+    Notes
+    -----
+    Where the observation has noise that the table is known to be without (`ReferenceTable.noise`), the rows
+    that it is compared with get such noise, too.
+
     Raises
     ------
     ValueError
@@ -124,14 +129,20 @@ def observation_support(table: ReferenceTable, observed: np.ndarray | None = Non
     k = min(NEIGHBOURS, len(x) - 1)
     tree = KDTree(x)
     distances, rows = tree.query(y, k=[*range(1, k + 1)], workers=-1)
-    others, _ = tree.query(x[spread_out(len(x), REFERENCES)], k=[*range(2, k + 2)], workers=-1)
+    references = spread_out(len(x), REFERENCES)
+    noise = table.noise * np.random.default_rng(0).normal(size=(len(references), len(observed)))
+    noisy = scaler.transform(table.statistics[references] + noise)
+    others, near = tree.query(noisy, k=[*range(1, k + 2)], workers=-1)
+    own = near == references[:, None]
+    own[:, -1] |= ~own.any(axis=1)  # without the row itself, or the farthest where noise has moved it away
     apart = np.zeros(len(observed))
     apart[scaler.kept] = (y - x[rows].mean(axis=0)) ** 2
-    apart[~scaler.kept] = observed[~scaler.kept] != table.statistics[0, ~scaler.kept]
+    unlike = observed[~scaler.kept] != table.statistics[0, ~scaler.kept]
+    apart[~scaler.kept] = unlike & (table.noise[~scaler.kept] == 0)
     total = apart.sum()
     return ObservationSupport(
         float(distances.mean()),
-        others.mean(axis=1),
+        others[~own].reshape(len(references), k).mean(axis=1),
         apart / total if total > 0 else apart,
         np.mean(table.statistics < observed, axis=0),
         table.statistic_names,

@@ -28,7 +28,7 @@ SCALES = tuple(2.0 ** np.arange(-2, 5))
 RIDGES = tuple(10.0 ** np.arange(-10.0, 1.1))
 """Ridges n * lambda that are tried: a function without noise needs next to none."""
 
-MOST_ROWS = 300
+MOST_ROWS = 200
 """Rows on which bandwidth and ridge are chosen."""
 
 SKETCH = 32
@@ -233,7 +233,7 @@ def emulate(
             if not narrowed:
                 break
             within = closer
-    parameters, support = forward.draw(draws, int(seeds[-1]), within)
+    parameters, support = forward.draw(draws, int(seeds[-1]), within, even=True)
     unit = "noise" if scales is not None else "deviation"
     return dataclasses.replace(
         table,
@@ -246,6 +246,7 @@ def emulate(
             **table.provenance,
             "simulations": str(table.simulations),
             "emulated": f"from {len(table)} rows; leave-one-out error {emulator.error:.2g} of the {unit}",
+            **noted(scales),
         },
         timings={**table.timings, "emulate": time.perf_counter() - started},
     )
@@ -270,6 +271,13 @@ def noise_of(noise: Any, size: int) -> np.ndarray:
     if not np.all((values > 0) & np.isfinite(values)):
         raise ValueError(f"noise is {noise!r}; deviations of noise must be positive and finite")
     return np.broadcast_to(values, (size,))
+
+
+def noted(noise: np.ndarray | None) -> dict[str, str]:
+    """What a table's provenance says about noise that it is without, for `ReferenceTable.noise`."""
+    if noise is None:
+        return {}
+    return {"noise": " ".join(map(repr, noise.tolist() if np.ptp(noise) > 0 else noise[:1].tolist()))}
 
 
 def _warn_of_errors(error: float, size: int, noise: bool) -> None:
@@ -315,7 +323,7 @@ def likely_bounds(
     noise : ndarray of shape (d,)
         Standard deviations of the normal noise on the observation.
     """
-    parameters, _ = forward.draw(PILOT, seed, within)
+    parameters, _ = forward.draw(PILOT, seed, within, even=True)
     away = np.linalg.norm((emulator(parameters) - table.observed) / noise, axis=1)
     # An error of the emulator moves the likelihood by as many deviations as it is long, at most.
     reach = DEVIATIONS + emulator.error * np.sqrt(len(noise))
@@ -323,9 +331,32 @@ def likely_bounds(
     most_away = max(np.hypot(away.min(), reach), np.partition(away, kept)[kept])
     likely = parameters[away <= most_away]
     added = (MARGIN if len(likely) >= FEW else FEW_MARGIN) * np.ptp(likely, axis=0)
+    return closed_in(likely.min(axis=0) - added, likely.max(axis=0) + added, parameters, within, table)
+
+
+def closed_in(
+    lower: np.ndarray, upper: np.ndarray, parameters: np.ndarray, within: Within | None, table: ReferenceTable
+) -> tuple[bool, Within]:
+    """New bounds inside the old ones, and whether some are much narrower.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (p,)
+        The new bounds, which may lie outside the old ones.
+    parameters : ndarray of shape (n, p)
+        Draws between the old bounds, whose range is taken for these where there are none.
+    within : dict of str to pair of ndarray, optional
+        The old bounds.
+    table : ReferenceTable
+        Whose parameters they are.
+    """
     least, most = parameters.min(axis=0), parameters.max(axis=0)
-    lower, upper = np.maximum(likely.min(axis=0) - added, least), np.minimum(likely.max(axis=0) + added, most)
+    if within is not None:
+        least, most = (np.concatenate([np.ravel(pair[i]) for pair in within.values()]) for i in (0, 1))
+    lower, upper = np.maximum(lower, least), np.minimum(upper, most)
+    # Where a parameter is not much narrower its bounds stay: chance alone would move them inwards.
     narrowed = upper - lower < ENOUGH * (most - least)
+    lower, upper = np.where(narrowed, lower, least), np.where(narrowed, upper, most)
     return bool(narrowed.any()), by_name(lower, upper, table)
 
 

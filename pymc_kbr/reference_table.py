@@ -133,6 +133,12 @@ class ReferenceTable:
         return int(self.provenance.get("simulations", len(self) + len(self.failures)))
 
     @property
+    def noise(self) -> np.ndarray:
+        """Deviations (d,) of normal noise on the observation that the table is without, told to `zoom`."""
+        given = [float(number) for number in self.provenance.get("noise", "0").split()]
+        return np.broadcast_to(given, (self.statistic_columns.size,))
+
+    @property
     def parameter_names(self) -> list[str]:
         """Name of each parameter column."""
         return self.parameter_columns.names

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.emulator import ENOUGH, Emulator, by_name, likely_bounds, noise_of
+from pymc_kbr.emulator import Emulator, closed_in, likely_bounds, noise_of, noted
 from pymc_kbr.estimators import Rejection
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.reference_table import Failures, ReferenceTable
@@ -69,9 +69,10 @@ def zoom(
 
     Small tables close in on the observation: each is drawn from the prior between bounds, which are the range
     of the rows that were nearest in the one before, as they are or moved to the observation by a local
-    regression, made wider on both sides. The last one takes half of the simulations. All rows between the
-    last bounds are returned, and are draws of the prior between them, so that any estimator may be put on
-    them.
+    regression, made wider on both sides. The last one takes half of the simulations; with `noise`, where rows
+    serve to predict others and near ones are seldom scarce, as many as each of the others, or what these
+    have left. All rows between the last bounds are returned, and are draws of the prior between them, so that
+    any estimator may be put on them.
 
     Parameters
     ----------
@@ -80,7 +81,8 @@ def zoom(
     model : pymc.Model, optional
         As in `simulate`. Each free variable must be free between constant bounds, or unbounded.
     rounds : int
-        Of narrowing, at most: they end when two in a row narrow no parameter.
+        Of narrowing, at most: they end when two in a row narrow no parameter, with `noise` when the first
+        one does that goes by predictions whose errors are within the noise.
     scale : bool or str, optional
         In which metric rows are near, as the `scale` of estimators. Where left out, each round tries the
         statistics' own units, standard deviations and linear estimates of the parameters on simulated rows
@@ -147,7 +149,8 @@ def zoom(
     forward = Forward.read(model)
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
     forward.check_can_be_truncated()
-    size, least = draws // (2 * rounds), ROWS * (NEAREST + 2 * forward.graph.parameters.size)
+    size = draws // (2 * rounds if noise is None else rounds + 1)
+    least = ROWS * (NEAREST + 2 * forward.graph.parameters.size)
     if size < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
@@ -172,13 +175,14 @@ def zoom(
         table = add(size, bounds)
         spent += size
         seed = int(seeds[rounds + len(tables)])
-        narrowed, bounds = (
-            narrower(table, bounds, scale)
+        narrowed, bounds, last = (
+            (*narrower(table, bounds, scale), False)
             if deviations is None
             else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
         )
-        idle = 0 if narrowed else idle + 1
-    return add(draws - spent, bounds)
+        idle = 0 if narrowed else IDLE if last else idle + 1
+    table = add(draws - spent, bounds)
+    return dataclasses.replace(table, provenance={**table.provenance, **noted(deviations)})
 
 
 def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | None) -> tuple[bool, Within]:
@@ -206,18 +210,12 @@ def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | N
         )
     metrics = METRICS if scale is None else (scale,)
     ranges = [found for metric in metrics for found in _ranges(table, kept, metric)]
-    least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
-    if bounds is not None:
-        least, most = (np.concatenate([np.ravel(pair[i]) for pair in bounds.values()]) for i in (0, 1))
     # Rows can be moved out of the bounds that they lie in. Those of rows as they are never lie beyond.
+    least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
     ranges = [r for r in ranges if np.all((r.lower < most) & (r.upper > least))]
     sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]
     lower, upper = min(sound, key=lambda r: r.size)[:2]
-    lower, upper = np.maximum(lower, least), np.minimum(upper, most)
-    # Where a parameter is not much narrower its bounds stay: chance alone would move them inwards.
-    narrowed = upper - lower < ENOUGH * (most - least)
-    lower, upper = np.where(narrowed, lower, least), np.where(narrowed, upper, most)
-    return bool(narrowed.any()), by_name(lower, upper, table)
+    return closed_in(lower, upper, table.parameters, bounds, table)
 
 
 def narrower_with_noise(
@@ -227,8 +225,10 @@ def narrower_with_noise(
     forward: Forward,
     noise: np.ndarray,
     seed: int,
-) -> tuple[bool, Within]:
+) -> tuple[bool, Within, bool]:
     """The same for a simulator without noise: by predicted statistics where they are good, or with noise.
+
+    Third comes whether another look at as many rows would show the same, for predictions within the noise.
 
     Parameters
     ----------
@@ -245,9 +245,9 @@ def narrower_with_noise(
     if error < GOOD:
         narrowed, closer = likely_bounds(emulator, table, forward, seed, bounds, noise)
         if narrowed or error < BEST:
-            return narrowed, closer
+            return narrowed, closer, error < BEST
     noisy = table.statistics + noise * rng.normal(size=table.statistics.shape)
-    return narrower(dataclasses.replace(table, statistics=noisy), bounds, scale)
+    return *narrower(dataclasses.replace(table, statistics=noisy), bounds, scale), False
 
 
 class _Range(NamedTuple):

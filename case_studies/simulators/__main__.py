@@ -28,7 +28,7 @@ from matplotlib.ticker import NullFormatter
 
 HERE = Path(__file__).parent
 DRAWS = 10_000
-EMULATED = 20_000
+EMULATED = 10_000
 """Rows that are predicted."""
 
 STYLES = {
@@ -123,7 +123,7 @@ def runs(study: Study, quick: bool, seed: int, cores: int) -> Iterator[tuple[str
         yield "one table, auto", 10_000, lambda: one_table(study, 10_000, seed, "auto")
     for simulations in (1_000,) if quick else (1_000, 2_000, 4_000, 8_000):
         yield "zoomed", simulations, lambda n=simulations: zoomed(study, n, seed)  # type: ignore[misc]
-    emulated_sizes = (1_000,) if quick else (2_000, 3_000, 4_000)
+    emulated_sizes = (1_000,) if quick else (2_000, 2_400, 3_000)
     for simulations in emulated_sizes if study.noise is not None else ():
         yield "zoomed, emulated", simulations, lambda n=simulations: emulated(study, n, seed)  # type: ignore[misc]
 

@@ -79,8 +79,12 @@ class Forward:
         """
         check_can_be_truncated(self.support, self.graph.parameters)
 
-    def sampler(self, entropy: int, within: Within | None) -> tuple[PriorSampler | TruncatedSampler, Support]:
+    def sampler(
+        self, entropy: int, within: Within | None, even: bool = False
+    ) -> tuple[PriorSampler | TruncatedSampler, Support]:
         """Draws of the prior, of all of it or between bounds, and their support.
+
+        `even` is that of `TruncatedSampler`; draws of the whole prior are always independent.
 
         Raises
         ------
@@ -91,17 +95,19 @@ class Forward:
         if within is None:
             return whole, self.support
         support = truncated_support(self.support, self.graph.parameters, within)
-        return TruncatedSampler(whole, self._log_density, support, entropy), support
+        return TruncatedSampler(whole, self._log_density, support, entropy, even), support
 
-    def draw(self, count: int, entropy: int, within: Within | None) -> tuple[np.ndarray, Support]:
-        """Draws (count, p) of the prior, of all of it or between bounds, and their support.
+    def draw(
+        self, count: int, entropy: int, within: Within | None, even: bool = False
+    ) -> tuple[np.ndarray, Support]:
+        """Draws (count, p) of the prior, of all of it or between bounds, and their support: as `sampler`.
 
         Raises
         ------
         TypeError, ValueError
             As `sampler`, and if the prior has next to no mass in its support.
         """
-        sampler, support = self.sampler(entropy, within)
+        sampler, support = self.sampler(entropy, within, even)
         return PriorRows(sampler, support)[:count], support
 
     def job(self, entropy: int, timeout: float | None) -> Job:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.stats import qmc
 
 from pymc_kbr.bijections import Interval, Step
 from pymc_kbr.columns import Columns
@@ -22,6 +23,9 @@ LEAST_SHARE = 1e-3
 
 CORNERS = 10
 """Parameters up to which the density is looked at in the corners too."""
+
+WORTH = 10
+"""Times as many candidates that even draws may cost as independent ones of the prior."""
 
 Within = Mapping[str, tuple[Any, Any]]
 """Lower and upper bounds by the name of a variable: numbers, or arrays of its shape."""
@@ -122,6 +126,10 @@ class TruncatedSampler:
     support : Support
         From `truncated_support`.
     entropy : int
+    even : bool
+        Whether uniform candidates, and the numbers that decide which of them are kept, fill their cube
+        evenly (scrambled Sobol points): means over draws are then nearer to the prior's than by chance. Draws
+        of the prior are then preferred only where they are `WORTH` times as often kept.
 
     Attributes
     ----------
@@ -139,7 +147,12 @@ class TruncatedSampler:
     """
 
     def __init__(
-        self, sampler: PriorSampler, log_density: LogDensity, support: Support, entropy: int
+        self,
+        sampler: PriorSampler,
+        log_density: LogDensity,
+        support: Support,
+        entropy: int,
+        even: bool = False,
     ) -> None:
         (interval,) = support.blocks[0].steps
         assert isinstance(interval, Interval)
@@ -155,25 +168,26 @@ class TruncatedSampler:
         self._bound = float(density.max())
         inside = float(support.contains(sampler.block(0)).mean())
         kept = float(np.exp(density[:PILOTS] - self._bound).mean()) if np.isfinite(self._bound) else 0.0
-        self.uniform, self.share = kept > inside, max(kept, inside)
+        self.uniform = kept > (inside / WORTH if even else inside)
+        self.share = kept if self.uniform else inside
         if self.share < LEAST_SHARE:
             raise ValueError(
                 f"{inside:.2%} of the prior's draws lie between the bounds of `within`, and {kept:.2%} of "
                 "uniform candidates would be kept by its density (none where that is infinite); take other "
                 "bounds, or parameters in which the prior is flatter"
             )
+        self._even = even
         self._above = self._candidates = 0
 
     def block(self, number: int) -> np.ndarray:
         """Block `number` of draws, of which some may lie outside the bounds, shape (about BLOCK_ROWS, p)."""
         if not self.uniform:
             return self._sampler.block(number)
-        (rng,) = streams(self._entropy, PRIOR, number, 1)
-        candidates = self._between(rng, int(BLOCK_ROWS / self.share))
+        candidates, kept = self._candidates_of(number, int(BLOCK_ROWS / self.share))
         log_ratio = self._log_density(candidates) - self._bound
         self._above += int(np.sum(log_ratio > 0))
         self._candidates += len(candidates)
-        return candidates[np.log(rng.random(len(candidates))) < log_ratio]
+        return candidates[kept < np.exp(log_ratio)]
 
     def provenance(self) -> dict[str, str]:
         """How rows are drawn."""
@@ -188,6 +202,19 @@ class TruncatedSampler:
         if not self._candidates:
             return {}
         return {"prior_above_bound": f"{self._above / self._candidates:.2g}"}
+
+    def _candidates_of(self, number: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates (count, p) of a block, and numbers (count,) between 0 and 1 that decide about them."""
+        if not self._even:
+            (rng,) = streams(self._entropy, PRIOR, number, 1)
+            return self._between(rng, count), rng.random(count)
+        (rng,) = streams(self._entropy, PRIOR, 0, 1)
+        count = 2 ** count.bit_length()  # of a power of two Sobol points are balanced
+        sobol = qmc.Sobol(len(self._lower) + 1, seed=rng)
+        if number:
+            sobol.fast_forward(number * count)
+        points = sobol.random(count)
+        return self._lower + (self._upper - self._lower) * points[:, :-1], points[:, -1]
 
     def _between(self, rng: np.random.Generator, count: int) -> np.ndarray:
         return rng.uniform(self._lower, self._upper, size=(count, len(self._lower)))

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.stats import chi2
 
 import pymc_kbr as pk
 from pymc_kbr.simulation import Forward
@@ -89,9 +90,33 @@ def test_the_same_seed_gives_the_same_table(few, many):
     np.testing.assert_allclose(again.statistics, many.statistics, rtol=1e-9)
 
 
+def test_the_observation_is_compared_with_rows_that_have_its_noise(few, many):
+    for table in (few, many):
+        assert np.array_equal(table.noise, np.full(len(TIMES), NOISE))
+        assert not pk.observation_support(table).far
+        assert pk.observation_support(table, table.observed + 10 * NOISE * (-1) ** np.arange(len(TIMES))).far
+        provenance = {name: text for name, text in table.provenance.items() if name != "noise"}
+        assert pk.observation_support(dataclasses.replace(table, provenance=provenance)).far
+    each = np.linspace(0.01, 0.02, len(TIMES))
+    assert np.array_equal(pk.emulate(few, 20, model=decay_model(), noise=each, random_seed=1).noise, each)
+
+
+def test_even_draws_are_nearer_to_the_prior_than_chance():
+    forward = Forward.read(decay_model())
+    bounds = {"start": (0.0, 10.0), "rate": (0.0, 4.0)}
+    # Mean and deviation of a half-normal distribution below two of its deviations.
+    mean, deviation = np.array([5, 2]) * 0.72279, np.array([5, 2]) * 0.50131
+    draws = [forward.draw(2048, seed, bounds, even=True)[0] for seed in range(8)]
+    errors = [(even.mean(axis=0) - mean) / (deviation / np.sqrt(2048)) for even in draws]
+    # In standard errors of as many independent draws, of which 16 have a smaller sum once in 100,000 times.
+    assert np.mean(np.square(errors)) < chi2.ppf(1e-5, 16) / 16
+    assert not np.array_equal(draws[4], forward.draw(2048, 4, bounds)[0])
+    assert np.array_equal(draws[4][:100], forward.draw(100, 4, bounds, even=True)[0])
+
+
 def test_without_noise_rows_are_drawn_from_the_tables_own_prior():
-    table = pk.simulate(400, model=decay_model(), random_seed=1, **QUIET)
-    with pytest.warns(UserWarning, match="of their deviations in the table"):  # 400 rows for all of it
+    table = pk.simulate(60, model=decay_model(), random_seed=1, **QUIET)
+    with pytest.warns(UserWarning, match="of their deviations in the table"):  # 60 rows for all of it
         many = pk.emulate(table, 600, model=decay_model(), random_seed=3)
     assert many.support == table.support
     assert len(many) == 600
