@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
 from typing import Protocol
 
 import numpy as np
 from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
 
 from pymc_kbr.chunks import Chunks
 
 PAIRS = 2**22
 """Distances that are held at once."""
+
+MANY = 20
+"""Where more than one row in so many is wanted, measuring all distances is sooner done than asking a tree."""
 
 
 class Neighbours(Protocol):
@@ -26,14 +32,26 @@ def neighbours_of(points: np.ndarray | Chunks) -> Neighbours:
 
 
 class Tree:
-    """SciPy's tree."""
+    """SciPy's tree, and all distances where many rows are wanted."""
 
     def __init__(self, points: np.ndarray) -> None:
-        self._tree = KDTree(points)
+        self._points, self._tree = points, KDTree(points)
 
     def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """See `Neighbours`."""
-        return self._tree.query(x, k=[*range(1, count + 1)], workers=-1)
+        if count * MANY <= len(self._points):
+            return self._tree.query(x, k=[*range(1, count + 1)], workers=-1)
+        distances, rows = np.empty((len(x), count)), np.empty((len(x), count), dtype=np.intp)
+
+        def measure(i: int) -> None:
+            squares = cdist(x[i : i + 1], self._points, "sqeuclidean")[0]
+            near = np.argpartition(squares, count - 1)[:count]
+            rows[i] = near[np.argsort(squares[near])]
+            distances[i] = np.sqrt(squares[rows[i]])
+
+        with ThreadPoolExecutor(cpu_count()) as threads:
+            list(threads.map(measure, range(len(x))))
+        return distances, rows
 
 
 class Merge:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
-from pymc_kbr.kernels import FAMILIES, choose_kernel_and_ridge, deviations, median_heuristic
+from pymc_kbr.kernels import (
+    FAMILIES,
+    choose_kernel_and_ridge,
+    deviations,
+    median_heuristic,
+    spread_out,
+)
 from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
 
 RANK, TOLERANCE = 600, 1e-5
@@ -17,6 +23,15 @@ RANK, TOLERANCE = 600, 1e-5
 
 ROWS_FOR_BANDWIDTH = 700
 """Rows on which the bandwidth is chosen."""
+
+MOST_SCORED = 10_000
+"""Rows on which the ridge is chosen, of a regression on all."""
+
+NEGLIGIBLE = 1e-6
+"""Of the ridge: smaller eigenvalues of F' F are left out of leverages, which they would raise by as much."""
+
+BLOCK = 4096
+"""Rows whose leverages are computed at once."""
 
 LARGEST_LEVERAGE = 0.99
 """A row that determines its own prediction to this share is not divided by less than one minus it."""
@@ -36,6 +51,8 @@ class KernelRegression:
         For the pivots of the factorisation.
     most : int
         Rows on which the bandwidth is chosen.
+    rank : int
+        Of the factorisation, at most.
 
     Attributes
     ----------
@@ -50,11 +67,11 @@ class KernelRegression:
 
     Notes
     -----
-    The bandwidth has the smallest leave-one-out error on standardised targets over some rows, the ridge over
-    all of them. The Gram matrix is factored by randomly pivoted Cholesky, G = F F'; with the features
-    centred, the leave-one-out residual of row i is its residual over 1 - h_i, with h_i = d_i (1 / sum d +
-    f_i' A^-1 f_i) and A = F' D F + ridge I, for every ridge by one eigendecomposition of F' D F. For
-    `estimates` h_i is without 1 / sum d.
+    The bandwidth has the smallest leave-one-out error on standardised targets in a regression on some rows,
+    the ridge in that on all of them, as up to 10,000 rows show it. The Gram matrix is factored by randomly
+    pivoted Cholesky, G = F F'; with the features centred, the leave-one-out residual of row i is its residual
+    over 1 - h_i, with h_i = d_i (1 / sum d + f_i' A^-1 f_i) and A = F' D F + ridge I, for every ridge by one
+    eigendecomposition of F' D F. For `estimates` h_i is without 1 / sum d.
     """
 
     def __init__(
@@ -64,6 +81,7 @@ class KernelRegression:
         rng: np.random.Generator,
         weights: np.ndarray | None = None,
         most: int = ROWS_FOR_BANDWIDTH,
+        rank: int = RANK,
     ) -> None:
         d = np.ones(len(x)) if weights is None else weights / weights.mean()
         deviation = deviations(targets)
@@ -72,10 +90,10 @@ class KernelRegression:
         kernels = [FAMILIES["gaussian"](scale * median) for scale in SCALES]
         choice = choose_kernel_and_ridge(x, standard, kernels, weights=weights, targets=standard, most=most)
         self.bandwidth = float(choice.kernel.bandwidth)  # type: ignore[attr-defined]
-        solver = RandomlyPivotedCholesky(rank=min(RANK, len(x)), tolerance=TOLERANCE)
+        solver = RandomlyPivotedCholesky(rank=min(rank, len(x)), tolerance=TOLERANCE)
         gram = solver.gram(choice.kernel, x, rng, choice.ridge)
         assert isinstance(gram, LowRankGram)
-        self._gram = gram.centred(d / d.sum())
+        self._gram = gram.centred(d / d.sum(), overwrite=True)
         self._ridge = RidgeRegression(self._gram.features, targets, weights)
         self.ridge, self.residuals = self._ridge.ridge, self._ridge.residuals
         self.estimates = self._ridge.estimates
@@ -106,19 +124,17 @@ class RidgeRegression:
     def __init__(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> None:
         d = np.ones(len(features)) if weights is None else weights / weights.mean()
         deviation, root = deviations(targets), np.sqrt(d)[:, None]
+        unit = np.where(deviation > 0, deviation, 1.0)
         self._constant = d @ targets / d.sum()
         spectrum = _Wide if features.shape[1] >= len(features) else _Tall
-        solve = spectrum(root * features, root * (targets - self._constant), d / d.sum()).solve
-        best = np.inf
-        for ridge in RIDGES:
-            solution = solve(ridge)
-            error = float(np.sum((solution.left_out / np.where(deviation > 0, deviation, 1.0)) ** 2))
-            if error < best:
-                best, self.ridge, chosen = error, float(ridge), solution
+        weighted = features if weights is None else root * features
+        solver = spectrum(weighted, root * (targets - self._constant), d / d.sum())
+        self.ridge = float(RIDGES[int(np.argmin(solver.errors(RIDGES, unit)))])
+        chosen = solver.solve(self.ridge)
         self.residuals = chosen.left_out / root
         self.estimates = targets - chosen.left_out_of_slopes / root
         self.leverages_capped = chosen.capped
-        self._coefficients = chosen.coefficients()
+        self._coefficients = chosen.coefficients
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Targets at features (k, r), shape (k, t)."""
@@ -131,7 +147,7 @@ class _Solution(NamedTuple):
     left_out: np.ndarray
     left_out_of_slopes: np.ndarray
     capped: int
-    coefficients: Callable[[], np.ndarray]
+    coefficients: np.ndarray
 
 
 class _Tall:
@@ -146,22 +162,37 @@ class _Tall:
     """
 
     def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
-        self._targets, self._share = targets, share
-        self._values, self._vectors = eigh(features.T @ features)
-        self._rotated = features @ self._vectors
-        self._right, self._squares = self._rotated.T @ targets, self._rotated**2
+        self._features, self._targets, self._share = features, targets, share
+        values, self._vectors = eigh(features.T @ features)
+        self._values = np.maximum(values, 0)
+        self._right = self._vectors.T @ (features.T @ targets)
+
+    def errors(self, ridges: Sequence[float], unit: np.ndarray) -> np.ndarray:
+        """Sum of squared left-out residuals over `unit` (t,) of some rows, for each ridge."""
+        rows = spread_out(len(self._features), MOST_SCORED)
+        rotated = self._features[rows] @ self._vectors
+        inverse = 1 / (self._values[:, None] + np.array(ridges))
+        leverages = self._share[rows, None] + rotated**2 @ inverse
+        slopes = inverse[:, :, None] * self._right[:, None, :]
+        residuals = self._targets[rows, None] - np.tensordot(rotated, slopes, axes=1)
+        left_out = residuals / (1 - np.minimum(leverages, LARGEST_LEVERAGE))[:, :, None]
+        return np.sum((left_out / unit) ** 2, axis=(0, 2))
 
     def solve(self, ridge: float) -> _Solution:
-        inverse = 1 / (np.maximum(self._values, 0) + ridge)
-        of_slopes = self._squares @ inverse
+        """See `_Solution`."""
+        inverse = 1 / (self._values + ridge)
+        large = self._values > NEGLIGIBLE * ridge
+        directions = self._vectors[:, large] * np.sqrt(inverse[large])
+        blocks = np.array_split(self._features, max(1, len(self._features) // BLOCK))
+        of_slopes = np.concatenate([np.sum((block @ directions) ** 2, axis=1) for block in blocks])
         leverage = self._share + of_slopes
-        slopes = inverse[:, None] * self._right
-        residuals = self._targets - self._rotated @ slopes
+        coefficients = self._vectors @ (inverse[:, None] * self._right)
+        residuals = self._targets - self._features @ coefficients
         return _Solution(
             residuals / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None],
             residuals / (1 - np.minimum(of_slopes, LARGEST_LEVERAGE))[:, None],
             int(np.sum(leverage > LARGEST_LEVERAGE)),
-            lambda: self._vectors @ slopes,
+            coefficients,
         )
 
 
@@ -182,7 +213,12 @@ class _Wide:
         self._values, self._vectors = np.maximum(values[:-1], 0), vectors[:, :-1]
         self._share, self._right = share, self._vectors.T @ targets
 
+    def errors(self, ridges: Sequence[float], unit: np.ndarray) -> np.ndarray:
+        """Sum of squared left-out residuals over `unit` (t,), for each ridge."""
+        return np.array([np.sum((self.solve(ridge).left_out / unit) ** 2) for ridge in ridges])
+
     def solve(self, ridge: float) -> _Solution:
+        """See `_Solution`."""
         inverse = 1 / (self._values + ridge)
         dual = self._vectors @ (inverse[:, None] * self._right)
         diagonal = self._vectors**2 @ inverse
@@ -190,5 +226,5 @@ class _Wide:
             dual / diagonal[:, None],
             dual / (diagonal + self._share / ridge)[:, None],
             0,
-            lambda: self._features.T @ dual,
+            self._features.T @ dual,
         )

@@ -33,6 +33,9 @@ Above, regression estimates of the parameters are tried as statistics, too, and 
 VERY_MANY = 100
 """Statistics above which learning their relevance would take the whole time budget, and is not tried."""
 
+MOST_ATOMS = 10_000
+"""Rows accepted at most by the candidates that are first in turn: more are farther off and add to no draw."""
+
 NEAR = 0.25
 """Share of the table, nearest to the observation, from which rows are held out where there is one."""
 
@@ -118,7 +121,7 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
     joint.append(Adjusted(accepted(200, True), JointNeighbours()))
     candidates: list[Estimator] = [
         *([] if d <= MANY else estimates),
-        *(Adjusted(accepted(0.3 * n, scale), "kernel_ridge") for scale in scales),
+        *(Adjusted(accepted(min(0.3 * n, MOST_ATOMS), scale), "kernel_ridge") for scale in scales),
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_kernel_ridge"),
         *(joint if d <= MANY else []),
         *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),

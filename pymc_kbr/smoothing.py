@@ -10,8 +10,8 @@ from scipy.spatial import KDTree
 LARGEST = 0.9
 """Share of a neighbourhood's deviation that smoothing may replace by noise."""
 
-MOST_NEIGHBOURS = 200
-"""Neighbours of an atom that are used: of a larger neighbourhood a random share is."""
+MOST_NEIGHBOURS, A_COLUMN = 50, 20
+"""Neighbours of an atom that are used at most, or so many a column: of more a random share is."""
 
 LEAST = 20
 """Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
@@ -57,8 +57,8 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
     column's variance is given back. In q dimensions k = m^max(1/2, q / (q + 2)), but at least 2 q + 2:
     neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above
-    `MOST_NEIGHBOURS`, that many nearest among as large a share of the atoms, drawn at random, span the same
-    neighbourhood.
+    `MOST_NEIGHBOURS` and 20 q, that many nearest among as large a share of the atoms, drawn at random, span
+    the same neighbourhood.
     """
     carrying = np.flatnonzero(weights > 0)
     count, q = len(carrying), atoms.shape[1]
@@ -69,9 +69,8 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     deviation = points.std(axis=0)
     scaled = points / np.where(deviation > 0, deviation, 1.0)
     drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
-    used, among = k, np.arange(count)
-    if k > MOST_NEIGHBOURS:
-        used = MOST_NEIGHBOURS
+    used, among = min(k, max(MOST_NEIGHBOURS, A_COLUMN * q)), np.arange(count)
+    if used < k:
         among = rng.choice(count, max(used, round(count * used / k)), replace=False)
     near = among[KDTree(scaled[among]).query(scaled[drawn], k=used)[1]]
     shares = weights[carrying][near]

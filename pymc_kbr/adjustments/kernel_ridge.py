@@ -9,8 +9,8 @@ import numpy as np
 from pymc_kbr.adjustments.adjustment import Adjustment, squared_residual_logarithms
 from pymc_kbr.regression import KernelRegression
 
-ROWS_FOR_SPREAD = 400
-"""Rows on which the second regression's settings are chosen: logarithms of squares are noise, above all."""
+ROWS_FOR_SPREAD, RANK_FOR_SPREAD = 400, 200
+"""Rows and rank for the second regression's settings: logarithms of squares are noise, above all."""
 
 
 class KernelRidgeAdjustment(Adjustment):
@@ -60,7 +60,7 @@ class KernelRidgeAdjustment(Adjustment):
         self.leverages_capped_ = self.mean_.leverages_capped
         if self.heteroscedastic:
             logs = squared_residual_logarithms(self.mean_.residuals)
-            self.spread_ = KernelRegression(x, logs, rng, weights, most=ROWS_FOR_SPREAD)
+            self.spread_ = KernelRegression(x, logs, rng, weights, most=ROWS_FOR_SPREAD, rank=RANK_FOR_SPREAD)
             self._logs = logs - self.spread_.residuals
         return self
 

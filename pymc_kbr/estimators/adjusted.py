@@ -148,6 +148,9 @@ class Adjusted(Estimator):
         moving = self._inside[rows] & (weights > 0)
         if not np.any(self._smooth) or not np.any(moving):
             return atoms
+        if np.all(moving) and np.all(self._smooth):
+            moved = self.adjustment_.move(x, self._place[rows], weights)
+            return Atoms(self.support_.backward(moved), self.parameter_kernel_)
         free = self._free[rows]
         moved = self.adjustment_.move(x, self._place[rows[moving]], weights[moving])
         free[np.ix_(moving, self._smooth)] = moved

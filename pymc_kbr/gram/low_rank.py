@@ -39,11 +39,12 @@ class LowRankGram(Gram):
         """The kernel between the points and new ones x (k, d), shape (n, k)."""
         return self.features @ self.feature_map(x).T
 
-    def centred(self, base: np.ndarray) -> LowRankGram:
+    def centred(self, base: np.ndarray, overwrite: bool = False) -> LowRankGram:
         """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
         mean = base @ self.features
         inner = self.feature_map
-        return LowRankGram(self.features - mean, lambda x: inner(x) - mean)
+        features = np.subtract(self.features, mean, out=self.features if overwrite else None)
+        return LowRankGram(features, lambda x: inner(x) - mean)
 
     def regularised(self, ridge: float, scale: np.ndarray | None = None) -> WoodburyOperator:
         """S (S G S + ridge I)^-1 S by Woodbury's identity."""
