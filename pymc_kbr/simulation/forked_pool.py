@@ -29,8 +29,8 @@ class ForkedPool(Executor):
     def submit(self, task: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
         """Run a task in a worker; see `concurrent.futures.Executor.submit`.
 
-        The future raises `WorkerDied` where the worker ends in the midst of it, and `BrokenExecutor` where
-        none can be started.
+        The future raises `WorkerDied` where the worker ends in the midst of it, `ForkRefused` where the
+        system has no room for one, and `BrokenExecutor` where none can be started.
         """
         return self._threads.submit(self._call, task, arguments, keywords)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
 import pickle
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -32,13 +34,23 @@ CAN_FORK = sys.platform == "linux"
 IDLE = 300.0
 """Seconds that a template lives on without a worker."""
 
+PATIENCE = (0.1, 0.5, 2.0, 5.0)
+"""Seconds after which a fork that the system has refused is asked for again."""
+
 FORK, END = b"fork", b"end_"
 REQUEST, ANSWER = struct.Struct("4sq"), struct.Struct("q")
-"""What is asked of a template, with the number of a process, and the answer: a number, or an exit code."""
+"""What is asked of a template, with the number of a process, and the answer: a number, or an exit code.
+
+Where the system refuses a fork the answer is the error's number, negative.
+"""
 
 
 class WorkerDied(BrokenExecutor):
     """A worker ended in the midst of its work."""
+
+
+class ForkRefused(RuntimeError):
+    """The system has no room for another process; no simulation is to blame."""
 
 
 class Worker:
@@ -140,10 +152,23 @@ class Template:
         ------
         OSError
             If the process has ended.
+        ForkRefused
+            If the system refuses another process, several times.
         """
         ours, theirs = socket.socketpair()
         with theirs:
             number = self.ask(FORK, 0, theirs.fileno())
+            for seconds in PATIENCE:
+                if number > 0:
+                    break
+                time.sleep(seconds)
+                number = self.ask(FORK, 0, theirs.fileno())
+        if number < 0:
+            ours.close()
+            raise ForkRefused(
+                f"the system refuses another worker process ({os.strerror(-number)}); give fewer cores, end "
+                "other processes, or raise the limits of processes and memory"
+            )
         return Worker(self, number, Connection(ours.detach()))
 
     def ask(self, what: bytes, number: int, *sockets: int) -> int:
@@ -185,6 +210,8 @@ def fork_worker() -> Worker:
     ------
     OSError
         If none can be started.
+    ForkRefused
+        If the system refuses another process.
     """
     global _current
     with _starting:
@@ -230,16 +257,25 @@ def serve(number: int, caller: int, most_idle: float) -> None:
         what, worker = REQUEST.unpack(message)
         if what == FORK:
             template = os.getpid()
-            worker = os.fork()
+            worker = _forked()
             if not worker:
                 asked.close()
                 _work(Connection(sockets[0]), template)
             os.close(sockets[0])
-            workers.add(worker)
+            if worker > 0:
+                workers.add(worker)
             asked.send(ANSWER.pack(worker))
         else:
             asked.send(ANSWER.pack(_end(worker, workers)))
     os._exit(0)  # workers notice
+
+
+def _forked() -> int:
+    """As `os.fork`, or the number of the error, negative."""
+    try:
+        return os.fork()
+    except OSError as error:
+        return -(error.errno or errno.EAGAIN)
 
 
 def _end(worker: int, workers: set[int]) -> int:

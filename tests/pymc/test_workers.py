@@ -1,5 +1,6 @@
 """Forked workers: what they have of the caller, what their end costs, and when they end."""
 
+import errno
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from pymc_kbr.simulation import template
 from pymc_kbr.simulation.forked_pool import ForkedPool
-from pymc_kbr.simulation.template import Template, WorkerDied
+from pymc_kbr.simulation.template import ForkRefused, Template, WorkerDied
 
 pytestmark = pytest.mark.skipif(not template.CAN_FORK, reason="processes are not forked on this system")
 
@@ -143,3 +144,29 @@ def test_where_none_can_be_forked_the_pool_says_so(pool, monkeypatch):
     monkeypatch.setattr("pymc_kbr.simulation.forked_pool.fork_worker", none)
     with pytest.raises(BrokenExecutor, match="no worker can be forked: no more processes"):
         pool.submit(int).result()
+
+
+def test_a_fork_that_the_system_refuses_is_asked_for_again_and_blames_no_simulation(pool, monkeypatch):
+    def refused():
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fork", refused)
+        assert template._forked() == -errno.EAGAIN
+    monkeypatch.setattr(template, "PATIENCE", (0.0, 0.0))
+    answers = [-errno.EAGAIN, -errno.EAGAIN]
+    ask = Template.ask
+
+    def busy(self, what, number, *sockets):
+        if what == template.FORK and answers:
+            return answers.pop()
+        return ask(self, what, number, *sockets)
+
+    monkeypatch.setattr(Template, "ask", busy)
+    assert pool.submit(abs, -1).result() == 1  # the third time
+    other = ForkedPool(1)
+    answers.extend([-errno.ENOMEM] * 3)
+    with pytest.raises(ForkRefused, match=r"refuses another worker process .*; give fewer cores"):
+        other.submit(abs, -2).result()
+    assert pool.submit(abs, -3).result() == 3  # those that are there go on
+    other.shutdown()
