@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from pymc_kbr.adjustments import JointNeighbours
 from pymc_kbr.estimators import Adjusted, Estimator, Localised, Rejection, make_estimator
+from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.race import Race, Trial, difference, label, mean_score
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.summaries import Scaler
@@ -32,9 +33,6 @@ Above, regression estimates of the parameters are tried as statistics, too, and 
 
 VERY_MANY = 100
 """Statistics above which learning their relevance would take the whole time budget, and is not tried."""
-
-MOST_ATOMS = 10_000
-"""Rows accepted at most by the candidates that are first in turn: more are farther off and add to no draw."""
 
 NEAR = 0.25
 """Share of the table, nearest to the observation, from which rows are held out where there is one."""
@@ -121,7 +119,7 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
     joint.append(Adjusted(accepted(200, True), JointNeighbours()))
     candidates: list[Estimator] = [
         *([] if d <= MANY else estimates),
-        *(Adjusted(accepted(min(0.3 * n, MOST_ATOMS), scale), "kernel_ridge") for scale in scales),
+        *(Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), scale), "kernel_ridge") for scale in scales),
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_kernel_ridge"),
         *(joint if d <= MANY else []),
         *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 from scipy.linalg import solve
+from scipy.spatial import KDTree
 
 import pymc_kbr as pk
 from pymc_kbr.adjustments import ADJUSTMENTS, JointNeighbours, KernelRidgeAdjustment, make_adjustment
 from pymc_kbr.bijections import Interval
 from pymc_kbr.kernels import Gaussian
+from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.regression import KernelRegression
 from pymc_kbr.support import Block, Support
 
@@ -140,6 +142,25 @@ def test_bad_arguments_are_refused(estimator, error, words, linear):
 def test_too_few_rows_for_the_slopes_are_refused(linear):
     with pytest.raises(ValueError, match="take at least twice as many rows"):
         pk.Adjusted(pk.Rejection(5), "local_linear").fit(*linear).condition(OBSERVED)
+
+
+def test_three_tenths_of_the_rows_are_accepted_or_ten_thousand(rng):
+    theta = rng.normal(size=(40_000, 1))
+    x = theta + rng.normal(size=theta.shape)
+    for rows, accepted in ((1000, 300), (40_000, 10_000)):
+        fitted = pk.Adjusted(adjustment="local_linear").fit(theta[:rows], x[:rows])
+        assert np.count_nonzero(fitted.condition([1.0]).weights) == accepted
+    other = pk.Adjusted(adjustment="none").like(fitted)
+    assert np.count_nonzero(other.condition([1.0]).weights) == 10_000
+
+
+def test_many_nearest_rows_are_those_of_the_tree(rng):
+    points, x = rng.normal(size=(500, 3)), rng.normal(size=(4, 3))
+    distances, rows = neighbours_of(points).query(x, 200)
+    expected = KDTree(points).query(x, k=200)
+    np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
+    np.testing.assert_array_equal(rows, expected[1])
+    assert neighbours_of(points).query(x, 500)[1].shape == (4, 500)
 
 
 def test_adjustments_can_be_given_by_hand(linear):
