@@ -99,8 +99,9 @@ class Race:
     started : float
         When the time began to count, by `time.perf_counter`.
     seconds : float
-        For all, with fitting the chosen candidate to all rows afterwards; none is begun after `FOR_FIRST`
-        of it.
+        For all; no candidate is begun after `FOR_FIRST` of it.
+    refit : bool
+        Whether the chosen candidate will be fitted to all rows afterwards, for which time is kept.
 
     Attributes
     ----------
@@ -119,6 +120,7 @@ class Race:
         rng: np.random.Generator,
         started: float,
         seconds: float,
+        refit: bool = True,
     ) -> None:
         self.train = (parameters[rest], statistics[rest], support)
         self.ratio = None if ratio is None else ratio[rest]
@@ -127,7 +129,7 @@ class Race:
         self.truth, self.observed = parameters[held_out], statistics[held_out]
         self.weights = np.ones(len(held_out)) if ratio is None else ratio[held_out]
         self.seed = int(rng.integers(2**31))
-        self.started, self.seconds = started, seconds
+        self.started, self.seconds, self.refit = started, seconds, refit
         self.cut_short = False
         self._slowest = 0.0
         self._summaries: dict[str, Any] = {}
@@ -211,6 +213,8 @@ class Race:
         return time.perf_counter() > self.started + seconds
 
     def _end(self) -> float:
+        if not self.refit:
+            return self.seconds
         return self.seconds - max(REFIT * self._slowest, LEAST_REFIT * self.seconds)
 
     def _score(self, trial: Trial, start: int, stop: int, alive: list[Trial]) -> None:
@@ -256,8 +260,8 @@ class Race:
 
     def _fit(self, estimator: Estimator) -> Estimator:
         """A candidate fitted to the rows that are not held out, sharing what others have computed."""
-        for name, value in estimator.get_params().items():
-            if name.split("__")[-1] == "scale" and isinstance(value, str) and value not in self._summaries:
+        for value in names_of_summaries(estimator).values():
+            if value not in self._summaries:
                 self._summaries[value] = SUMMARIES[value].fit(self.train[1], self.train[0])
         prepared = with_summaries(estimator, self._summaries)
         if isinstance(prepared, Adjusted):
@@ -275,11 +279,16 @@ class Race:
 
 def with_summaries(estimator: Estimator, summaries: dict[str, Any]) -> Estimator:
     """A copy whose arguments `scale` that name a summary hold the fitted one."""
-    copied = clone(estimator)
-    for name, value in estimator.get_params().items():
-        if name.split("__")[-1] == "scale" and isinstance(value, str):
-            copied.set_params(**{name: summaries[value]})
-    return copied
+    named = names_of_summaries(estimator)
+    return clone(estimator).set_params(**{name: summaries[value] for name, value in named.items()})
+
+
+def names_of_summaries(estimator: Estimator) -> dict[str, str]:
+    """The arguments `scale` of an estimator, and of those inside it, that name a summary."""
+    given = estimator.get_params().items()
+    return {
+        name: value for name, value in given if name.split("__")[-1] == "scale" and isinstance(value, str)
+    }
 
 
 def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
