@@ -33,6 +33,17 @@ def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
     assert chosen.get_params()["adjustment"] == "local_linear"
 
 
+def test_of_a_long_table_the_rows_that_are_held_out_are_not_missed():
+    long = table(50_000)
+    learnt = pk.Adjusted(pk.Rejection(300, scale="relevance"), "local_linear")
+    chosen = pk.select(long, candidates=["rejection", learnt], random_seed=1, progressbar=False)
+    assert len(chosen.parameters_) == 49_600
+    assert chosen.get_params() == {**learnt.get_params(), "estimator": chosen.estimator}
+    anew = clone(chosen).fit(long.parameters, long.statistics, long.support)
+    apart = anew.condition([0.5, -0.5]).mean() - chosen.condition([0.5, -0.5]).mean()
+    assert np.abs(apart).max() < 4 * 0.3 / np.sqrt(300)  # of 300 accepted rows each
+
+
 def test_the_scores_of_the_rivals_are_kept(chosen):
     rows = chosen.selection_.table()
     assert len(rows) == 3
