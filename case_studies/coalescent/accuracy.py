@@ -1,7 +1,7 @@
 """Accuracy on held-out rows: ``python -m case_studies.coalescent.accuracy``.
 
 Fits every estimator on the first rows of the project's own table (or of a user's `coal`) and scores
-it on the last 1,000: root mean squared error of the posterior mean, CRPS and 90% coverage of the
+it on the last 1,000, or the first: root mean squared error of the posterior mean, CRPS and 90% coverage of the
 draws. Rows 1 to 100 of `coal` are left out: `coalobs` repeats them. "neural" is sbi's neural posterior
 estimation, and needs the extra `rivals`: give it first, and the others are compared with it row by row.
 """
@@ -119,19 +119,24 @@ def main() -> None:
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--held-out", type=int, default=1000)
+    parser.add_argument("--first", action="store_true", help="hold out the first rows instead of the last")
     parser.add_argument("--draws", type=int, default=1000, help="of each posterior; 0 scores means alone")
     names = [*pk.ESTIMATORS, *UNSMOOTHED, "local_linear", "auto"]
     parser.add_argument("--estimators", nargs="+", default=names, choices=[*names, "neural"])
     parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")
     arguments = parser.parse_args()
     parameters, statistics = load(arguments.coal)
-    held_out = parameters[-arguments.held_out :], statistics[-arguments.held_out :]
+    apart = arguments.held_out if arguments.first else len(parameters) - arguments.held_out
+    (first, last), (first_x, last_x) = (np.split(rows, [apart]) for rows in (parameters, statistics))
+    held_out, rest = (first, first_x), (last, last_x)
+    if not arguments.first:
+        held_out, rest = rest, held_out
     lines = []
     for rows in arguments.rows:
-        n = min(rows, len(parameters) - arguments.held_out)
+        n = min(rows, len(rest[0]))
         scores: dict[str, np.ndarray] = {}
         for name in arguments.estimators:
-            line, scores[name] = score(name, (parameters[:n], statistics[:n]), held_out, arguments.draws)
+            line, scores[name] = score(name, (rest[0][:n], rest[1][:n]), held_out, arguments.draws)
             if "neural" in scores and len(scores[name]):
                 line |= less(scores, name, "neural")
             lines.append(line)
