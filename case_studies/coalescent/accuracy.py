@@ -1,9 +1,10 @@
 """Accuracy on held-out rows: ``python -m case_studies.coalescent.accuracy``.
 
-Fits every estimator on the first rows of the project's own table (or of a user's `coal`) and scores
-it on the last 1,000, or the first: root mean squared error of the posterior mean, CRPS and 90% coverage of the
-draws. Rows 1 to 100 of `coal` are left out: `coalobs` repeats them. "neural" is sbi's neural posterior
-estimation, and needs the extra `rivals`: give it first, and the others are compared with it row by row.
+Fits every estimator on the first rows of the project's own table (or of a user's `coal`) and scores it
+on the last 1,000, or fits on later rows and scores on the first: root mean squared error of the posterior
+mean, CRPS and 90% coverage of the draws. Rows 1 to 100 of `coal` are left out: `coalobs` repeats them.
+"neural" is sbi's neural posterior estimation, and needs the extra `rivals`: give it first, and the others
+are compared with it row by row.
 """
 
 from __future__ import annotations
