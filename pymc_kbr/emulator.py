@@ -148,7 +148,8 @@ def emulate(
     table : ReferenceTable
         What was simulated.
     draws : int
-        Rows of the new table: draws of the model's prior in the table's support.
+        Rows of the new table: draws of the model's prior in the table's support, which between bounds are
+        not independent but fill it evenly.
     model : pymc.Model, optional
         That the table was simulated from; that of the surrounding ``with`` block where left out.
     noise : float or array_like of shape (d,), optional

@@ -168,7 +168,7 @@ class TruncatedSampler:
         self._bound = float(density.max())
         inside = float(support.contains(sampler.block(0)).mean())
         kept = float(np.exp(density[:PILOTS] - self._bound).mean()) if np.isfinite(self._bound) else 0.0
-        self.uniform = kept > (inside / WORTH if even else inside)
+        self.uniform = kept > inside or (even and kept > max(inside / WORTH, LEAST_SHARE))
         self.share = kept if self.uniform else inside
         if self.share < LEAST_SHARE:
             raise ValueError(
