@@ -104,15 +104,15 @@ def observation_support(table: ReferenceTable, observed: np.ndarray | None = Non
     observed : ndarray of shape (d,), optional
         The table's own observation where left out.
 
-    Notes
-    -----
-    Where the observation has noise that the table is known to be without (`ReferenceTable.noise`), the rows
-    that it is compared with get such noise, too.
-
     Raises
     ------
     ValueError
         If there is no observation, or it has another number of statistics.
+
+    Notes
+    -----
+    Where the observation has noise that the table is known to be without (`ReferenceTable.noise`), the rows
+    that it is compared with get such noise, too.
     """
     observed = table.observed if observed is None else np.asarray(observed, dtype=float)
     if observed is None:

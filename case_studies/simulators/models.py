@@ -122,8 +122,8 @@ def lotka_volterra_model(
 def lotka_volterra_exact() -> tuple[np.ndarray, np.ndarray]:
     """On a grid that closes in on the posterior.
 
-    With its tolerance of 0.01 the solver's steps change abruptly with the rates, which moves the populations
-    by 0.3. On a grid that is too coarse to average this out the moments are wrong by a hundredth.
+    With its tolerance of 0.01 the solver's steps change abruptly with the rates. The last grid is fine, to
+    average this out.
     """
     mean, deviation = np.array(list(TRUTH.values())), np.array([0.05, 0.01])
     for points in (49, 49, 193):

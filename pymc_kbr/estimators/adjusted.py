@@ -18,7 +18,7 @@ from pymc_kbr.support import Support
 ACCEPTED, MOST_ACCEPTED = 0.3, 10_000
 """Share of the rows that are accepted where no estimator is given, and their number at most.
 
-More are farther off, and add nothing to draws: on the coalescent's 96,000 rows 10,000 are as good as 30,000.
+More are farther off, and hardly add to draws.
 """
 
 
