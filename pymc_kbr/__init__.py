@@ -3,7 +3,7 @@
 from pymc_kbr.calibration import Calibration, calibrate
 from pymc_kbr.comparison import SampleSMC, compare
 from pymc_kbr.diagnostics import PosteriorWarning, observation_support
-from pymc_kbr.emulator import emulate
+from pymc_kbr.emulate import emulate
 from pymc_kbr.estimators import (
     ESTIMATORS,
     Adjusted,

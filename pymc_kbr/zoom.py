@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.emulator import Emulator, closed_in, likely_bounds, noise_of, noted
+from pymc_kbr.bounds import closed_in, likely_bounds
+from pymc_kbr.emulator import ROUGHLY, Emulator, noise_of, noted
 from pymc_kbr.estimators import Rejection
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.reference_table import Failures, ReferenceTable
@@ -240,7 +241,7 @@ def narrower_with_noise(
     seed : int
     """
     rng = np.random.default_rng(seed)
-    emulator = Emulator.fit(table, noise, rng)
+    emulator = Emulator.fit(table, noise, rng, most=ROUGHLY)
     error = emulator.error * np.sqrt(len(noise))
     if error < GOOD:
         narrowed, closer = likely_bounds(emulator, table, forward, seed, bounds, noise)

@@ -48,8 +48,8 @@ FLOORS = [
     ["density_ratio", "to_arviz", "diagnostics", "posterior_scores"],
     ["estimators", "new_prior"],
     ["cross_validation", "race", "calibration", "predictive_check", "emulator"],
-    ["selection"],
-    ["sample", "plots", "comparison", "zoom"],
+    ["selection", "bounds"],
+    ["sample", "plots", "comparison", "zoom", "emulate"],
     ["benchmark"],
 ]
 

@@ -1,4 +1,4 @@
-"""Two models of PyMC's gallery by `sample_smc` and by us: ``python -m case_studies.simulators``.
+"""Models of PyMC's gallery by `sample_smc` and by us: ``python -m case_studies.simulators``.
 
 Errors of the posterior mean and of the posterior standard deviation against the exact ones, simulations and
 seconds, over several seeds. `sample_smc` runs the gallery's models with two chains. We simulate one table of
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -43,6 +43,7 @@ TITLES = {
     "normal": "normal",
     "lotka_volterra": "Lotka-Volterra",
     "lotka_volterra_with_noise": "Lotka-Volterra, noise in the simulator",
+    "epidemic": "epidemic",
 }
 Run = tuple[np.ndarray, int, float]
 """Draws (m, 2), simulations, seconds."""
@@ -56,6 +57,7 @@ def estimator(rows: int) -> pk.Estimator:
 
 def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estimator) -> Run:
     """`sample_abc` on a table of its own."""
+    assert study.model is not None
     started = time.perf_counter()
     idata = pk.sample_abc(
         DRAWS,
@@ -72,9 +74,17 @@ def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estima
 
 def zoomed(study: Study, simulations: int, seed: int) -> Run:
     """`zoom`, in fewer rounds where there are few simulations, and the same estimator on what it returns."""
+    assert study.model is not None
     rounds = 5 if simulations >= 2_000 else 3
     started = time.perf_counter()
-    table = pk.zoom(simulations, model=study.model(), rounds=rounds, random_seed=seed, progressbar=False)
+    table = pk.zoom(
+        simulations,
+        model=study.model(),
+        rounds=rounds,
+        random_seed=seed,
+        batched=study.batched,
+        progressbar=False,
+    )
     fitted = estimator(len(table)).fit(table.parameters, table.statistics, table.support, random_seed=seed)
     assert table.observed is not None
     drawn = fitted.condition(table.observed).draw(DRAWS, seed)
@@ -88,7 +98,13 @@ def emulated(study: Study, simulations: int, seed: int) -> Run:
     model = study.gallery(study.noise)
     rounds = 5 if simulations >= 2_000 else 3
     rows = pk.zoom(
-        simulations, model=model, rounds=rounds, noise=study.noise, random_seed=seed, progressbar=False
+        simulations,
+        model=model,
+        rounds=rounds,
+        noise=study.noise,
+        random_seed=seed,
+        batched=study.batched,
+        progressbar=False,
     )
     table = pk.emulate(rows, EMULATED, model=model, noise=study.noise, random_seed=seed)
     fitted = pk.NadarayaWatson(study.noise, scale=False).fit(
@@ -121,17 +137,19 @@ def runs(study: Study, quick: bool, seed: int, cores: int) -> Iterator[tuple[str
         )
     if study.one_table and not quick:
         yield "one table, auto", 10_000, lambda: one_table(study, 10_000, seed, "auto")
-    for simulations in (1_000,) if quick else (1_000, 2_000, 4_000, 8_000):
+    zoomed_sizes = (1_000,) if quick else (1_000, 2_000, 4_000, 8_000)
+    for simulations in zoomed_sizes if study.model is not None else ():
         yield "zoomed", simulations, lambda n=simulations: zoomed(study, n, seed)  # type: ignore[misc]
     emulated_sizes = (1_000,) if quick else (2_000, 2_400, 3_000)
     for simulations in emulated_sizes if study.noise is not None else ():
         yield "zoomed, emulated", simulations, lambda n=simulations: emulated(study, n, seed)  # type: ignore[misc]
 
 
-def table(quick: bool, seeds: int, cores: int) -> pd.DataFrame:
+def table(quick: bool, seeds: int, cores: int, models: Sequence[str]) -> pd.DataFrame:
     """A line for each model, method, number and seed."""
     lines = []
-    for name, study in STUDIES.items():
+    for name in models:
+        study = STUDIES[name]
         mean, deviation = study.exact()
         for seed in range(1, seeds + 1):
             for method, number, run in runs(study, quick, seed, cores):
@@ -178,7 +196,10 @@ def _size(values: np.ndarray) -> float:
 
 def plot(lines: pd.DataFrame, path: Path) -> None:
     """Both errors against seconds, each model a row."""
-    figure, axes = plt.subplots(len(STUDIES), 2, figsize=(8, 9.4), constrained_layout=True)
+    count = lines["model"].nunique()
+    figure, axes = plt.subplots(
+        count, 2, figsize=(8, 0.5 + 2.9 * count), constrained_layout=True, squeeze=False
+    )
     for row, (model, part) in zip(
         axes, lines[lines["method"] != "exact"].groupby("model", sort=False), strict=True
     ):
@@ -205,8 +226,9 @@ def plot(lines: pd.DataFrame, path: Path) -> None:
             axis.set(xscale="log", yscale="log", xlabel="seconds", title=TITLES[str(model)])
             axis.set_ylabel(text, fontsize=8)
             axis.xaxis.set_minor_formatter(NullFormatter())
-    entries = dict(zip(*axes[0, 0].get_legend_handles_labels()[::-1], strict=True))
-    entries |= dict(zip(*axes[1, 0].get_legend_handles_labels()[::-1], strict=True))
+    entries: dict = {}
+    for axis in axes[:, 0]:
+        entries |= dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
     figure.legend(
         entries.values(), entries.keys(), loc="outside upper center", ncols=3, frameon=False, fontsize=8
     )
@@ -227,6 +249,7 @@ def main() -> None:
         default=2,
         help="processes of `sample_smc`; our tables take threads for matrices alone",
     )
+    parser.add_argument("--models", nargs="+", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--output", type=Path, default=HERE)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
@@ -234,7 +257,7 @@ def main() -> None:
     quick = arguments.quick
     cores = 1 if quick else arguments.cores
     with threadpool_limits(cores, user_api="blas"):
-        lines = table(quick, 1 if quick else arguments.seeds, cores)
+        lines = table(quick, 1 if quick else arguments.seeds, cores, arguments.models)
     lines.to_csv(arguments.output / "simulators.csv", index=False, float_format="%.5g")
     plot(lines, arguments.output / "simulators.png")
     of_methods = lines.groupby(["model", "method", "number"], sort=False)

@@ -1,6 +1,6 @@
-"""A normal distribution and the Lotka-Volterra equations, as in PyMC's gallery of ABC, with exact posteriors.
+"""A normal distribution and the Lotka-Volterra equations, as in PyMC's gallery of ABC, and an epidemic.
 
-Both posteriors are known on a grid; no estimator uses that.
+Their posteriors are known on a grid; no estimator uses that.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ TRUTH = {"a": 1.0, "b": 0.1}
 TOLERANCE = 10.0
 """The gallery's epsilon: under its Gaussian distance the deviation of normal noise on each population."""
 
+DAYS = np.arange(1.0, 31.0)
+COUNTED = 25.0
+"""Deviation of the noise on the number of infected."""
+
 
 @dataclass(frozen=True)
 class Study:
@@ -32,8 +36,8 @@ class Study:
 
     Parameters
     ----------
-    model : callable
-        The PyMC model whose table we simulate.
+    model : callable, optional
+        The PyMC model whose table we simulate, with all noise; where left out, statistics are only predicted.
     gallery : callable
         From epsilon to the gallery's model, for `sample_smc`.
     epsilons : tuple of float
@@ -44,14 +48,17 @@ class Study:
         Whether a table of the whole prior is tried too.
     noise : float, optional
         Of the observation, where the gallery's simulator is without noise and statistics can be predicted.
+    batched : bool, optional
+        Whether the simulator takes many parameters at once; where left out this is found out.
     """
 
-    model: Callable[[], pm.Model]
+    model: Callable[[], pm.Model] | None
     gallery: Callable[[float], pm.Model]
     epsilons: tuple[float, ...]
     exact: Callable[[], tuple[np.ndarray, np.ndarray]]
     one_table: bool = True
     noise: float | None = None
+    batched: bool | None = None
 
 
 def normal_sim(
@@ -125,12 +132,73 @@ def lotka_volterra_exact() -> tuple[np.ndarray, np.ndarray]:
     With its tolerance of 0.01 the solver's steps change abruptly with the rates. The last grid is fine, to
     average this out.
     """
-    mean, deviation = np.array(list(TRUTH.values())), np.array([0.05, 0.01])
-    for points in (49, 49, 193):
+    return exact_on_a_grid(path, OBSERVED, TOLERANCE, TRUTH, (0.05, 0.01), (49, 49, 193))
+
+
+def infected(a: float, b: float) -> np.ndarray:
+    """How many of a thousand are infected at `DAYS`, shape (30,)."""
+
+    def slopes(state: np.ndarray, _: float) -> tuple[float, float]:
+        susceptible, ill = state
+        caught = a * susceptible * ill / 1000
+        return -caught, caught - b * ill
+
+    return odeint(slopes, (999.0, 1.0), DAYS)[:, 1]
+
+
+def epidemic(rng: np.random.Generator, a: float, b: float, size: tuple[int, ...] | None = None) -> np.ndarray:
+    """Susceptible, infected and recovered: the equations' solution."""
+    return infected(float(a), float(b))
+
+
+EPIDEMIC_TRUTH = {"a": 0.8, "b": 0.25}
+ILL = infected(**EPIDEMIC_TRUTH) + COUNTED * np.random.default_rng(2022).normal(size=len(DAYS))
+
+
+def epidemic_model(epsilon: float = COUNTED) -> pm.Model:
+    """Rates of infection and of recovery a day, from the infected."""
+    with pm.Model() as model:
+        a = pm.HalfNormal("a", 1)
+        b = pm.HalfNormal("b", 1)
+        pk.vector_simulator("infected", epidemic, a, b, observed=ILL, epsilon=epsilon)
+    return model
+
+
+def epidemic_exact() -> tuple[np.ndarray, np.ndarray]:
+    """On a grid that closes in on the posterior."""
+    return exact_on_a_grid(infected, ILL, COUNTED, EPIDEMIC_TRUTH, (0.05, 0.02), (49, 49, 97))
+
+
+def exact_on_a_grid(
+    solve: Callable[[float, float], np.ndarray],
+    observed: np.ndarray,
+    noise: float,
+    truth: dict[str, float],
+    deviations: tuple[float, float],
+    sizes: tuple[int, ...],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of two rates with half-normal priors, on one grid after another.
+
+    Parameters
+    ----------
+    solve : callable
+        The equations' solution (d,) for two rates.
+    observed : ndarray of shape (d,)
+    noise : float
+        Standard deviation of the normal noise on it.
+    truth : dict of str to float
+        About which the first grid lies.
+    deviations : tuple of float
+        Of which it reaches six in each direction.
+    sizes : tuple of int
+        Points of each grid in each direction.
+    """
+    mean, deviation = np.array(list(truth.values())), np.array(deviations)
+    for points in sizes:
         a = mean[0] + np.linspace(-6, 6, points)[:, None] * deviation[0]
         b = mean[1] + np.linspace(-6, 6, points)[None] * deviation[1]
-        squares = np.array([[np.sum((path(p, q) - OBSERVED) ** 2) for q in b[0]] for p in a[:, 0]])
-        log = -squares / (2 * TOLERANCE**2) + halfnorm.logpdf(a) + halfnorm.logpdf(b)
+        squares = np.array([[np.sum((solve(p, q) - observed) ** 2) for q in b[0]] for p in a[:, 0]])
+        log = -squares / (2 * noise**2) + halfnorm.logpdf(a) + halfnorm.logpdf(b)
         mean, found = moments(a, b, log)
         deviation = np.maximum(found, deviation / 10)
     return mean, found
@@ -153,9 +221,25 @@ STUDIES = {
         (TOLERANCE,),
         lotka_volterra_exact,
         noise=TOLERANCE,
+        batched=False,
     ),
     "lotka_volterra_with_noise": Study(
-        lotka_volterra_model, lotka_volterra_model, (TOLERANCE,), lotka_volterra_exact, one_table=False
+        lotka_volterra_model,
+        lotka_volterra_model,
+        (TOLERANCE,),
+        lotka_volterra_exact,
+        one_table=False,
+        batched=False,
+    ),
+    "epidemic": Study(
+        None,
+        epidemic_model,
+        (COUNTED,),
+        epidemic_exact,
+        one_table=False,
+        noise=COUNTED,
+        batched=False,
     ),
 }
-"""The gallery's two models; and the second one with its noise in the simulator for `sample_smc`, too."""
+"""The gallery's two models; the second one with its noise in the simulator for `sample_smc`, too; and an
+epidemic, on which nothing was settled."""
