@@ -10,8 +10,8 @@ from scipy.spatial import KDTree
 LARGEST = 0.9
 """Share of a neighbourhood's deviation that smoothing may replace by noise."""
 
-MOST_NEIGHBOURS, A_COLUMN = 50, 20
-"""Neighbours of an atom that are used at most, or so many a column: of more a random share is."""
+AN_ENTRY, A_COLUMN = 4, 20
+"""Neighbours of an atom that are used for each entry of a covariance, but at most so many for each column."""
 
 LEAST = 20
 """Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
@@ -56,9 +56,9 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     gets noise of their covariance, so that the variance inside a neighbourhood stays what it is, and
     separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
     column's variance is given back. In q dimensions k = m^max(1/2, q / (q + 2)), but at least 2 q + 2:
-    neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above
-    `MOST_NEIGHBOURS` and 20 q, that many nearest among as large a share of the atoms, drawn at random, span
-    the same neighbourhood.
+    neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above 4 q^2
+    or 20 q, that many nearest among as large a share of the atoms, drawn at random, span the same
+    neighbourhood.
     """
     carrying = np.flatnonzero(weights > 0)
     count, q = len(carrying), atoms.shape[1]
@@ -69,27 +69,30 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     deviation = points.std(axis=0)
     scaled = points / np.where(deviation > 0, deviation, 1.0)
     drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
-    used, among = min(k, max(MOST_NEIGHBOURS, A_COLUMN * q)), np.arange(count)
+    used, among = min(k, max(2 * q + 2, min(AN_ENTRY * q**2, A_COLUMN * q))), np.arange(count)
     if used < k:
         among = rng.choice(count, max(used, round(count * used / k)), replace=False)
-    near = among[KDTree(scaled[among]).query(scaled[drawn], k=used)[1]]
+    near = among[KDTree(scaled[among], balanced_tree=False).query(scaled[drawn], k=used)[1]]
     shares = weights[carrying][near]
-    shares /= shares.sum(axis=1, keepdims=True)
-    means = np.einsum("rk,rkq->rq", shares, points[near])
-    apart = np.sqrt(shares)[:, :, None] * (points[near] - means[:, None])
+    shares /= np.einsum("rk->r", shares)[:, None]
+    # Columns first, each of shape (drawn atoms, neighbours).
+    apart = np.ascontiguousarray(points.T)[:, near]
+    means = np.einsum("rk,qrk->qr", shares, apart)
+    apart -= means[:, :, None]
+    apart *= np.sqrt(shares)
     h = silverman(k, q)
-    shrunk = means + np.sqrt(1 - h**2) * (points[drawn] - means)
+    shrunk = means.T + np.sqrt(1 - h**2) * (points[drawn] - means.T)
     widened = np.ones(q)
     if len(drawn) >= LEAST:
         v = weights[carrying][drawn] / weights[carrying][drawn].sum()
         target, kept = _variance(points[drawn], v), _variance(shrunk, v)
-        made = kept + h**2 * (v @ np.sum(apart**2, axis=1))
+        made = kept + h**2 * np.einsum("r,qrk,qrk->q", v, apart, apart)
         widened = np.sqrt(np.divide(target, made, out=np.ones(q), where=made > 0))
         centre = v @ shrunk
         shrunk = centre + widened * (shrunk - centre)
     result = np.empty((len(rows), q))
     for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // 2**22)):
-        noise = np.einsum("rk,rkq->rq", rng.standard_normal((len(part), used)), apart[place[part]])
+        noise = np.einsum("rk,qrk->rq", rng.standard_normal((len(part), used)), apart[:, place[part]])
         result[part] = shrunk[place[part]] + h * widened * noise
     return result
 
