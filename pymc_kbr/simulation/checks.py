@@ -200,7 +200,7 @@ def _differs(rv: Variable, rng: RowStreams, arguments: list[Any], expected: np.n
             result = simulator.rng_fn(rng, *parameters, None if size is None else tuple(int(s) for s in size))
     except NotRowByRow as reason:
         return str(reason)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"it raised {describe(error)}"
     if np.shape(result) != expected.shape:
         return f"it returned shape {np.shape(result)} and not {expected.shape}"

@@ -149,7 +149,7 @@ class Job:
             raise
         except TimeUp:
             return f"TimeoutError: it did not end within {self.timeout:g} s"
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # `sys.exit` in a simulator ends one simulation
             return describe(error)
 
     def chunk(self, start: int, outcomes: list[list[np.ndarray] | str]) -> Chunk:
@@ -176,7 +176,7 @@ class Job:
                 statistics[part] = self._simulate_block((start + first) // self.block_rows, block)
             except SimulatorShapeError:
                 raise
-            except Exception:  # one bad row spoils a batch: find it row by row
+            except (Exception, SystemExit):  # one bad row spoils a batch: find it row by row
                 chunk = self._run_rows(start + first, block)
                 statistics[part] = chunk.statistics
                 failures.extend(chunk.failures)

@@ -415,6 +415,21 @@ def test_dropped_rows_keep_their_parameters(fn, cores):
     assert np.all(made.failures.parameters[:, 0] > 1) == (fn is models.nan_when_high)
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("batched", [None, False])
+def test_a_simulator_that_exits_ends_one_simulation(cores, batched):
+    def exits(rng, mean, scale, size=None):
+        if np.any(mean > 1):
+            sys.exit("no population left")
+        return rng.normal(mean, scale, size=size)
+
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        made = table(300, model(exits), on_failure="drop", cores=cores, batched=batched)
+    assert np.all(made.failures.parameters[:, 0] > 1)
+    assert set(made.failures.messages) == {"SystemExit: no population left"}
+    assert len(made) + len(made.failures) == 300
+
+
 def test_rare_failures_are_dropped_without_a_warning():
     def rare(rng, mean, scale, size=None):
         y = rng.normal(mean, scale, size=size)
