@@ -1,7 +1,8 @@
 """Kernel Bayesian inference without a likelihood, for PyMC models."""
 
 from pymc_kbr.calibration import Calibration, calibrate
-from pymc_kbr.comparison import SampleSMC, compare
+from pymc_kbr.comparison import compare
+from pymc_kbr.comparison_line import SampleSMC
 from pymc_kbr.diagnostics import PosteriorWarning, observation_support
 from pymc_kbr.emulate import emulate
 from pymc_kbr.estimators import (

@@ -49,7 +49,8 @@ FLOORS = [
     ["estimators", "new_prior"],
     ["cross_validation", "race", "calibration", "predictive_check", "emulator"],
     ["selection", "bounds"],
-    ["sample", "plots", "comparison", "zoom", "emulate"],
+    ["sample", "zoom", "emulate", "comparison_line"],
+    ["plots", "comparison"],
     ["benchmark"],
 ]
 
