@@ -31,7 +31,7 @@ NEGLIGIBLE = 1e-6
 """Of the ridge: smaller eigenvalues of F' F are left out of leverages, which they would raise by as much."""
 
 BLOCK = 4096
-"""Rows whose leverages are computed at once."""
+"""Rows whose leverages or features are computed at once."""
 
 LARGEST_LEVERAGE = 0.99
 """A row that determines its own prediction to this share is not divided by less than one minus it."""
@@ -101,7 +101,8 @@ class KernelRegression:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Conditional means at statistics (k, d), shape (k, t)."""
-        return self._ridge.predict(self._gram.feature_map(x))
+        parts = np.array_split(x, max(1, len(x) // BLOCK))
+        return np.concatenate([self._ridge.predict(self._gram.feature_map(part)) for part in parts])
 
 
 class RidgeRegression:

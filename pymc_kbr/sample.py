@@ -17,17 +17,13 @@ from pymc_kbr.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.new_prior import NewPrior, warn_of_few
 from pymc_kbr.reference_table import ReferenceTable
-from pymc_kbr.selection import choose
+from pymc_kbr.selection import IN_MEMORY, choose, fitted_to_all
 from pymc_kbr.simulation import simulate
 from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.to_arviz import to_arviz
 
 if TYPE_CHECKING:
     import pymc as pm
-
-
-DIAGNOSED = 20_000
-"""Rows of a table on the disk that warnings look at."""
 
 
 def sample_abc(
@@ -61,8 +57,8 @@ def sample_abc(
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
         Simulations made before, with `simulate` or elsewhere; then nothing is simulated. Its
-        observation is conditioned on. Of a `StoredTable` the estimator reads all rows, a part at a time, and
-        warnings look at 20,000.
+        observation is conditioned on. Of a `StoredTable` the estimator reads all rows, a part at a time;
+        warnings, and the choice of "auto", look at 20,000.
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. With a reference table it
         is only needed for dims, coords and deterministic variables.
@@ -121,13 +117,13 @@ def sample_abc(
     rng = np.random.default_rng(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     if stored is not None:
-        if automatic or prior is not None or calibration is not None:
+        if prior is not None or calibration is not None:
             raise ValueError(
-                f"the reference table stays on the disk, with {len(stored)} rows; name an estimator that "
-                "reads it a part at a time, such as 'localised', without `prior` and `calibration`, or load "
-                "the table or some of its rows: `stored.load(20_000)`"
+                f"the reference table stays on the disk, with {len(stored)} rows, and `prior` and "
+                "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
+                "`stored.load(20_000)`"
             )
-        table: ReferenceTable | None = stored.load(DIAGNOSED)
+        table: ReferenceTable | None = stored.load(IN_MEMORY)
     else:
         table = reference_table  # type: ignore[assignment]
     if table is None:
@@ -156,6 +152,8 @@ def sample_abc(
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
     if chosen is None:
         chosen = _choose(table, new, rng, progressbar)
+        if stored is not None:
+            chosen = fitted_to_all(chosen, stored, rng)
     elif new is None:
         rows: Any = stored or table
         chosen.fit(rows.parameters, rows.statistics, rows.support, random_seed=rng)
@@ -174,6 +172,7 @@ def sample_abc(
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
     if stored is not None:
         notes["simulations"] = len(stored) + len(stored.failures)
+        notes["fitted_rows"] = getattr(chosen, "fitted_rows_", len(stored))
     concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])

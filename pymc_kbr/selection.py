@@ -16,6 +16,7 @@ from pymc_kbr.estimators import Adjusted, Estimator, Localised, Rejection, make_
 from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.race import Race, Trial, difference, label, mean_score, names_of_summaries
 from pymc_kbr.reference_table import ReferenceTable
+from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.summaries import Scaler
 from pymc_kbr.support import Support
 
@@ -36,6 +37,9 @@ VERY_MANY = 100
 
 FEW = 0.01
 """Share of the rows below which those that are held out are not missed by the chosen candidate."""
+
+IN_MEMORY = 20_000
+"""Rows of a table on the disk on which the choice is made."""
 
 NEAR = 0.25
 """Share of the table, nearest to the observation, from which rows are held out where there is one."""
@@ -140,7 +144,7 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
 
 
 def select(
-    table: ReferenceTable,
+    table: ReferenceTable | StoredTable,
     *,
     candidates: Sequence[str | Estimator] | None = None,
     time_budget: float = 20.0,
@@ -151,8 +155,9 @@ def select(
 
     Parameters
     ----------
-    table : ReferenceTable
-        Its observation plays no part: the choice is for use on many.
+    table : ReferenceTable or StoredTable
+        Its observation plays no part: the choice is for use on many. Of a `StoredTable` it is made on 20,000
+        rows, spread evenly over it.
     candidates : sequence of str or Estimator, optional
         Names, or estimators with settings of your own; `default_candidates` where left out.
     time_budget : float
@@ -165,7 +170,9 @@ def select(
     Returns
     -------
     Estimator
-        With an attribute ``selection_``, a `Selection`: the scores of all candidates.
+        With an attribute ``selection_``, a `Selection`: the scores of all candidates. Of a `StoredTable`,
+        fitted to all rows where it reads them a part at a time and gives weight to some, otherwise to the
+        20,000: the attribute ``fitted_rows_`` says which.
 
     Raises
     ------
@@ -187,15 +194,34 @@ def select(
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
     the comparison, the costly ones have been scored on fewer, and are compared on those.
     """
-    return choose(
-        table.parameters,
-        table.statistics,
-        table.support,
+    rng = np.random.default_rng(random_seed)
+    loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
+    chosen = choose(
+        loaded.parameters,
+        loaded.statistics,
+        loaded.support,
         candidates=candidates,
         time_budget=time_budget,
-        rng=np.random.default_rng(random_seed),
+        rng=rng,
         progressbar=progressbar,
     )
+    return fitted_to_all(chosen, table, rng) if isinstance(table, StoredTable) else chosen
+
+
+def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generator) -> Estimator:
+    """An estimator that was chosen on some rows of a table, fitted to all of them if it picks rows."""
+    if not (chosen.streams and chosen.picks):
+        chosen.fitted_rows_ = len(chosen.parameters_)  # type: ignore[attr-defined]
+        return chosen
+    fitted = clone(chosen).fit(
+        stored.parameters,  # type: ignore[arg-type]
+        stored.statistics,  # type: ignore[arg-type]
+        stored.support,
+        random_seed=rng,
+    )
+    fitted.selection_ = chosen.selection_  # type: ignore[attr-defined]
+    fitted.fitted_rows_ = len(stored)  # type: ignore[attr-defined]
+    return fitted
 
 
 def choose(

@@ -82,6 +82,7 @@ def test_array_floors_import_numpy_scipy_and_scikit_learn_only(part):
         "collections",
         "concurrent",
         "contextlib",
+        "copy",
         "dataclasses",
         "functools",
         "itertools",

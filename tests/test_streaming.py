@@ -58,6 +58,11 @@ STREAMED = {
     "localised_matern": pk.Localised(80, 2.0, 1e-3, kernel="matern"),
     "nadaraya_watson": pk.NadarayaWatson(0.7),
     "nadaraya_watson_compact": pk.NadarayaWatson(7.0, kernel="epanechnikov"),
+    "adjusted": pk.Adjusted(),
+    "adjusted_localised": pk.Adjusted(pk.Localised(150), "local_linear"),
+    "adjusted_heteroscedastic": pk.Adjusted(pk.Rejection(100), "heteroscedastic_local_linear"),
+    "adjusted_spread": pk.Adjusted(pk.Rejection(0.2), "heteroscedastic_kernel_ridge"),
+    "adjusted_by_nothing": pk.Adjusted(pk.NadarayaWatson(7.0, kernel="epanechnikov"), "none"),
     "nystroem": pk.ConditionalMean(solver=Nystroem(40)),
     "leverage": pk.ConditionalMean(2.0, 1e-3, solver=Nystroem(40, "leverage")),
     "random_features": pk.ConditionalMean(2.0, 1e-3, solver=RandomFeatures(300)),
@@ -89,6 +94,22 @@ def compare(estimator, arrays, streamed):
         np.testing.assert_allclose(two.mean(), one.mean(), rtol=1e-6, atol=1e-8)
         assert two.total_weight == pytest.approx(one.total_weight, rel=1e-9)
         assert two.draw(50, 1).shape == (50, 2)
+
+
+def test_a_regression_on_some_rows_moves_all(arrays, monkeypatch):
+    estimator = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"))
+    x = observed(arrays)[:2]
+    here = clone(estimator).fit(*arrays, random_seed=1).condition(x)
+    monkeypatch.setattr("pymc_kbr.summaries.scan.SAMPLE", 400)
+    monkeypatch.setattr("pymc_kbr.summaries.scan.FEW", 100)
+    streamed = clone(estimator).fit(*map(as_zarr, arrays), random_seed=1)
+    there = streamed.condition(x)
+    for one, two in zip(here, there, strict=True):
+        # Both regressions are on rows with noise of deviation 0.5: 400 and 1200 of them.
+        assert np.abs(one.mean() - two.mean()).max() < 4 * 0.5 * np.sqrt(3 / 400)
+        np.testing.assert_allclose(two.cov(), one.cov(), rtol=4 * np.sqrt(2 / 200), atol=0.02)
+    # Observations together give what they give one by one.
+    np.testing.assert_allclose(streamed.condition(x[0]).atoms, there[0].atoms, rtol=1e-9)
 
 
 @pytest.mark.parametrize("solver", [IncompleteCholesky(60), RandomlyPivotedCholesky(60)])
@@ -177,7 +198,18 @@ def test_what_nadaraya_watson_leaves_out_is_counted_and_warned_about(arrays, mon
 @pytest.mark.parametrize(
     ("estimator", "arguments", "error", "words"),
     [
-        (pk.Adjusted(), {}, TypeError, r"Adjusted works on tables in memory.*load them or some"),
+        (
+            pk.Adjusted(pk.ConditionalMean()),
+            {},
+            TypeError,
+            r"ConditionalMean, which gives weight to all rows",
+        ),
+        (
+            pk.Adjusted(adjustment="joint_neighbours"),
+            {},
+            TypeError,
+            "JointNeighbours, which looks for neighbours in all rows; adjust Rejection",
+        ),
         (pk.KernelDensity(), {}, TypeError, r"KernelDensity works on tables in memory"),
         (pk.Rejection(), {"ratio": np.ones(ROWS)}, ValueError, r"another prior is given.*load them"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from typing import Self
 
 import numpy as np
@@ -12,8 +13,11 @@ from sklearn.base import BaseEstimator
 class Adjustment(BaseEstimator):
     """Moves the atoms of simulations with other statistics to where they would be at the observation.
 
-    Parameters live in the unconstrained space (n, q), statistics in the estimator's scale (n, d).
+    Parameters live in the unconstrained space (n, q), statistics in the estimator's scale (n, d). An
+    adjustment that `streams` can be fitted to some rows of a table and move others.
     """
+
+    streams = False
 
     @abstractmethod
     def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
@@ -33,6 +37,23 @@ class Adjustment(BaseEstimator):
         """`fit`, with what another adjustment has computed of the same rows where that helps."""
         return self.fit(x, z, weights, rng)
 
+    def for_rows(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> Self:
+        """The fitted adjustment for other rows.
+
+        Parameters
+        ----------
+        x, z : ndarray of shape (m, d) and (m, q)
+        fitted : ndarray of int, shape (m,)
+            Their numbers among the rows that it was fitted to; -1 for those it was not.
+        """
+        other = copy(self)
+        other._take(x, z, fitted)
+        return other
+
+    def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        """Put rows in the place of the fitted ones, where an adjustment `streams`."""
+        raise NotImplementedError(f"{type(self).__name__} moves the rows that it was fitted to")
+
     @abstractmethod
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The parameters of `rows` (m,) moved to the observation x (d,), shape (m, q).
@@ -44,10 +65,15 @@ class Adjustment(BaseEstimator):
 class NoAdjustment(Adjustment):
     """Atoms stay where they are."""
 
+    streams = True
+
     def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
         """Keep the parameters."""
         self.parameters_ = z
         return self
+
+    def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        self.parameters_ = z
 
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The parameters of `rows` as they are."""

@@ -24,14 +24,17 @@ class KernelRidgeAdjustment(Adjustment):
     Notes
     -----
     theta_i + m(x) - m_{-i}(x_i), with m the kernel ridge regression and m_{-i} the same without row i:
-    residuals of fitted rows would be too small. Heteroscedastic: m(x) + (theta_i - m_{-i}(x_i)) s(x) /
-    s(x_i), where log s^2 is a second regression, on the logarithms of squared residuals [1]_.
+    residuals of fitted rows would be too small. (Those of rows that it was not fitted to are theta_i -
+    m(x_i).) Heteroscedastic: m(x) + (theta_i - m_{-i}(x_i)) s(x) / s(x_i), where log s^2 is a second
+    regression, on the logarithms of squared residuals [1]_.
 
     References
     ----------
     .. [1] M. Blum, O. François, Non-linear regression models for approximate Bayesian computation,
        Stat. Comput. 20 (2010), 63-73, eq. 7.
     """
+
+    streams = True
 
     def __init__(self, heteroscedastic: bool = False) -> None:
         self.heteroscedastic = heteroscedastic
@@ -57,6 +60,7 @@ class KernelRidgeAdjustment(Adjustment):
         self, mean: KernelRegression, x: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
     ) -> Self:
         self.mean_ = mean
+        self._residuals = mean.residuals
         self.leverages_capped_ = self.mean_.leverages_capped
         if self.heteroscedastic:
             logs = squared_residual_logarithms(self.mean_.residuals)
@@ -64,9 +68,15 @@ class KernelRidgeAdjustment(Adjustment):
             self._logs = logs - self.spread_.residuals
         return self
 
+    def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        known = (fitted >= 0)[:, None]
+        self._residuals = np.where(known, self._residuals[fitted], z - self.mean_.predict(x))
+        if self.heteroscedastic:
+            self._logs = np.where(known, self._logs[fitted], self.spread_.predict(x))
+
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The regression at x plus the residuals of `rows`."""
-        residuals = self.mean_.residuals[rows]
+        residuals = self._residuals[rows]
         if self.heteroscedastic:
             residuals = residuals * np.exp(0.5 * (self.spread_.predict(x[None]) - self._logs[rows]))
         return self.mean_.predict(x[None]) + residuals

@@ -28,6 +28,8 @@ class LocalLinearAdjustment(Adjustment):
        Genetics 162 (2002), 2025-2035.
     """
 
+    streams = True
+
     def __init__(self, heteroscedastic: bool = False) -> None:
         self.heteroscedastic = heteroscedastic
 
@@ -35,6 +37,9 @@ class LocalLinearAdjustment(Adjustment):
         """Keep the rows."""
         self.statistics_, self.parameters_ = x, z
         return self
+
+    def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        self.statistics_, self.parameters_ = x, z
 
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The intercept at x plus the residuals of `rows`.

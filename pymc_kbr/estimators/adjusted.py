@@ -41,6 +41,9 @@ class Adjusted(Estimator):
     Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Atoms on an
     edge of the support, and discrete parameters, stay where they are.
 
+    Of a table that is read a part at a time the rows that carry weight are read and moved; regressions on the
+    whole table ("kernel_ridge") are then fitted to 20,000 rows, spread evenly over it.
+
     `weights` are those of the estimator; the posterior's atoms are not the simulated parameters.
 
     Examples
@@ -52,6 +55,8 @@ class Adjusted(Estimator):
     >>> abs(posterior.mean()[0] - 0.5) < 0.1
     np.True_
     """
+
+    picks = True
 
     def __init__(
         self,
@@ -94,13 +99,13 @@ class Adjusted(Estimator):
         """Fit the estimator, then the adjustment: see `Estimator.fit`."""
         make_adjustment(self.adjustment)
         check_smoothing(self.smoothing)
-        if is_chunked(parameters) or is_chunked(statistics):
+        if chunked := is_chunked(parameters) or is_chunked(statistics):
             self._refuse_unless_it_streams()
-        self.estimator_ = clone(self._inner(len(parameters)))
+        self.estimator_ = clone(self._inner(int(parameters.shape[0]) if chunked else len(parameters)))
         rng = np.random.default_rng(random_seed)
         self.estimator_.fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
         self._adopt(self.estimator_)
-        self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
+        self.adjustment_ = self._fitted = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
         return self
 
     def like(self, fitted: Adjusted, random_seed: int | np.random.Generator | None = None) -> Self:
@@ -109,35 +114,78 @@ class Adjusted(Estimator):
         self.estimator_.fit_prepared(fitted.estimator_)
         self._adopt(self.estimator_)
         if repr(make_adjustment(self.adjustment)) == repr(make_adjustment(fitted.adjustment)):
-            self.adjustment_ = fitted.adjustment_
+            self.adjustment_ = self._fitted = fitted.adjustment_
         else:
-            self.adjustment_ = clone(make_adjustment(self.adjustment)).fit_sharing(
+            self.adjustment_ = self._fitted = clone(make_adjustment(self.adjustment)).fit_sharing(
                 fitted.adjustment_, *self._regressed(), np.random.default_rng(random_seed)
             )
         return self
 
     def _regressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Statistics, unconstrained parameters and weights of the rows that adjustments are fitted to."""
+        x = self.statistics_ if self._sample is None else self._sample[0]
         return (
-            self.statistics_[self._inside],
+            x[self._inside],
             self._free[self._inside][:, self._smooth],
             None if self.ratio_ is None else self.ratio_[self._inside],
         )
 
     def _adopt(self, inner: Estimator) -> None:
-        """Take over what the estimator knows of the table, and its parameters in the unconstrained space."""
+        """Take over what the estimator knows of the table, and parameters in the unconstrained space."""
         for name in SHARED:
-            setattr(self, name, getattr(inner, name))
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        self._smooth = self.support_.smooth()
+        if self._sample is not None:
+            self._set_atoms(self._sample[1])
+            self._numbers = self._sample[2][self._inside]
+            return
         points = self.atoms_.points
         if len(points) != len(self.parameters_):
             raise ValueError(
                 f"{type(inner).__name__} weights draws of a prior instead of the table's rows; only rows can "
                 "be adjusted"
             )
+        self._set_atoms(points)
+
+    def _set_atoms(self, points: np.ndarray) -> None:
+        """The parameters (m, p) of rows that may be moved, in the unconstrained space."""
         self._free = self.support_.forward(points)
-        self._smooth = self.support_.smooth()
         self._inside = np.all(np.isfinite(self._free[:, self._smooth]), axis=1)
         self._place = np.cumsum(self._inside) - 1
+
+    def _read_atoms(self, rows: np.ndarray | None) -> np.ndarray | None:
+        assert rows is not None  # of an estimator that picks
+        read = np.unique(rows)
+        places = super()._read_atoms(rows)
+        self._set_atoms(self.atoms_.points)
+        moved = read[self._inside]
+        at = np.minimum(np.searchsorted(self._numbers, moved), len(self._numbers) - 1)
+        fitted = np.where(self._numbers[at] == moved, at, -1)
+        z = self._free[self._inside][:, self._smooth]
+        self.adjustment_ = self._fitted.for_rows(self.statistics_[moved], z, fitted)
+        return places
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]
+        """Whether rows may be read a part at a time: if the estimator picks some, and these can be moved."""
+        inner = self._inner()
+        return inner.streams and inner.picks and make_adjustment(self.adjustment).streams
+
+    def _refuse_unless_it_streams(self) -> None:
+        if self.streams:
+            return
+        if make_adjustment(self.adjustment).streams:
+            what = f"{type(self._inner()).__name__}, which gives weight to all rows"
+        else:
+            what = (
+                f"{type(make_adjustment(self.adjustment)).__name__}, which looks for neighbours in all rows"
+            )
+        raise TypeError(
+            f"these rows are read a part at a time, and what is adjusted must be in memory with {what}; "
+            "adjust Rejection, NadarayaWatson or Localised by 'local_linear' or 'kernel_ridge', or load some "
+            "rows (`stored.load(20_000)`)"
+        )
 
     def settings(self) -> dict[str, float]:
         """The numbers that the estimator and the adjustment were given or chose."""
@@ -150,7 +198,7 @@ class Adjusted(Estimator):
         return found
 
     def _atoms(self, x: np.ndarray, rows: np.ndarray | None, weights: np.ndarray) -> Atoms:
-        rows = np.arange(len(self.parameters_)) if rows is None else rows
+        rows = np.arange(len(self.atoms_.points)) if rows is None else rows
         atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
         if np.any(weights < 0):
             weights = Embedding(atoms, weights).project_to_simplex()

@@ -34,6 +34,7 @@ SHARED = (
     "atoms_",
     "_chunked",
     "_tuning",
+    "_sample",
     "_deviation",
     "_size",
     "_rng",
@@ -47,16 +48,19 @@ class Estimator(BaseEstimator):
     A subclass stores its arguments in its constructor (among them `scale` and
     `parameter_bandwidth`), checks them in `_check`, computes what it can in `_fit`, and gives the
     weights of scaled observations in `_row_weights`. Where it `streams`, `statistics_` and `parameters_` may
-    be `Chunks`, and settings are chosen on the rows in `_tuning`.
+    be `Chunks`, settings are chosen on the rows in `_tuning`, and `_sample` has statistics, parameters and
+    numbers of more rows. It `picks` where its weights then are those of few rows.
     """
 
     scale: bool | str | Summary
     smoothing = "local"
     streams = False
+    picks = False
     rows_: np.ndarray | None
     ratio_: np.ndarray | None
     statistics_: Any
     parameters_: Any
+    _sample: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     _deviation: np.ndarray | None
     parameter_bandwidth: float | None
 
@@ -116,7 +120,7 @@ class Estimator(BaseEstimator):
             self.ratio_effective_sample_size_ = self.ratio_.sum() ** 2 / np.sum(self.ratio_**2)
             self.check(len(self.parameters_))
         self._tuning = self.statistics_, self.parameters_
-        self._deviation = None
+        self._sample = self._deviation = None
         self._rng = np.random.default_rng(random_seed)
         self.support_ = support_of(support, parameters.shape[1])
         self.parameter_kernel_ = self._parameter_kernel()
@@ -153,7 +157,7 @@ class Estimator(BaseEstimator):
         )
         self.statistics_ = Chunks(statistics, self.scaler_.transform)
         self.parameters_ = Chunks(parameters)
-        self._sample = coordinates(self.scaler_, scan.statistics), scan.parameters
+        self._sample = coordinates(self.scaler_, scan.statistics), scan.parameters, scan.rows
         self._tuning = self._sample[0][scan.few], scan.parameters[scan.few]
         self._deviation = scan.deviation
         self._rng = np.random.default_rng(random_seed)

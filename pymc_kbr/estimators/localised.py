@@ -42,6 +42,8 @@ class Localised(ConditionalMean):
     added in proportion to K^-1 1, which is the same as centring the features of both sides.
     """
 
+    picks = True
+
     def __init__(
         self,
         neighbours: int | None = None,

@@ -45,6 +45,7 @@ class NadarayaWatson(Estimator):
     """
 
     streams = True
+    picks = True
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class NadarayaWatson(Estimator):
 
     def _choose_bandwidth(self) -> float:
         """The candidate that predicts some rows' parameters best from all the other rows."""
-        x, theta = self._sample if self._chunked else (self.statistics_, self.parameters_)
+        x, theta = (self.statistics_, self.parameters_) if self._sample is None else self._sample[:2]
         deviation = deviations(theta)
         targets = (theta - theta.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
         candidates = [scale * median_heuristic(x) for scale in SCALES]

@@ -46,6 +46,7 @@ class Rejection(Estimator):
     """
 
     streams = True
+    picks = True
 
     def __init__(
         self,

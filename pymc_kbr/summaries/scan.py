@@ -27,14 +27,17 @@ class Scan:
         Of the statistics.
     deviation : ndarray of shape (p,)
         Of the parameters.
+    rows : ndarray of int, shape (s,)
+        A sample of the rows' numbers, ascending.
     parameters, statistics : ndarray of shape (s, p) and (s, d)
-        A sample of the rows.
+        Of these rows.
     few : ndarray of int, shape (f,)
         Some rows of the sample.
     """
 
     scaler: Scaler
     deviation: np.ndarray
+    rows: np.ndarray
     parameters: np.ndarray
     statistics: np.ndarray
     few: np.ndarray
@@ -98,4 +101,4 @@ def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
             sample.append(rows[wanted[(wanted >= part.start) & (wanted < part.stop)] - part.start])
         sides.append((moments, np.concatenate(sample)))
     (mine, theta), (theirs, x) = sides
-    return Scan(theirs.scaler(scaled), mine.deviation, theta, x, np.searchsorted(wanted, few))
+    return Scan(theirs.scaler(scaled), mine.deviation, wanted, theta, x, np.searchsorted(wanted, few))

@@ -108,8 +108,25 @@ def test_sample_abc_reads_a_stored_table_a_part_at_a_time(store, whole):
     np.testing.assert_allclose(
         there["posterior"]["mean"].values.mean(), here["posterior"]["mean"].values.mean(), atol=0.2
     )
-    with pytest.raises(ValueError, match=r"stays on the disk, with 1100 rows; name an estimator"):
-        pk.sample_abc(50, reference_table=pk.StoredTable.open(store), progressbar=False)
+    with pytest.raises(ValueError, match=r"stays on the disk, with 1100 rows, and `prior`"):
+        pk.sample_abc(50, reference_table=pk.StoredTable.open(store), prior=np.zeros((9, 1)))
+
+
+def test_auto_chooses_on_some_rows_of_a_stored_table_and_fits_all(store, monkeypatch):
+    monkeypatch.setattr("pymc_kbr.sample.IN_MEMORY", 300)
+    monkeypatch.setattr("pymc_kbr.selection.IN_MEMORY", 300)
+    stored = pk.StoredTable.open(store)
+    result = pk.sample_abc(50, reference_table=stored, random_seed=1, progressbar=False)
+    assert result["posterior"].attrs["simulations"] == len(stored) + len(stored.failures)
+    assert result["posterior"].attrs["fitted_rows"] == len(stored)
+    assert "the lowest energy score of" in result["posterior"].attrs["chosen"]
+    picking = pk.Adjusted(pk.Rejection(50), "local_linear")
+    chosen = pk.select(stored, candidates=[picking], random_seed=1, progressbar=False)
+    assert len(chosen.weights(stored.observed)) == chosen.fitted_rows_ == len(stored)
+    assert chosen.selection_.chosen.estimator is not chosen
+    for whole in (pk.ConditionalMean(), pk.Adjusted(pk.Rejection(50), "joint_neighbours")):
+        chosen = pk.select(stored, candidates=[whole], random_seed=1, progressbar=False)
+        assert len(chosen.weights(stored.observed)) == chosen.fitted_rows_ == 300
 
 
 def test_simulating_to_a_store_returns_it_unread(tmp_path, whole):
