@@ -271,10 +271,14 @@ STORES = {
         TypeError,
         "slices of step one.*load the table",
     ),
-    "store: chosen from": (
-        only(lambda f: pk.select(opened(f))),
+    "store: adjusted by neighbours in all rows": (
+        only(
+            lambda f: pk.Adjusted(adjustment="joint_neighbours").fit(
+                opened(f).parameters, opened(f).statistics
+            )
+        ),
         TypeError,
-        "load the table or some of its rows",
+        "load some rows",
     ),
     "store: another observation": (
         only(lambda f: opened(f).with_observed({"a": 1.0})),
