@@ -86,15 +86,15 @@ def normal_exact() -> tuple[np.ndarray, np.ndarray]:
     return moments(a, b, log)
 
 
-def path(a: float, b: float) -> np.ndarray:
-    """Prey and predators at `TIMES`, shape (200,)."""
+def path(a: float, b: float, tolerance: float = 0.01) -> np.ndarray:
+    """Prey and predators at `TIMES`, shape (200,), to the gallery's relative tolerance or another one."""
 
     def slopes(state: np.ndarray, _: float) -> tuple[float, float]:
         prey, predators = state
         eaten = b * prey * predators
         return a * prey - eaten, GROWTH * eaten - DEATH * predators
 
-    return odeint(slopes, START, TIMES, rtol=0.01).ravel()
+    return odeint(slopes, START, TIMES, rtol=tolerance).ravel()
 
 
 def competition(
