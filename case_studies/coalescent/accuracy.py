@@ -44,13 +44,20 @@ def local_linear(n: int) -> pk.Estimator:
     return pk.Adjusted(pk.Rejection(n // 10, kernel="epanechnikov"), "local_linear")
 
 
-def fit(name: str, table: tuple[np.ndarray, np.ndarray], support: pk.Support, random_seed: int) -> Any:
-    """An estimator by its name; "local_linear", "auto" and "neural" are three more."""
+def fit(
+    name: str,
+    table: tuple[np.ndarray, np.ndarray],
+    support: pk.Support,
+    random_seed: int,
+    budget: float = 20.0,
+) -> Any:
+    """An estimator by its name; "local_linear", "auto", in so many seconds, and "neural" are three more."""
     if name == "neural":
         bounds = np.array(list(BOUNDS.values())).T
         return NeuralPosteriorEstimation.fit(*table, bounds, random_seed)
     if name == "auto":
-        return choose(*table, support, rng=np.random.default_rng(random_seed), progressbar=False)
+        rng = np.random.default_rng(random_seed)
+        return choose(*table, support, rng=rng, time_budget=budget, progressbar=False)
     estimator = local_linear(len(table[0])) if name == "local_linear" else pk.ESTIMATORS[name]()
     return estimator.fit(*table, support, random_seed=random_seed)
 
@@ -61,6 +68,7 @@ def score(
     held_out: tuple[np.ndarray, np.ndarray],
     draws: int = 1000,
     random_seed: int = 0,
+    budget: float = 20.0,
 ) -> tuple[dict[str, float | str | int], np.ndarray]:
     """One line of the table: an estimator fitted on `table`, scored on `held_out`; and each row's CRPS."""
     support = pk.Support.from_bounds(BOUNDS, list(BOUNDS))
@@ -69,7 +77,7 @@ def score(
     line: dict[str, float | str | int] = {"estimator": name, "rows": len(table[0]), "held_out": len(truth)}
     try:
         started = time.perf_counter()
-        estimator = fit(UNSMOOTHED.get(name, name), table, support, random_seed)
+        estimator = fit(UNSMOOTHED.get(name, name), table, support, random_seed, budget)
         fitted = time.perf_counter()
     except MemoryError as error:
         return {**line, "refused": str(error)}, np.empty((0, len(BOUNDS)))
@@ -122,6 +130,7 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--first", action="store_true", help="hold out the first rows instead of the last")
     parser.add_argument("--draws", type=int, default=1000, help="of each posterior; 0 scores means alone")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `auto`")
     names = [*pk.ESTIMATORS, *UNSMOOTHED, "local_linear", "auto"]
     parser.add_argument("--estimators", nargs="+", default=names, choices=[*names, "neural"])
     parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")
@@ -137,7 +146,9 @@ def main() -> None:
         n = min(rows, len(rest[0]))
         scores: dict[str, np.ndarray] = {}
         for name in arguments.estimators:
-            line, scores[name] = score(name, (rest[0][:n], rest[1][:n]), held_out, arguments.draws)
+            line, scores[name] = score(
+                name, (rest[0][:n], rest[1][:n]), held_out, arguments.draws, budget=arguments.budget
+            )
             if "neural" in scores and len(scores[name]):
                 line |= less(scores, name, "neural")
             lines.append(line)
