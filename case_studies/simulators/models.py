@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -126,6 +127,7 @@ def lotka_volterra_model(
     return model
 
 
+@cache
 def lotka_volterra_exact() -> tuple[np.ndarray, np.ndarray]:
     """On a grid that closes in on the posterior.
 

@@ -4,9 +4,9 @@ from pymc_kbr.simulation.density import ModelPrior, model_prior
 from pymc_kbr.simulation.failures import SimulationError
 from pymc_kbr.simulation.forward import Forward
 from pymc_kbr.simulation.make_table import make_table
+from pymc_kbr.simulation.model_to_table import simulate, simulate_to_store
 from pymc_kbr.simulation.plan import Plan
 from pymc_kbr.simulation.raw import simulate_data
-from pymc_kbr.simulation.simulate import simulate, simulate_to_store
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.truncated import Within
 from pymc_kbr.simulation.vector_simulator import vector_simulator
