@@ -10,8 +10,8 @@ from scipy.spatial import KDTree
 LARGEST = 0.9
 """Share of a neighbourhood's deviation that smoothing may replace by noise."""
 
-AN_ENTRY, A_COLUMN = 4, 20
-"""Neighbours of an atom that are used for each entry of a covariance, but at most so many for each column."""
+AN_ENTRY, A_COLUMN, FEWEST = 4, 20, 12
+"""Neighbours of an atom that are used: for an entry of a covariance, for a column at most, and at least."""
 
 LEAST = 20
 """Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
@@ -56,9 +56,9 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     gets noise of their covariance, so that the variance inside a neighbourhood stays what it is, and
     separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
     column's variance is given back. In q dimensions k = m^max(1/2, q / (q + 2)), but at least 2 q + 2:
-    neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above 4 q^2
-    or 20 q, that many nearest among as large a share of the atoms, drawn at random, span the same
-    neighbourhood.
+    neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above
+    the smaller of 4 q^2 and 20 q, and above 12, that many nearest among as large a share of the atoms, drawn
+    at random, span the same neighbourhood.
     """
     carrying = np.flatnonzero(weights > 0)
     count, q = len(carrying), atoms.shape[1]
@@ -69,7 +69,7 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     deviation = points.std(axis=0)
     scaled = points / np.where(deviation > 0, deviation, 1.0)
     drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
-    used, among = min(k, max(2 * q + 2, min(AN_ENTRY * q**2, A_COLUMN * q))), np.arange(count)
+    used, among = min(k, max(FEWEST, min(AN_ENTRY * q**2, A_COLUMN * q))), np.arange(count)
     if used < k:
         among = rng.choice(count, max(used, round(count * used / k)), replace=False)
     near = among[KDTree(scaled[among], balanced_tree=False).query(scaled[drawn], k=used)[1]]
