@@ -15,6 +15,7 @@ from pymc_kbr.gram import (
     Gram,
     LowRankGram,
     Operator,
+    RandomFeatures,
     Solver,
     StreamedGram,
     make_solver,
@@ -22,13 +23,21 @@ from pymc_kbr.gram import (
 from pymc_kbr.kernels import (
     FAMILIES,
     Choice,
+    Gaussian,
     Kernel,
+    Linear,
     check_kernel,
     choose_kernel_and_ridge,
     median_heuristic,
 )
 from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
 from pymc_kbr.summaries import Summary
+
+NEAR = 0.5
+"""Standard errors by which a simpler setting's leave-one-out error may exceed the lowest one.
+
+More than for columns: on nine problems of 200 rows the error of the mean is .2% lower than with 0.25.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +48,10 @@ class PriorWeights:
     ----------
     gamma : of either sign, of sum about one; what the rule is given.
     base : of sum one; the posterior where the statistics say nothing.
-    score : not negative; with which rows enter the leave-one-out error.
     """
 
     gamma: np.ndarray | None = None
     base: np.ndarray | None = None
-    score: np.ndarray | None = None
 
 
 class ConditionalMean(Estimator):
@@ -54,7 +61,8 @@ class ConditionalMean(Estimator):
     ----------
     bandwidth : float or "median", optional
         Of the kernel on the scaled statistics. Where left out, the multiple of the median heuristic
-        with the smallest leave-one-out error.
+        with the smallest leave-one-out error, or infinity, the linear kernel, which a wide Gaussian one
+        tends to.
     regularisation : float, optional
         lambda. Where left out, n * lambda is chosen together with the bandwidth.
     kernel : str or Kernel
@@ -171,7 +179,7 @@ class ConditionalMean(Estimator):
         if self.ratio_ is None:
             return PriorWeights()
         gamma = self.ratio_ / self.ratio_.sum()
-        return PriorWeights(gamma, gamma, gamma)
+        return PriorWeights(gamma, gamma)
 
     def _factored(self, gram: Gram, prior: PriorWeights) -> Operator:
         """The factored regression, for weights of sum one: lambda stands beside G / n."""
@@ -192,11 +200,11 @@ class ConditionalMean(Estimator):
                 kernels,
                 ridges,
                 weights=None if prior.gamma is None else n * np.maximum(prior.gamma, 0),
-                score_weights=None if prior.score is None else n * prior.score,
                 centred=self.centred,
+                near=NEAR,
             )
         if isinstance(self.kernel, str):
-            self.bandwidth_ = float(choice.kernel.bandwidth)  # type: ignore[attr-defined]
+            self.bandwidth_ = float(getattr(choice.kernel, "bandwidth", np.inf))
         return choice
 
     def _ridge_of(self, regularisation: float) -> float:
@@ -211,7 +219,12 @@ class ConditionalMean(Estimator):
         if self.bandwidth is not None and self.bandwidth != "median":
             return [family(float(self.bandwidth))]
         median = median_heuristic(self._tuning[0])
-        return [family(median)] if self.bandwidth == "median" else [family(s * median) for s in SCALES]
+        if self.bandwidth == "median":
+            return [family(median)]
+        kernels: list[Kernel] = [family(s * median) for s in SCALES]
+        # Centred and with its ridge, this is what a Gaussian kernel tends to as its bandwidth grows.
+        limit = family is Gaussian and self.centred and not isinstance(self._solver(), RandomFeatures)
+        return [*kernels, Linear()] if limit else kernels
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
         needed, there = 16.0 * len(x) * self._size, physical_memory()

@@ -25,7 +25,8 @@ class ImportanceWeightedKernelBayes(WithPrior):
 
     `centred`, the default, regularises the ratio towards one, divides gamma by its sum, and regresses
     features about the prior's embedding, so that without information in the statistics the posterior is
-    the prior; bandwidth and lambda have the smallest leave-one-out error, weighted with the ratio. With
+    the prior, with the mean of `shrunk_mean`; bandwidth and lambda have the smallest leave-one-out error,
+    weighted with the ratio. With
     ``centred=False, scale=False, bandwidth="median"``, a `parameter_kernel` and both regularisations
     given it is the algorithm as published.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import pinvh
 
 from pymc_kbr.density_ratio import REGULARISATIONS, candidate_kernels, choose_ratio, kulsif
-from pymc_kbr.embedding import Atoms, Embedding, shrinkage
+from pymc_kbr.embedding import Atoms, Embedding
 from pymc_kbr.estimators.checks import positive
 from pymc_kbr.estimators.conditional_mean import ConditionalMean, PriorWeights
 from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
@@ -15,10 +16,7 @@ from pymc_kbr.kernels import Kernel, check_kernel
 from pymc_kbr.summaries import Summary
 
 LEAST_REGULARISATION = 1e-5
-"""eta of the weights that score a setting under the prior: small, since what they weight is averaged."""
-
-WIDE = 2.0
-"""Bandwidth, over the median heuristic, in which the prior is compared with the table's parameters."""
+"""eta of the weights that stand for the prior itself: small, since what they weight is averaged."""
 
 
 class WithPrior(ConditionalMean):
@@ -114,19 +112,14 @@ class WithPrior(ConditionalMean):
         self.prior_negative_share_ = float(np.maximum(-gamma, 0).sum() / np.abs(gamma).sum())
         self.ratio_effective_sample_size_ = float(gamma.sum() ** 2 / (gamma @ gamma))
         if not self.centred:
-            return PriorWeights(gamma, None, np.maximum(gamma, 0))
-        score: np.ndarray = np.where(
+            return PriorWeights(gamma)
+        least: np.ndarray = np.where(
             inside, kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred), 0.0
         )
-        base = score / score.sum()
-        own = inside.astype(float) / float(inside.sum())
-        # In a wide kernel, whatever that of the ratio is: what is moved is a mean.
-        (wide,) = candidate_kernels(theta, scales=(WIDE,))
-        self.prior_shrinkage_ = shrinkage(
-            Embedding(Atoms(draws, wide), weights), Embedding(Atoms(theta, wide), own)
-        )
-        base = (1 - self.prior_shrinkage_) * base + self.prior_shrinkage_ * own
-        return PriorWeights(gamma / gamma.sum(), base, np.maximum(score, 0))
+        own = inside / inside.sum()
+        mean, self.prior_shrinkage_ = shrunk_mean(draws, weights / weights.sum(), theta, own)
+        base = with_mean(least / least.sum(), theta, own, mean)
+        return PriorWeights(gamma / gamma.sum(), base)
 
     def _ratio_settings(self, draws: np.ndarray, weights: np.ndarray) -> tuple[Kernel, float]:
         """The kernel and regularisation of the prior's weights, the given ones or the best ones."""
@@ -141,6 +134,57 @@ class WithPrior(ConditionalMean):
             draws = draws[rows]
         choice = choose_ratio(self.parameters_, draws, kernels, etas, self.centred)
         return choice.kernel, choice.regularisation
+
+
+def shrunk_mean(
+    draws: np.ndarray, weights: np.ndarray, theta: np.ndarray, own: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """The prior's mean (p,), moved towards the table's as far as both are unsure; and that share.
+
+    Parameters
+    ----------
+    draws, weights : ndarray of shape (l, p), (l,)
+        Of the prior; of sum one.
+    theta, own : ndarray of shape (n, p), (n,)
+        The table's parameters, and their weights, not negative and of sum one.
+
+    Notes
+    -----
+    With squared standard errors a of the prior's mean and b of the table's, in units of the table's
+    standard deviations and summed over parameters, and with D the squared distance of both means,
+    max(D - a - b, 0) estimates that of the true means, and a / max(D, a + b) is the share with the
+    smallest expected error. It vanishes as draws grow in number.
+    """
+    ours, mean = own @ theta, weights @ draws
+    unit = np.sqrt(own @ (theta - ours) ** 2)
+    unit[constant(theta, own)] = 1.0
+    apart = float(np.sum(((mean - ours) / unit) ** 2))
+    concentration = float(weights @ weights)
+    if concentration >= 1:  # of one draw nothing is known, not even how unsure it is
+        return ours, 1.0
+    spread = float(np.maximum(weights @ (draws - mean) ** 2, 0) @ unit**-2)
+    a = spread * concentration / (1 - concentration)
+    b = len(unit) * float(own @ own)
+    share = min(1.0, a / max(apart, a + b)) if a > 0 else 0.0
+    return mean + share * (ours - mean), share
+
+
+def with_mean(base: np.ndarray, theta: np.ndarray, own: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Weights (n,) changed so that parameters (n, p) have that mean (p,), by as little as `own` allows."""
+    apart, same = theta - own @ theta, constant(theta, own)
+    apart[:, same] = 0.0
+    covariance = apart.T @ (own[:, None] * apart)
+    unit = np.sqrt(np.diag(covariance))
+    unit[same] = 1.0
+    inverse = pinvh(covariance / np.outer(unit, unit), rtol=1e-8)
+    moved: np.ndarray = base + own * ((apart / unit) @ inverse @ ((mean - base @ theta) / unit))
+    return moved
+
+
+def constant(theta: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Which parameters (n, p) have one value on all rows with weight, shape (p,)."""
+    found: np.ndarray = np.ptp(theta[own > 0], axis=0) == 0
+    return found
 
 
 def refuse_both(prior: Any) -> None:

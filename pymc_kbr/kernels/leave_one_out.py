@@ -101,10 +101,10 @@ def choose_kernel_and_ridge(
     ridges: Sequence[float] = RIDGES,
     *,
     weights: np.ndarray | None = None,
-    score_weights: np.ndarray | None = None,
     centred: bool = True,
     targets: np.ndarray | None = None,
     most: int = MOST_ROWS,
+    near: float = NEAR,
 ) -> Choice:
     """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
 
@@ -119,9 +119,8 @@ def choose_kernel_and_ridge(
         Those that are tried. A ridge is n * lambda: as a number to be added to the Gram matrix's
         diagonal it holds for any number of rows, as the noise of a Gaussian process would.
     weights : ndarray of shape (n,), optional
-        Of mean one: the density ratio of another prior, with which rows enter the regression.
-    score_weights : ndarray of shape (n,), optional
-        Not negative: with which the rows' squared errors enter the score; `weights` where left out.
+        Not negative and of mean one: the density ratio of another prior, with which rows enter the
+        regression and their squared errors the score.
     centred : bool
         Whether features are regressed about their weighted means.
     targets : ndarray of shape (n, t), optional
@@ -129,6 +128,8 @@ def choose_kernel_and_ridge(
     most : int
         Rows used: all, or so many spread evenly over the table, the more densely the larger their
         weight.
+    near : float
+        Standard errors by which a simpler candidate's error may exceed the lowest one.
 
     Notes
     -----
@@ -143,9 +144,6 @@ def choose_kernel_and_ridge(
     """
     rows, d = spread_out_by_weight(np.ones(len(statistics)) if weights is None else weights, most)
     x = statistics[rows]
-    score = d if score_weights is None else score_weights[rows]
-    if score_weights is not None and weights is not None and len(rows) < len(weights):
-        score = score * d / weights[rows]  # the rows are a sample by weight already
     base = d / d.sum() if centred else None
     with threadpool_limits(1, user_api="blas"):
         predicted = embedding_targets(parameters[rows], base) if targets is None else targets[rows]
@@ -158,7 +156,7 @@ def choose_kernel_and_ridge(
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
         per_kernel = list(threads.map(tried, kernels))
     degrees, squares = map(np.array, zip(*[pair for pairs in per_kernel for pair in pairs], strict=True))
-    chosen, error = simplest_near_the_best(squares, degrees, score / score.sum())
+    chosen, error = simplest_near_the_best(squares, degrees, d / d.sum(), near)
     return Choice(kernels[chosen // len(ridges)], float(ridges[chosen % len(ridges)]), error)
 
 
@@ -179,7 +177,7 @@ def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np
 
 
 def simplest_near_the_best(
-    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray
+    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray, near: float = NEAR
 ) -> tuple[int, float]:
     """The number of the candidate with the fewest degrees of freedom among the nearly best, and its error.
 
@@ -190,17 +188,15 @@ def simplest_near_the_best(
     degrees : ndarray of shape (c,)
     weights : ndarray of shape (n,)
         Of the rows, not negative and of sum one.
-
-    Notes
-    -----
-    Nearly best is what lies within `NEAR` standard errors of the difference from the lowest error.
+    near : float
+        Nearly best is what lies within so many standard errors of the difference from the lowest error.
     """
     errors = squares @ weights
     apart = squares - squares[int(np.argmin(errors))]
     excess = apart @ weights
     standard_errors = np.sqrt(((apart - excess[:, None]) ** 2) @ weights**2)
-    near = np.flatnonzero(excess <= NEAR * standard_errors)
-    chosen = int(near[np.argmin(degrees[near])])
+    nearly_best = np.flatnonzero(excess <= near * standard_errors)
+    chosen = int(nearly_best[np.argmin(degrees[nearly_best])])
     return chosen, float(errors[chosen])
 
 

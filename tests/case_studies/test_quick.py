@@ -26,6 +26,8 @@ STUDIES = {
     "coalescent.growth": ["growth"],
 }
 MAY_BE_EMPTY = {
+    "more_than_kbr",  # only conditional means are compared with the rule
+    "more_than_kbr_standard_error",
     "rank",  # rejection factors nothing
     "regularisation",  # Nadaraya and Watson's estimator has none
     "log10_regularisation_less_exact",
