@@ -48,10 +48,12 @@ class PriorWeights:
     ----------
     gamma : of either sign, of sum about one; what the rule is given.
     base : of sum one; the posterior where the statistics say nothing.
+    score : not negative; with which rows enter the leave-one-out error.
     """
 
     gamma: np.ndarray | None = None
     base: np.ndarray | None = None
+    score: np.ndarray | None = None
 
 
 class ConditionalMean(Estimator):
@@ -200,6 +202,7 @@ class ConditionalMean(Estimator):
                 kernels,
                 ridges,
                 weights=None if prior.gamma is None else n * np.maximum(prior.gamma, 0),
+                score_weights=None if prior.score is None else n * prior.score,
                 centred=self.centred,
                 near=NEAR,
             )

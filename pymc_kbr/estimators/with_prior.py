@@ -119,7 +119,10 @@ class WithPrior(ConditionalMean):
         own = inside / inside.sum()
         mean, self.prior_shrinkage_ = shrunk_mean(draws, weights / weights.sum(), theta, own)
         base = with_mean(least / least.sum(), theta, own, mean)
-        return PriorWeights(gamma / gamma.sum(), base)
+        # The less a ratio is regularised the nearer errors weighted with it are to those under the prior, and
+        # the noisier: between the two is flattened importance weighting.
+        score = np.sqrt(np.maximum(gamma, 0) * np.maximum(least, 0))
+        return PriorWeights(gamma / gamma.sum(), base, score)
 
     def _ratio_settings(self, draws: np.ndarray, weights: np.ndarray) -> tuple[Kernel, float]:
         """The kernel and regularisation of the prior's weights, the given ones or the best ones."""

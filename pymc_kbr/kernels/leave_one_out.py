@@ -101,6 +101,7 @@ def choose_kernel_and_ridge(
     ridges: Sequence[float] = RIDGES,
     *,
     weights: np.ndarray | None = None,
+    score_weights: np.ndarray | None = None,
     centred: bool = True,
     targets: np.ndarray | None = None,
     most: int = MOST_ROWS,
@@ -119,8 +120,9 @@ def choose_kernel_and_ridge(
         Those that are tried. A ridge is n * lambda: as a number to be added to the Gram matrix's
         diagonal it holds for any number of rows, as the noise of a Gaussian process would.
     weights : ndarray of shape (n,), optional
-        Not negative and of mean one: the density ratio of another prior, with which rows enter the
-        regression and their squared errors the score.
+        Of mean one: the density ratio of another prior, with which rows enter the regression.
+    score_weights : ndarray of shape (n,), optional
+        Not negative: with which the rows' squared errors enter the score; `weights` where left out.
     centred : bool
         Whether features are regressed about their weighted means.
     targets : ndarray of shape (n, t), optional
@@ -144,6 +146,9 @@ def choose_kernel_and_ridge(
     """
     rows, d = spread_out_by_weight(np.ones(len(statistics)) if weights is None else weights, most)
     x = statistics[rows]
+    score = d if score_weights is None else score_weights[rows]
+    if score_weights is not None and weights is not None and len(rows) < len(weights):
+        score = score * d / weights[rows]  # the rows are a sample by weight already
     base = d / d.sum() if centred else None
     with threadpool_limits(1, user_api="blas"):
         predicted = embedding_targets(parameters[rows], base) if targets is None else targets[rows]
@@ -156,7 +161,7 @@ def choose_kernel_and_ridge(
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
         per_kernel = list(threads.map(tried, kernels))
     degrees, squares = map(np.array, zip(*[pair for pairs in per_kernel for pair in pairs], strict=True))
-    chosen, error = simplest_near_the_best(squares, degrees, d / d.sum(), near)
+    chosen, error = simplest_near_the_best(squares, degrees, score / score.sum(), near)
     return Choice(kernels[chosen // len(ridges)], float(ridges[chosen % len(ridges)]), error)
 
 
