@@ -97,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--sizes", type=int, nargs="+", default=[*SIZES, *FOR_REJECTION])
     parser.add_argument("--output", type=Path, default=HERE / "fukumizu_5_2.csv")
     arguments = parser.parse_args()
