@@ -192,6 +192,7 @@ def test_kernel_density_weights_are_the_formula():
         ({"prior": (DRAWS, SIGNED[:3])}, ValueError, "80 draws and weights of shape"),
         ({"prior": np.full((4, 2), np.nan)}, ValueError, "NaN"),
         ({"prior": np.ones((4, 3))}, ValueError, "3 parameters; the table has 2"),
+        ({"prior": (np.ones((2, 2)), [1.0, -1.0])}, ValueError, "above zero"),
         ({"prior_regularisation": 0.0}, ValueError, "prior_regularisation"),
         ({"parameter_kernel": "gaussian"}, TypeError, "parameter_bandwidth"),
         ({"kernel": "box"}, ValueError, "laplace"),

@@ -117,8 +117,10 @@ class WithPrior(ConditionalMean):
             inside, kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred), 0.0
         )
         own = inside / inside.sum()
-        mean, self.prior_shrinkage_ = shrunk_mean(draws, weights / weights.sum(), theta, own)
-        base = with_mean(least / least.sum(), theta, own, mean)
+        mean, share = shrunk_mean(draws, weights / weights.sum(), theta, own)
+        self.prior_shrinkage_ = float(share.max())
+        near = np.maximum(gamma, 0)
+        base = with_mean(least / least.sum(), theta, near / near.sum(), mean)
         # The less a ratio is regularised the nearer errors weighted with it are to those under the prior, and
         # the noisier: between the two is flattened importance weighting.
         score = np.sqrt(np.maximum(gamma, 0) * np.maximum(least, 0))
@@ -141,8 +143,8 @@ class WithPrior(ConditionalMean):
 
 def shrunk_mean(
     draws: np.ndarray, weights: np.ndarray, theta: np.ndarray, own: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """The prior's mean (p,), moved towards the table's as far as both are unsure; and that share.
+) -> tuple[np.ndarray, np.ndarray]:
+    """The prior's mean (p,), moved towards the table's as far as both are unsure; and these shares (p,).
 
     Parameters
     ----------
@@ -153,41 +155,35 @@ def shrunk_mean(
 
     Notes
     -----
-    With squared standard errors a of the prior's mean and b of the table's, in units of the table's
-    standard deviations and summed over parameters, and with D the squared distance of both means,
-    max(D - a - b, 0) estimates that of the true means, and a / max(D, a + b) is the share with the
-    smallest expected error. It vanishes as draws grow in number.
+    With squared standard errors a of the prior's mean and b of the table's and with D their squared
+    difference, max(D - a - b, 0) estimates that of the true means, and a / max(D, a + b) is the share
+    with the smallest expected error, for each parameter. It moves no mean by more than its standard
+    error, and vanishes as draws grow in number.
     """
     ours, mean = own @ theta, weights @ draws
-    unit = np.sqrt(own @ (theta - ours) ** 2)
-    unit[constant(theta, own)] = 1.0
-    apart = float(np.sum(((mean - ours) / unit) ** 2))
     concentration = float(weights @ weights)
     if concentration >= 1:  # of one draw nothing is known, not even how unsure it is
-        return ours, 1.0
-    spread = float(np.maximum(weights @ (draws - mean) ** 2, 0) @ unit**-2)
-    a = spread * concentration / (1 - concentration)
-    b = len(unit) * float(own @ own)
-    share = min(1.0, a / max(apart, a + b)) if a > 0 else 0.0
+        return ours, np.ones(len(ours))
+    a = np.maximum(weights @ (draws - mean) ** 2, 0) * concentration / (1 - concentration)
+    b = own @ (theta - ours) ** 2 * float(own @ own)
+    largest = np.maximum((mean - ours) ** 2, a + b)
+    share = np.divide(a, largest, out=np.zeros_like(a), where=largest > 0)
     return mean + share * (ours - mean), share
 
 
-def with_mean(base: np.ndarray, theta: np.ndarray, own: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Weights (n,) changed so that parameters (n, p) have that mean (p,), by as little as `own` allows."""
-    apart, same = theta - own @ theta, constant(theta, own)
+def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Weights (n,) changed so that parameters (n, p) have that mean (p,), by a linear tilt of weights `near`.
+
+    Those are not negative and of sum one. A parameter that is constant where they are positive is left alone.
+    """
+    apart, same = theta - near @ theta, np.ptp(theta[near > 0], axis=0) == 0
     apart[:, same] = 0.0
-    covariance = apart.T @ (own[:, None] * apart)
+    covariance = apart.T @ (near[:, None] * apart)
     unit = np.sqrt(np.diag(covariance))
     unit[same] = 1.0
     inverse = pinvh(covariance / np.outer(unit, unit), rtol=1e-8)
-    moved: np.ndarray = base + own * ((apart / unit) @ inverse @ ((mean - base @ theta) / unit))
+    moved: np.ndarray = base + near * ((apart / unit) @ inverse @ ((mean - base @ theta) / unit))
     return moved
-
-
-def constant(theta: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Which parameters (n, p) have one value on all rows with weight, shape (p,)."""
-    found: np.ndarray = np.ptp(theta[own > 0], axis=0) == 0
-    return found
 
 
 def refuse_both(prior: Any) -> None:
@@ -211,7 +207,7 @@ def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     ValueError
-        If shapes do not fit or values are not finite.
+        If shapes do not fit, values are not finite or weights do not sum to more than zero.
     """
     draws, weights = prior if isinstance(prior, tuple) and len(prior) == 2 else (prior, None)
     draws = np.asarray(draws, dtype=float)
@@ -225,4 +221,6 @@ def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"the prior has {len(draws)} draws and weights of shape {weights.shape}")
     if not (np.all(np.isfinite(draws)) and np.all(np.isfinite(weights))):
         raise ValueError("the prior's draws or weights hold NaN or infinity")
+    if not weights.sum() > 0:
+        raise ValueError(f"the prior's weights sum to {weights.sum():.3g}; their sum must be above zero")
     return draws, weights
