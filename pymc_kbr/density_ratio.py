@@ -136,10 +136,10 @@ def choose_ratio(
         return min(threads.map(best, kernels), key=lambda choice: choice.score)
 
 
-def candidate_kernels(parameters: np.ndarray, scales: Sequence[float] = SCALES) -> list[Kernel]:
+def candidate_kernels(parameters: np.ndarray) -> list[Kernel]:
     """Gaussian kernels on parameters (n, p) at multiples of the median heuristic, to choose among."""
     median = np.array(parameter_kernel(parameters).bandwidth)
-    return [Gaussian(tuple((scale * median).tolist())) for scale in scales]
+    return [Gaussian(tuple((scale * median).tolist())) for scale in SCALES]
 
 
 def estimated_ratio(parameters: np.ndarray, draws: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -125,7 +125,12 @@ class Embedding:
         .. [1] K. Muandet, B. Sriperumbudur, K. Fukumizu, A. Gretton, B. Schölkopf, Kernel mean shrinkage
            estimators, JMLR 17 (2016), 48.
         """
-        share = shrinkage(self, target)
+        size = self.weights.sum() ** 2 / (self.weights @ self.weights)
+        norm = self.inner(self)
+        diagonal = float(self.weights @ self.atoms.kernel.diag(self.atoms.points))
+        error = max(diagonal - norm, 0.0) / (size - 1) if size > 1 else np.inf
+        apart = norm - 2 * self.inner(target) + target.inner(target)
+        share = float(min(1.0, error / apart)) if apart > 0 else 1.0
         atoms = Atoms(np.vstack([self.atoms.points, target.atoms.points]), self.atoms.kernel)
         weights = np.concatenate([(1 - share) * self.weights, share * target.weights])
         return Embedding(atoms, weights), share
@@ -266,19 +271,6 @@ class Embedding:
             if settled:
                 break
         return v
-
-
-def shrinkage(embedding: Embedding, target: Embedding) -> float:
-    """How far an embedding of draws should be moved towards another one: see `Embedding.shrunk`."""
-    weights, kernel = embedding.weights, embedding.atoms.kernel
-    size = weights.sum() ** 2 / (weights @ weights)
-    norm = embedding.inner(embedding)
-    diagonal = float(weights @ kernel.diag(embedding.atoms.points))
-    if size <= 1:
-        return 1.0
-    error = max(diagonal - norm, 0.0) / (size - 1)
-    apart = norm - 2 * embedding.inner(target) + target.inner(target)
-    return float(min(1.0, error / apart)) if apart > 0 else 1.0
 
 
 def onto_simplex(weights: np.ndarray) -> np.ndarray:
