@@ -54,7 +54,10 @@ class Interval:
         both = np.isfinite(lower) & np.isfinite(upper)
         # An interval's share is taken from the nearer end, so that neither end loses digits.
         width = np.where(both, upper, 0) - np.where(both, lower, 0)
-        inside = np.where(free < 0, lower + width * expit(free), upper - width * expit(-free))
+        share = width * expit(-np.abs(free))
+        inside = np.where(free < 0, lower + share, upper - share)
+        if np.all(both):
+            return inside
         with np.errstate(over="ignore", invalid="ignore"):
             from_below = lower + np.exp(free)
             from_above = upper - np.exp(-free)

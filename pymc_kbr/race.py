@@ -33,6 +33,14 @@ ROUNDS = {20: 12, 40: 8, 100: 5, 200: 3}
 BEHIND = 2.0
 """Standard errors of the difference to the best candidate at which another one is dropped."""
 
+EQUAL = 0.002
+"""Share of the best score: candidates that are not ahead of it by so much, for all that two standard errors
+allow, need no further rows. With a score of power one tenth it is about two hundredths of a CRPS.
+"""
+
+SETTLED = 100
+"""Held-out rows before which standard errors are not trusted with that."""
+
 TIED = 0.2
 """Standard errors a parameter within which candidates are as good as the best: the most atoms then decide.
 
@@ -151,7 +159,7 @@ class Race:
                 if self.cut_short:
                     break
                 self._drop(alive, ROUNDS.get(stop, len(alive)), stop)
-                if len(alive) == 1:
+                if self._decided(alive, stop):
                     break
         ranked = self.ranked(alive)
         out = [trial for trial in trials if trial not in alive]
@@ -184,6 +192,13 @@ class Race:
             if place >= most or excess > BEHIND * error > 0:
                 trial.note = f"dropped after {rows} rows"
                 alive.remove(trial)
+
+    def _decided(self, alive: list[Trial], rows: int) -> bool:
+        """Whether the best, which comes first, is the only one left or none can be ahead of it by `EQUAL`."""
+        best, *others = alive
+        allowed = EQUAL * mean_score(best.scores, self.weights) if rows >= SETTLED else -np.inf
+        apart = [difference(trial.scores, best.scores, self.weights) for trial in others]
+        return all(BEHIND * error - excess < allowed for excess, error in apart)
 
     def ranked(self, trials: list[Trial]) -> list[Trial]:
         """Those that are tied with the best by effective sample size, then the others by score.

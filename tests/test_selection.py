@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import clone
 
 import pymc_kbr as pk
-from pymc_kbr.race import ROUNDS, Race, Trial, difference
+from pymc_kbr.race import EQUAL, ROUNDS, SETTLED, Race, Trial, difference
 from pymc_kbr.selection import choose, default_candidates, hold_out
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
@@ -167,23 +167,46 @@ def test_differences_are_taken_on_common_rows():
     assert error == pytest.approx(np.sqrt(0.125))
 
 
+def a_race():
+    t = table(300)
+    held_out = np.arange(50, 300)
+    rng = np.random.default_rng(0)
+    return Race(
+        t.parameters,
+        t.statistics,
+        t.support,
+        None,
+        np.arange(50),
+        held_out,
+        rng,
+        started=0.0,
+        seconds=1.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "rows", "decided"),
+    [
+        (0.0, 0.5 * EQUAL, SETTLED, True),  # two standard errors are a tenth of what is allowed
+        (0.0, 0.5 * EQUAL, SETTLED - 1, False),
+        (0.0, 20 * EQUAL, SETTLED, False),
+        (0.95 * EQUAL, 0.5 * EQUAL, SETTLED, False),
+    ],
+)
+def test_a_race_ends_when_no_rival_can_be_noticeably_ahead(gain, noise, rows, decided):
+    """Differences alternate by `noise`, so their standard error is a tenth of it after 100 rows."""
+    best = Trial("best", pk.Rejection(50), scores=np.ones(rows))
+    rival = Trial("rival", pk.Rejection(50), scores=1 - gain + noise * (-1.0) ** np.arange(rows))
+    assert a_race()._decided([best, rival], rows) is decided
+    assert a_race()._decided([best], 20)
+
+
 def test_a_race_that_is_cut_short_ranks_by_the_rows_that_all_have():
     """The leader has more rows than its rival; on the common ones the rival is better."""
     leader, rival = (Trial(name, pk.Rejection(50), size=50.0) for name in ("leader", "rival"))
     leader.scores = np.array([1.0, 1.1, 0.9, 1.0, -50.0, -50.0])
     rival.scores = np.array([0.5, 0.6, 0.4, 0.5])
-    t = table(300)
-    race = Race(
-        t.parameters,
-        t.statistics,
-        t.support,
-        None,
-        np.arange(250),
-        np.arange(250, 256),
-        np.random.default_rng(0),
-        started=0.0,
-        seconds=1.0,
-    )
+    race = a_race()
     assert [trial.label for trial in race.ranked([leader, rival])] == ["rival", "leader"]
 
 

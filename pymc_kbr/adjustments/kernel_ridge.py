@@ -76,7 +76,9 @@ class KernelRidgeAdjustment(Adjustment):
 
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The regression at x plus the residuals of `rows`."""
-        residuals = self._residuals[rows]
+        residuals = self._residuals.take(rows, axis=0)
         if self.heteroscedastic:
-            residuals = residuals * np.exp(0.5 * (self.spread_.predict(x[None]) - self._logs[rows]))
+            residuals = residuals * np.exp(
+                0.5 * (self.spread_.predict(x[None]) - self._logs.take(rows, axis=0))
+            )
         return self.mean_.predict(x[None]) + residuals

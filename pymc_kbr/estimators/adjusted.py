@@ -199,15 +199,16 @@ class Adjusted(Estimator):
 
     def _atoms(self, x: np.ndarray, rows: np.ndarray | None, weights: np.ndarray) -> Atoms:
         rows = np.arange(len(self.atoms_.points)) if rows is None else rows
-        atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
         if np.any(weights < 0):
+            atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
             weights = Embedding(atoms, weights).project_to_simplex()
         moving = self._inside[rows] & (weights > 0)
-        if not np.any(self._smooth) or not np.any(moving):
-            return atoms
         if np.all(moving) and np.all(self._smooth):
             moved = self.adjustment_.move(x, self._place[rows], weights)
             return Atoms(self.support_.backward(moved), self.parameter_kernel_)
+        atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
+        if not np.any(self._smooth) or not np.any(moving):
+            return atoms
         free = self._free[rows]
         moved = self.adjustment_.move(x, self._place[rows[moving]], weights[moving])
         free[np.ix_(moving, self._smooth)] = moved
