@@ -152,9 +152,7 @@ class Race:
             for start, stop in zip([0, *stops[:-1]], stops, strict=True):
                 self._round(alive, start, stop)
                 if not alive:
-                    raise ValueError(
-                        "no candidate could be fitted: " + "; ".join(f"{t.label}: {t.note}" for t in trials)
-                    )
+                    raise ValueError(none_fitted(trials))
                 progress.update(task, completed=stop)
                 if self.cut_short:
                     break
@@ -162,7 +160,10 @@ class Race:
                 if self._decided(alive, stop):
                     break
         ranked = self.ranked(alive)
-        out = [trial for trial in trials if trial not in alive]
+        self._score_the_rest(ranked)
+        if not ranked:
+            raise ValueError(none_fitted(trials))
+        out = [trial for trial in trials if trial not in ranked]
         scored = [trial for trial in out if len(trial.scores)]
         scored.sort(key=lambda trial: difference(trial.scores, ranked[0].scores, self.weights)[0])
         return [*ranked, *scored, *[trial for trial in out if not len(trial.scores)]]
@@ -192,6 +193,12 @@ class Race:
             if place >= most or excess > BEHIND * error > 0:
                 trial.note = f"dropped after {rows} rows"
                 alive.remove(trial)
+
+    def _score_the_rest(self, ranked: list[Trial]) -> None:
+        """Score the best one on all held-out rows if time allows: they tell of its coverage."""
+        best, done, all_rows = ranked[0], len(ranked[0].scores), len(self.truth)
+        if done < all_rows and not self._late(self._end() - (all_rows - done) * best.seconds_a_row):
+            self._score(best, done, all_rows, ranked)
 
     def _decided(self, alive: list[Trial], rows: int) -> bool:
         """Whether the best, which comes first, is the only one left or none can be ahead of it by `EQUAL`."""
@@ -304,6 +311,11 @@ def names_of_summaries(estimator: Estimator) -> dict[str, str]:
     return {
         name: value for name, value in given if name.split("__")[-1] == "scale" and isinstance(value, str)
     }
+
+
+def none_fitted(trials: list[Trial]) -> str:
+    """That there is no candidate left, and why."""
+    return "no candidate could be fitted: " + "; ".join(f"{trial.label}: {trial.note}" for trial in trials)
 
 
 def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tuple[float, float]:

@@ -191,7 +191,7 @@ def select(
     20, 40, 100 and 200 rows candidates that are behind the best one by two standard errors are dropped,
     and all but 12, 8, 5 and 3. From 100 rows on the comparison ends as soon as none of the others can be
     ahead of the best one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard
-    errors.
+    errors. The best one is then scored on all held-out rows, for its coverage.
 
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
     the comparison, the costly ones have been scored on fewer, and are compared on those.

@@ -167,6 +167,14 @@ def test_differences_are_taken_on_common_rows():
     assert error == pytest.approx(np.sqrt(0.125))
 
 
+def test_the_chosen_candidate_is_scored_on_all_held_out_rows():
+    """Its rivals are far behind after the first rows."""
+    few = pk.Rejection(1000)
+    found = pk.select(table(), candidates=[LINEAR, few], random_seed=1, progressbar=False)
+    assert [row["rows"] for row in found.selection_.table()] == [120, min(ROUNDS)]
+    assert len(found.selection_.chosen.covered) == 120
+
+
 def a_race():
     t = table(300)
     held_out = np.arange(50, 300)
