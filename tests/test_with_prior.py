@@ -67,6 +67,19 @@ def test_no_mean_is_moved_by_more_than_its_standard_error(theta, rng):
         assert np.all(np.abs(mean - draws.mean(axis=0)) <= draws.std(axis=0) / np.sqrt(99))
 
 
+def test_of_many_parameters_one_that_differs_is_moved_by_its_standard_error_at_most(rng):
+    theta = rng.normal(size=(N, 64))
+    theta -= theta.mean(axis=0)
+    draws = rng.normal(size=(100, 64))
+    draws -= draws.mean(axis=0)
+    draws[:, 0] += 0.6  # six standard errors of that mean, five of the difference
+    mean, share = shrunk_mean(draws, np.full(100, 0.01), theta, OWN)
+    error = draws.std(axis=0) / np.sqrt(99)
+    assert 0.6 - mean[0] == pytest.approx(error[0])
+    a, b = error**2, theta.var(axis=0) / N
+    np.testing.assert_allclose(share[1:], (a / (a + b))[1:])  # T is below one
+
+
 def test_shrinking_lowers_the_expected_error_of_equal_means(rng):
     apart = []
     for _ in range(400):

@@ -155,10 +155,17 @@ def shrunk_mean(
 
     Notes
     -----
-    With squared standard errors a of the prior's mean and b of the table's and with D their squared
-    difference, max(D - a - b, 0) estimates that of the true means, and a / max(D, a + b) is the share
-    with the smallest expected error, for each parameter. It moves no mean by more than its standard
-    error, and vanishes as draws grow in number.
+    With squared standard errors a of the prior's mean and b of the table's, and with D their squared
+    difference, each parameter's mean is moved by the share a / (a + b) / max(1, T), T the average of
+    D / (a + b) over parameters: James and Stein's estimator in units of each parameter's own error, which
+    moves little where means differ by more than chance. None is moved by more than its standard error [1]_,
+    so that what is known well of one parameter is not given up for the others' sake. All vanishes as draws
+    grow in number.
+
+    References
+    ----------
+    .. [1] B. Efron, C. Morris, Limiting the risk of Bayes and empirical Bayes estimators, part II: the
+       empirical Bayes case, Journal of the American Statistical Association 67 (1972), 130-139.
     """
     ours, mean = own @ theta, weights @ draws
     concentration = float(weights @ weights)
@@ -166,8 +173,11 @@ def shrunk_mean(
         return ours, np.ones(len(ours))
     a = np.maximum(weights @ (draws - mean) ** 2, 0) * concentration / (1 - concentration)
     b = own @ (theta - ours) ** 2 * float(own @ own)
-    largest = np.maximum((mean - ours) ** 2, a + b)
-    share = np.divide(a, largest, out=np.zeros_like(a), where=largest > 0)
+    apart, varies = np.abs(mean - ours), a + b > 0
+    excess = max(1.0, float(np.mean(apart[varies] ** 2 / (a + b)[varies]))) if np.any(varies) else 1.0
+    share = np.divide(a, a + b, out=np.zeros_like(a), where=varies) / excess
+    limit = np.divide(np.sqrt(a), apart, out=np.ones_like(a), where=apart > 0)
+    share = np.minimum(share, limit)
     return mean + share * (ours - mean), share
 
 
