@@ -15,10 +15,10 @@ from pymc_kbr.comparison_file import ComparisonFile, fingerprint
 from pymc_kbr.comparison_line import Rows, SampleSMC, Scoring, line_of
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior_scores import columns_of
-from pymc_kbr.race import label
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.simulation import simulate
 from pymc_kbr.simulation.raw import simulate_held_out
+from pymc_kbr.trial import label
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from os import cpu_count
 from typing import Any
 
@@ -20,6 +19,7 @@ from pymc_kbr.scores import covered, energy_score
 from pymc_kbr.smoothing import effective_sample_size
 from pymc_kbr.summaries import SUMMARIES
 from pymc_kbr.support import Support
+from pymc_kbr.trial import Trial, difference, mean_score, none_fitted
 
 DRAWS = 300
 """Draws of each posterior that is scored."""
@@ -55,41 +55,6 @@ REFIT, LEAST_REFIT = 1.5, 0.1
 
 PLENTY = 300
 """Effective sample size from which smoothing makes no difference to a score, and is left out of it."""
-
-
-@dataclass
-class Trial:
-    """One candidate's scores.
-
-    Attributes
-    ----------
-    label : str
-    estimator : Estimator
-        As it was given.
-    scores : ndarray
-        Energy scores of the held-out rows, in their order, as far as the candidate came.
-    covered : list of ndarray of bool, shape (p,)
-        Whether the central 90% of draws covered each parameter.
-    size : float
-        Mean effective sample size of its posteriors' atoms.
-    seconds : float
-    seconds_a_row : float
-        Of them, to score a held-out row.
-    note : str
-        Why it was dropped or not tried.
-    fitted : Estimator, optional
-        Fitted to the rows that are not held out, where it was tried.
-    """
-
-    label: str
-    estimator: Estimator
-    scores: np.ndarray = field(default_factory=lambda: np.empty(0))
-    covered: list[np.ndarray] = field(default_factory=list)
-    size: float = 0.0
-    seconds: float = 0.0
-    seconds_a_row: float = 0.0
-    note: str = ""
-    fitted: Estimator | None = None
 
 
 class Race:
@@ -311,28 +276,3 @@ def names_of_summaries(estimator: Estimator) -> dict[str, str]:
     return {
         name: value for name, value in given if name.split("__")[-1] == "scale" and isinstance(value, str)
     }
-
-
-def none_fitted(trials: list[Trial]) -> str:
-    """That there is no candidate left, and why."""
-    return "no candidate could be fitted: " + "; ".join(f"{trial.label}: {trial.note}" for trial in trials)
-
-
-def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
-    common = min(len(scores), len(best))
-    if common < 2:
-        return float("nan"), float("nan")
-    apart, w = scores[:common] - best[:common], weights[:common] / weights[:common].sum()
-    mean = float(w @ apart)
-    return mean, float(np.sqrt(np.sum(w**2 * (apart - mean) ** 2)))
-
-
-def label(estimator: Estimator) -> str:
-    """A candidate in words: its class and the arguments that are not the defaults."""
-    return " ".join(repr(estimator).split())
-
-
-def mean_score(scores: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted mean of a candidate's scores, of as many rows as it has."""
-    return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")

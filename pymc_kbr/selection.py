@@ -14,11 +14,12 @@ from sklearn.base import clone
 from pymc_kbr.adjustments import JointNeighbours
 from pymc_kbr.estimators import Adjusted, Estimator, Localised, Rejection, make_estimator
 from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
-from pymc_kbr.race import Race, Trial, difference, label, mean_score, names_of_summaries
+from pymc_kbr.race import Race, names_of_summaries
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.summaries import Scaler
 from pymc_kbr.support import Support
+from pymc_kbr.trial import Trial, difference, label, mean_score
 
 HELD_OUT, MOST = 0.1, 400
 """Share of the rows that are held out, and their largest number."""

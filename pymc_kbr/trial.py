@@ -1,0 +1,69 @@
+"""One candidate of a choice: its scores on held-out rows, and how these are compared with another one's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pymc_kbr.estimators import Estimator
+
+
+@dataclass
+class Trial:
+    """One candidate's scores.
+
+    Attributes
+    ----------
+    label : str
+    estimator : Estimator
+        As it was given.
+    scores : ndarray
+        Energy scores of the held-out rows, in their order, as far as the candidate came.
+    covered : list of ndarray of bool, shape (p,)
+        Whether the central 90% of draws covered each parameter.
+    size : float
+        Mean effective sample size of its posteriors' atoms.
+    seconds : float
+    seconds_a_row : float
+        Of them, to score a held-out row.
+    note : str
+        Why it was dropped or not tried.
+    fitted : Estimator, optional
+        Fitted to the rows that are not held out, where it was tried.
+    """
+
+    label: str
+    estimator: Estimator
+    scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+    covered: list[np.ndarray] = field(default_factory=list)
+    size: float = 0.0
+    seconds: float = 0.0
+    seconds_a_row: float = 0.0
+    note: str = ""
+    fitted: Estimator | None = None
+
+
+def none_fitted(trials: list[Trial]) -> str:
+    """That there is no candidate left, and why."""
+    return "no candidate could be fitted: " + "; ".join(f"{trial.label}: {trial.note}" for trial in trials)
+
+
+def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
+    common = min(len(scores), len(best))
+    if common < 2:
+        return float("nan"), float("nan")
+    apart, w = scores[:common] - best[:common], weights[:common] / weights[:common].sum()
+    mean = float(w @ apart)
+    return mean, float(np.sqrt(np.sum(w**2 * (apart - mean) ** 2)))
+
+
+def label(estimator: Estimator) -> str:
+    """A candidate in words: its class and the arguments that are not the defaults."""
+    return " ".join(repr(estimator).split())
+
+
+def mean_score(scores: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean of a candidate's scores, of as many rows as it has."""
+    return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")
