@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from os import cpu_count
 
 import numpy as np
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
 
 from pymc_kbr.embedding import Atoms, Embedding
 from pymc_kbr.gram import Auto, Gram
 from pymc_kbr.kernels import Gaussian, Kernel, parameter_kernel, spread_out
 from pymc_kbr.rules import prior_values, sum_rule
+from pymc_kbr.threads import side_by_side
 
 REGULARISATIONS = tuple(10.0 ** np.arange(-5, 2.1, 0.5))
 """eta that are tried."""
@@ -132,8 +130,8 @@ def choose_ratio(
         lowest = int(np.argmin(scores))
         return RatioChoice(kernel, float(regularisations[lowest]), float(scores[lowest]))
 
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
-        return min(threads.map(best, kernels), key=lambda choice: choice.score)
+    with side_by_side(len(kernels)) as each:
+        return min(each(best, kernels), key=lambda choice: choice.score)
 
 
 def candidate_kernels(parameters: np.ndarray) -> list[Kernel]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from os import cpu_count
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +10,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from pymc_kbr.chunks import Chunks
+from pymc_kbr.threads import side_by_side
 
 PAIRS = 2**22
 """Distances that are held at once."""
@@ -57,8 +56,8 @@ class Tree:
             rows[i] = near[np.argsort(squares[near])]
             distances[i] = np.sqrt(squares[rows[i]])
 
-        with ThreadPoolExecutor(cpu_count()) as threads:
-            list(threads.map(measure, range(len(x))))
+        with side_by_side(len(x)) as each:
+            each(measure, range(len(x)))
         return distances, rows
 
 

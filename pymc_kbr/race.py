@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
 from typing import Any
 
 import numpy as np
 from rich.progress import Progress
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from pymc_kbr.adjustments import make_adjustment
 from pymc_kbr.estimators import Adjusted, Estimator
@@ -19,6 +16,7 @@ from pymc_kbr.scores import covered, energy_score
 from pymc_kbr.smoothing import effective_sample_size
 from pymc_kbr.summaries import SUMMARIES
 from pymc_kbr.support import Support
+from pymc_kbr.threads import cores, side_by_side
 from pymc_kbr.trial import Trial, difference, mean_score, none_fitted
 
 DRAWS = 300
@@ -228,11 +226,10 @@ class Race:
         """Score, coverage and effective sample size of some held-out rows, whose draws are their own."""
         assert fitted is not None
         # Signed weights are projected in many small steps, which two threads only take from each other.
-        threads = (cpu_count() or 1) if isinstance(fitted, Adjusted) else 1
-        if threads == 1:
+        if not isinstance(fitted, Adjusted):
             return self._scored_here(fitted, rows)
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-            parts = pool.map(lambda part: self._scored_here(fitted, part), np.array_split(rows, threads))
+        with side_by_side(cores()) as each:
+            parts = each(lambda part: self._scored_here(fitted, part), np.array_split(rows, cores()))
             return [line for part in parts for line in part]
 
     def _scored_here(self, fitted: Estimator, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:

@@ -8,6 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
 ARRAYS_ONLY = [
     "chunks",
+    "threads",
     "neighbours",
     "kernels",
     "gram",
@@ -27,7 +28,7 @@ ARRAYS_ONLY = [
     "scores",
 ]
 FLOORS = [
-    ["errors", "chunks"],
+    ["errors", "chunks", "threads"],
     [
         "bijections",
         "support",
@@ -88,7 +89,7 @@ def test_array_floors_import_numpy_scipy_and_scikit_learn_only(part):
         "functools",
         "itertools",
     }
-    standard |= {"math", "os", "typing", "warnings"}
+    standard |= {"math", "os", "threading", "typing", "warnings"}
     for path in modules(part):
         top = {name.split(".")[0] for name in imported(path)}
         assert top <= allowed | standard, f"{path.name} imports {sorted(top - allowed - standard)}"

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
-
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pymc_kbr.estimators.checks import whole
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
@@ -15,6 +11,7 @@ from pymc_kbr.gram.local import LocalRegressions
 from pymc_kbr.kernels import Kernel
 from pymc_kbr.neighbours import neighbours_of
 from pymc_kbr.summaries import Summary
+from pymc_kbr.threads import cores, side_by_side
 
 
 class Localised(ConditionalMean):
@@ -113,8 +110,8 @@ class Localised(ConditionalMean):
                 weights[k], raised[k] = self._regressions.weights(x[k], points[places[k]], ratio, scratch)
 
         # Each system is small: batches of them run side by side, each on one BLAS thread.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
-            list(threads.map(solve, np.array_split(np.arange(len(x)), min(len(x), cpu_count() or 1))))
+        with side_by_side(len(x)) as each:
+            each(solve, np.array_split(np.arange(len(x)), min(len(x), cores())))
         if raised.any():
             self.ridge_raised_ = int(raised.max())
             warn_raised(self._ridge, self._regressions.raised(self.ridge_raised_), self.ridge_raised_)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from os import cpu_count
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from threadpoolctl import threadpool_limits
 
 from pymc_kbr.kernels import Gaussian, Kernel
+from pymc_kbr.threads import side_by_side
 
 TILE = 2048
 """Rows that a thread of the blocked factorisation takes at once."""
@@ -79,8 +77,7 @@ def randomly_pivoted_cholesky(
     with ExitStack() as stack:
         each: Callable[..., Iterable[None]] = map
         if len(parts) > 1:
-            stack.enter_context(threadpool_limits(1, user_api="blas"))
-            each = stack.enter_context(ThreadPoolExecutor(cpu_count())).map
+            each = stack.enter_context(side_by_side(len(parts)))
         while r < factor.shape[1] and residual.sum() > enough and residual.max() > rounding:
             proposed = rng.choice(n, size=block, p=residual / residual.sum())
             taken = accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from os import cpu_count
 
 import numpy as np
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
 
 from pymc_kbr.kernels.bandwidth import parameter_kernel, spread_out
 from pymc_kbr.kernels.kernel import Kernel
+from pymc_kbr.threads import one_blas_thread, side_by_side
 
 SCALES = tuple(2.0 ** np.arange(-2, 4))
 """Bandwidths that are tried, as multiples of the median heuristic."""
@@ -150,7 +148,7 @@ def choose_kernel_and_ridge(
     if score_weights is not None and weights is not None and len(rows) < len(weights):
         score = score * d / weights[rows]  # the rows are a sample by weight already
     base = d / d.sum() if centred else None
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         predicted = embedding_targets(parameters[rows], base) if targets is None else targets[rows]
 
     def tried(kernel: Kernel) -> list[tuple[float, np.ndarray]]:
@@ -158,8 +156,8 @@ def choose_kernel_and_ridge(
         return [(left_out.degrees_of_freedom(r), np.sum(left_out.residuals(r) ** 2, axis=1)) for r in ridges]
 
     # Eigendecompositions of this size are done sooner side by side than each on all cores.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as threads:
-        per_kernel = list(threads.map(tried, kernels))
+    with side_by_side(len(kernels)) as each:
+        per_kernel = each(tried, kernels)
     degrees, squares = map(np.array, zip(*[pair for pairs in per_kernel for pair in pairs], strict=True))
     chosen, error = simplest_near_the_best(squares, degrees, score / score.sum(), near)
     return Choice(kernels[chosen // len(ridges)], float(ridges[chosen % len(ridges)]), error)

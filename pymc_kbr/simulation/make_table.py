@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pymc_kbr.reference_table import ReferenceTable
 from pymc_kbr.simulation.checks import TRIED_ROWS, Trial, trial_run
@@ -34,6 +33,7 @@ from pymc_kbr.simulation.truncated import Within
 from pymc_kbr.simulation.workers import Isolated
 from pymc_kbr.stored_table import StoredTable
 from pymc_kbr.table_store import TableStore, locked
+from pymc_kbr.threads import one_blas_thread
 
 
 def make_table(
@@ -64,7 +64,7 @@ def make_table(
     """
     entropy = entropy_of(random_seed)
     # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
-    with threadpool_limits(1, user_api="blas"), ExitStack() as stack:
+    with one_blas_thread(), ExitStack() as stack:
         if store is None:
             return _simulate(plan, forward, entropy, within, None, None, to_be_extended, stack)
         path = _folder(store)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import platform
 import time
+from functools import cache
 from importlib.metadata import version
 
 
 def versions() -> dict[str, str]:
     """Of what decides about the bits of a table."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("pymc_kbr", "pymc", "pytensor", "numpy")},
-    }
+    packages = ("pymc_kbr", "pymc", "pytensor", "numpy")
+    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
+
+
+@cache
+def _version(name: str) -> str:
+    return version(name)
 
 
 class Clock:

@@ -1,0 +1,65 @@
+"""Small pieces of work side by side on the cores, with BLAS on one thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from threading import local
+from typing import Protocol, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Map(Protocol):
+    """Applies a function to items, and returns what comes out in their order."""
+
+    def __call__(self, work: Callable[[T], R], items: Iterable[T], /) -> list[R]:
+        """See the class."""
+        ...
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Within it BLAS works on one thread."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@contextmanager
+def side_by_side(items: int) -> Iterator[Map]:
+    """A map for so many items at a time, on as many cores as there are.
+
+    Notes
+    -----
+    What is small is done sooner by several threads, each with its own matrices, than by one whose matrices
+    are divided among the cores. With one core, one item, or within another such map all is done where it is
+    called.
+    """
+    workers = min(cores(), items)
+    with one_blas_thread():
+        if workers < 2 or getattr(_here, "inside", False):
+            yield lambda work, items: [work(item) for item in items]
+        else:
+            with ThreadPoolExecutor(workers, initializer=_enter) as pool:
+                yield lambda work, items: list(pool.map(work, items))
+
+
+_here = local()
+
+
+def _enter() -> None:
+    _here.inside = True
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all loaded libraries, which takes milliseconds
