@@ -92,10 +92,11 @@ class Selection:
         tried = [trial for trial in others if len(trial.scores)]
         if not len(best.scores):
             return f"{best.label}: {best.note}"
+        compared = len(tried[0].scores) if tried else len(best.scores)
         text = (
-            f"{best.label}: the lowest energy score of {1 + len(tried)} candidates on {len(best.scores)} "
-            "held-out rows, or the most atoms of those that cannot be told from it: "
-            f"{mean_score(best.scores, self.weights):.4f}"
+            f"{best.label}: the lowest energy score of {1 + len(tried)} candidates on {compared} held-out "
+            "rows, or the most atoms of those that cannot be told from it: "
+            f"{mean_score(best.scores, self.weights):.4f} on {len(best.scores)}"
         )
         if tried:
             excess, error = self._excess(tried[0])
