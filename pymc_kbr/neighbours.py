@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -29,24 +28,26 @@ class Neighbours(Protocol):
         """Distances (k, count), ascending, and numbers (k, count) of the rows nearest to points x (k, d)."""
 
 
-def neighbours_of(points: np.ndarray | Chunks) -> Neighbours:
-    """The way to find rows among points (n, d)."""
-    return Merge(points) if isinstance(points, Chunks) else Tree(points)
+def neighbours_of(points: np.ndarray | Chunks, count: int | None = None) -> Neighbours:
+    """The way to find rows among points (n, d), prepared for `count` at a time where that is known."""
+    return Merge(points) if isinstance(points, Chunks) else Tree(points, count)
 
 
 class Tree:
     """SciPy's tree, and all distances where many rows are wanted."""
 
-    def __init__(self, points: np.ndarray) -> None:
+    def __init__(self, points: np.ndarray, count: int | None = None) -> None:
         self._points = points
+        self._tree = KDTree(points) if count is not None and self._few(count) else None
 
-    @cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self._points)
+    def _few(self, count: int) -> bool:
+        return count * MANY <= len(self._points)
 
     def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """See `Neighbours`."""
-        if count * MANY <= len(self._points):
+        if self._few(count):
+            if self._tree is None:
+                self._tree = KDTree(self._points)
             return self._tree.query(x, k=[*range(1, count + 1)], workers=-1)
         distances, rows = np.empty((len(x), count)), np.empty((len(x), count), dtype=np.intp)
 

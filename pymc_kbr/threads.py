@@ -44,9 +44,12 @@ def side_by_side(items: int) -> Iterator[Map]:
     are divided among the cores. With one core, one item, or within another such map all is done where it is
     called.
     """
+    if getattr(_here, "inside", False):  # BLAS is limited already, until the outer map ends
+        yield lambda work, items: [work(item) for item in items]
+        return
     workers = min(cores(), items)
     with one_blas_thread():
-        if workers < 2 or getattr(_here, "inside", False):
+        if workers < 2:
             yield lambda work, items: [work(item) for item in items]
         else:
             with ThreadPoolExecutor(workers, initializer=_enter) as pool:

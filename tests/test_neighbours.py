@@ -29,3 +29,10 @@ def test_many_and_few_neighbours_are_the_same_ones():
     measured, all_rows = tree.query(x, 4000)
     np.testing.assert_array_equal(all_rows[:, :few], rows)
     np.testing.assert_allclose(measured[:, :few], distances, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("count", "grown"), [(None, False), (4000 // MANY, True), (4000 // MANY + 1, False)])
+def test_the_tree_is_grown_beforehand_where_it_will_be_asked(count, grown):
+    """Otherwise the first observation would wait for it, or nobody would ask."""
+    tree = Tree(np.random.default_rng(2).normal(size=(4000, 2)), count)
+    assert (tree._tree is not None) is grown

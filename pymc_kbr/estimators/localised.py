@@ -93,7 +93,7 @@ class Localised(ConditionalMean):
                 f"{least:.3g} with {self.neighbours_} neighbours: take double precision, or a larger "
                 "regularisation"
             )
-        self._nearest = neighbours_of(self.statistics_)
+        self._nearest = neighbours_of(self.statistics_, self.neighbours_)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         _, rows = self._nearest.query(x, self.neighbours_)

@@ -76,7 +76,7 @@ class Rejection(Estimator):
             self.accepted_ = int(self.accepted)
 
     def _fit(self) -> None:
-        self._nearest = neighbours_of(self.statistics_)
+        self._nearest = neighbours_of(self.statistics_, self.accepted_ + 1)
 
     def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n = len(self.statistics_)
