@@ -117,7 +117,10 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
     """The estimators and settings that are tried on n rows of d statistics, the most promising first."""
 
     def accepted(rows: float, scale: Any, kernel: str = "epanechnikov") -> Rejection:
-        return Rejection(int(np.clip(rows, 20, n)), kernel=kernel, scale=scale)
+        count = int(np.clip(rows, 20, n))
+        if count <= n // 2:
+            return Rejection(count, kernel=kernel, scale=scale)
+        return Rejection(1.0, most=count, kernel=kernel, scale=scale)  # may be fitted to fewer rows again
 
     scales = (True, "relevance") if d <= VERY_MANY else (True,)
     estimates: list[Estimator] = [

@@ -139,12 +139,15 @@ def test_another_support_is_refused(name, linear):
 @pytest.mark.parametrize(
     ("estimator", "error", "words"),
     [
-        (pk.Rejection(0.0), ValueError, "between 0 and 1"),
-        (pk.Rejection(1.0), ValueError, "between 0 and 1"),
-        (pk.Rejection(float("nan")), ValueError, "between 0 and 1"),
+        (pk.Rejection(0.0), ValueError, "above 0 and at most 1.0"),
+        (pk.Rejection(1.01), ValueError, "above 0 and at most 1.0"),
+        (pk.Rejection(float("nan")), ValueError, "above 0 and at most 1.0"),
         (pk.Rejection(0), ValueError, "between 1 and the number of rows, 600"),
         (pk.Rejection(601), ValueError, "between 1 and the number of rows, 600"),
         (pk.Rejection(True), TypeError, "whole number"),
+        (pk.Rejection(0.5, most=0), ValueError, "most is 0; it must be at least 1"),
+        (pk.Rejection(0.5, most=0.5), TypeError, "whole number"),
+        (pk.Rejection(30, most=40), ValueError, "most limits a share"),
         (pk.NadarayaWatson(0.0), ValueError, "above zero"),
         (pk.NadarayaWatson(kernel="box"), ValueError, "top_hat"),
         (pk.ConditionalMean(bandwidth=-1.0), ValueError, "bandwidth is -1.0"),
@@ -286,6 +289,10 @@ def test_nadaraya_watson_far_from_all_rows(linear):
 
 def test_an_accepted_share_is_a_share_of_the_rows(linear):
     assert pk.Rejection(0.05).fit(*linear).accepted_ == 30
+    assert pk.Rejection(1.0).fit(*linear).accepted_ == 600
+    assert pk.Rejection(1).fit(*linear).accepted_ == 1
+    assert pk.Rejection(0.05, most=20).fit(*linear).accepted_ == 20
+    assert pk.Rejection(0.05, most=40).fit(*linear).accepted_ == 30
 
 
 def test_leave_one_out_in_closed_form_is_refitting(linear):

@@ -6,7 +6,7 @@ from sklearn.base import clone
 import pymc_kbr as pk
 from pymc_kbr.race import EQUAL, ROUNDS, SETTLED, Race
 from pymc_kbr.selection import choose, default_candidates, hold_out
-from pymc_kbr.trial import Trial, difference
+from pymc_kbr.trial import Trial, difference, label
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
 
@@ -251,6 +251,16 @@ def test_what_select_chose_is_fitted_anew_by_calibrate():
     candidate = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov", scale="relevance"), "local_linear")
     found = pk.select(table(), candidates=[candidate], random_seed=1, progressbar=False)
     assert found.get_params()["estimator__scale"] == "relevance"
+
+
+@pytest.mark.parametrize("n", [100, 300, 500, 900])
+def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
+    """Calibrating fits anew without the rows that it holds out; at most half of the table."""
+    parameters, statistics = table(n).parameters, table(n).statistics
+    held_out = hold_out(statistics, np.arange(n), None, np.random.default_rng(0))
+    for candidate in default_candidates(n - len(held_out)):
+        fitted = clone(candidate).fit(parameters[: n - n // 2], statistics[: n - n // 2], random_seed=0)
+        assert np.all(np.isfinite(fitted.condition(statistics[-1]).mean())), label(candidate)
 
 
 def test_hundreds_of_statistics_are_replaced_by_estimates():

@@ -69,11 +69,10 @@ class Adjusted(Estimator):
         self.adjustment = adjustment
         self.smoothing = smoothing
 
-    def _inner(self, n: int = 0) -> Estimator:
-        """The estimator for n rows."""
+    def _inner(self) -> Estimator:
+        """The estimator that gives the weights."""
         if self.estimator is None:
-            accepted = MOST_ACCEPTED if n * ACCEPTED > MOST_ACCEPTED else ACCEPTED
-            return Rejection(accepted, kernel="epanechnikov")
+            return Rejection(ACCEPTED, most=MOST_ACCEPTED, kernel="epanechnikov")
         if not isinstance(self.estimator, Estimator) or isinstance(self.estimator, Adjusted):
             raise TypeError(
                 f"estimator is {self.estimator!r}; give an estimator that is not adjusted itself, such as "
@@ -85,7 +84,7 @@ class Adjusted(Estimator):
         """Refuse arguments that are out of range for a table of n rows."""
         make_adjustment(self.adjustment)
         check_smoothing(self.smoothing)
-        self._inner(n).check(n)
+        self._inner().check(n)
 
     def fit(
         self,
@@ -99,9 +98,9 @@ class Adjusted(Estimator):
         """Fit the estimator, then the adjustment: see `Estimator.fit`."""
         make_adjustment(self.adjustment)
         check_smoothing(self.smoothing)
-        if chunked := is_chunked(parameters) or is_chunked(statistics):
+        if is_chunked(parameters) or is_chunked(statistics):
             self._refuse_unless_it_streams()
-        self.estimator_ = clone(self._inner(int(parameters.shape[0]) if chunked else len(parameters)))
+        self.estimator_ = clone(self._inner())
         rng = np.random.default_rng(random_seed)
         self.estimator_.fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
         self._adopt(self.estimator_)
@@ -110,7 +109,7 @@ class Adjusted(Estimator):
 
     def like(self, fitted: Adjusted, random_seed: int | np.random.Generator | None = None) -> Self:
         """Fit to the table of another one, and share what its adjustment has computed."""
-        self.estimator_ = clone(self._inner(len(fitted.parameters_)))
+        self.estimator_ = clone(self._inner())
         self.estimator_.fit_prepared(fitted.estimator_)
         self._adopt(self.estimator_)
         if repr(make_adjustment(self.adjustment)) == repr(make_adjustment(fitted.adjustment)):

@@ -41,12 +41,13 @@ def positive(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value!r}; it must be a finite number above zero")
 
 
-def whole(name: str, value: int, most: int) -> None:
-    """Refuse a count that is not whole, below one, or above the number of rows."""
+def whole(name: str, value: int, most: int | None = None) -> None:
+    """Refuse a count that is not whole, below one, or above the number of rows where that is given."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} is {value!r}; it must be a whole number")
-    if not 1 <= value <= most:
-        raise ValueError(f"{name} is {value}; it must lie between 1 and the number of rows, {most}")
+    if value < 1 or (most is not None and value > most):
+        allowed = "be at least 1" if most is None else f"lie between 1 and the number of rows, {most}"
+        raise ValueError(f"{name} is {value}; it must {allowed}")
 
 
 def rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:

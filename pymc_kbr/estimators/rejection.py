@@ -17,7 +17,9 @@ class Rejection(Estimator):
     Parameters
     ----------
     accepted : float or int
-        Share of the rows in (0, 1), or their number.
+        Share of the rows, above 0 and up to 1.0, which is all of them; or their number: 1 is one row.
+    most : int, optional
+        Rows that are accepted at most, where `accepted` is a share.
     kernel : {"top_hat", "epanechnikov", "gaussian"}
         How the weights of accepted rows fall with distance, in units of that of the first row that is not
         accepted: equal weights, or those of Beaumont et al. 2002.
@@ -52,11 +54,13 @@ class Rejection(Estimator):
         self,
         accepted: float = 0.01,
         *,
+        most: int | None = None,
         kernel: str = "top_hat",
         scale: bool | str | Summary = True,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.accepted = accepted
+        self.most = most
         self.kernel = kernel
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
@@ -65,14 +69,21 @@ class Rejection(Estimator):
         if self.kernel not in PROFILES:
             raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
         if isinstance(self.accepted, float | np.floating):
-            if not 0 < self.accepted < 1:
+            if not 0 < self.accepted <= 1:
                 raise ValueError(
-                    f"accepted is {self.accepted}; as a share it must lie between 0 and 1, both excluded; "
-                    "a whole number is a count"
+                    f"accepted is {self.accepted}; as a share it must be above 0 and at most 1.0, which is "
+                    "all rows; a whole number is a count"
                 )
-            self.accepted_ = max(1, round(self.accepted * n))
+            if self.most is not None:
+                whole("most", self.most)
+            self.accepted_ = min(max(1, round(self.accepted * n)), n if self.most is None else self.most)
         else:
             whole("accepted", self.accepted, n)
+            if self.most is not None:
+                raise ValueError(
+                    f"accepted is {self.accepted}, a number of rows, and most is {self.most}; most limits a "
+                    "share of the rows: leave it out, or give accepted as a share such as 0.3"
+                )
             self.accepted_ = int(self.accepted)
 
     def _fit(self) -> None:
