@@ -11,6 +11,7 @@ from pymc_kbr.kernels import (
     Linear,
     Matern,
     check_kernel,
+    choose_kernel_and_ridge,
     frequencies,
     median_heuristic,
 )
@@ -84,3 +85,38 @@ def test_what_is_no_kernel_is_refused(kernel, error, words):
 
 def test_the_median_heuristic_leaves_the_diagonal_out():
     assert median_heuristic(np.array([[0.0], [1.0], [3.0]])) == 2.0
+
+
+def seen_through_noise(bend, n=300):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(n, 2))
+    return x, x[:, :1] + bend * x[:, :1] ** 2 + rng.normal(size=(n, 1))
+
+
+@pytest.mark.parametrize(("bend", "linear"), [(0.0, True), (0.05, True), (1.0, False)])
+def test_the_linear_kernel_is_taken_until_it_is_refuted(bend, linear):
+    x, y = seen_through_noise(bend)
+    chosen = choose_kernel_and_ridge(x, y, [Gaussian(2.0), Gaussian(20.0), Linear()], targets=y)
+    assert isinstance(chosen.kernel, Linear) is linear
+    if not linear:
+        assert chosen.error < choose_kernel_and_ridge(x, y, [Linear()], targets=y).error
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), Linear()])
+def test_ridges_are_in_units_of_the_kernels_diagonal(kernel):
+    """A kernel times a thousand is the same regression with a ridge times a thousand."""
+    x, y = seen_through_noise(1.0)
+    one = choose_kernel_and_ridge(x, y, [kernel], targets=y, near=0.0)
+    other = choose_kernel_and_ridge(x, y, [kernel * sk.ConstantKernel(1000.0)], targets=y, near=0.0)
+    np.testing.assert_allclose(other.ridge, 1000 * one.ridge)
+    np.testing.assert_allclose(other.error, one.error, rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", [2, 64])
+def test_the_linear_kernel_can_be_told_to_say_nothing(d):
+    """Of noise the largest ridge leaves next to nothing, in any number of statistics."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(200, d)), rng.normal(size=(200, 1))
+    chosen = choose_kernel_and_ridge(x, y, [Linear()], targets=y)
+    nothing = np.mean((y - (y.sum() - y) / 199) ** 2)  # each row by the mean of the others
+    assert chosen.error <= nothing * 1.005

@@ -30,7 +30,7 @@ from pymc_kbr.kernels import (
     choose_kernel_and_ridge,
     median_heuristic,
 )
-from pymc_kbr.kernels.leave_one_out import RIDGES, SCALES
+from pymc_kbr.kernels.leave_one_out import SCALES
 from pymc_kbr.summaries import Summary
 
 NEAR = 0.5
@@ -193,9 +193,9 @@ class ConditionalMean(Estimator):
     def _choose(self, rows: int, prior: PriorWeights) -> Choice:
         """Kernel and ridge, the given ones or the best ones, for regressions on so many rows."""
         kernels = self._kernels()
-        ridges = RIDGES if self.regularisation is None else (self._ridge_of(self.regularisation) * rows,)
-        if len(kernels) == len(ridges) == 1:
-            choice = Choice(kernels[0], float(ridges[0]), float("nan"))
+        ridges = None if self.regularisation is None else (self._ridge_of(self.regularisation) * rows,)
+        if ridges is not None and len(kernels) == 1:
+            choice = Choice(kernels[0], ridges[0], float("nan"))
         else:
             n = len(self.statistics_)
             choice = choose_kernel_and_ridge(

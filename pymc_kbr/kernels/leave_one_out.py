@@ -10,19 +10,23 @@ from scipy.linalg import eigh
 
 from pymc_kbr.kernels.bandwidth import parameter_kernel, spread_out
 from pymc_kbr.kernels.kernel import Kernel
+from pymc_kbr.kernels.linear import Linear
 from pymc_kbr.threads import one_blas_thread, side_by_side
 
 SCALES = tuple(2.0 ** np.arange(-2, 4))
 """Bandwidths that are tried, as multiples of the median heuristic."""
 
 RIDGES = tuple(10.0 ** np.arange(-6.0, 3.1, 0.5))
-"""Ridges n * lambda that are tried."""
+"""Ridges n * lambda that are tried, in units of the Gram matrix's mean diagonal (one for most kernels)."""
 
 MOST_ROWS = 1000
 """Rows of the table on which the choice is made."""
 
 NEAR = 0.25
 """Standard errors by which a simpler candidate's error may exceed the lowest one."""
+
+REFUTED = 2.0
+"""Standard errors by which a kernel must be better than the linear one to be taken instead."""
 
 LEAST_WEIGHT = 1e-6
 """Rows of less weight than this share of the mean are given it, so that their residuals are defined."""
@@ -96,7 +100,7 @@ def choose_kernel_and_ridge(
     statistics: np.ndarray,
     parameters: np.ndarray,
     kernels: Sequence[Kernel],
-    ridges: Sequence[float] = RIDGES,
+    ridges: Sequence[float] | None = None,
     *,
     weights: np.ndarray | None = None,
     score_weights: np.ndarray | None = None,
@@ -114,9 +118,10 @@ def choose_kernel_and_ridge(
     parameters : ndarray of shape (n, p)
     kernels : sequence of Kernel
         Those that are tried, on the statistics; for instance of several bandwidths.
-    ridges : sequence of float
-        Those that are tried. A ridge is n * lambda: as a number to be added to the Gram matrix's
-        diagonal it holds for any number of rows, as the noise of a Gaussian process would.
+    ridges : sequence of float, optional
+        Those that are tried; `RIDGES` in units of the Gram matrix's mean diagonal where left out. A ridge
+        is n * lambda: as a number to be added to that diagonal it holds for any number of rows, as the
+        noise of a Gaussian process would.
     weights : ndarray of shape (n,), optional
         Of mean one: the density ratio of another prior, with which rows enter the regression.
     score_weights : ndarray of shape (n,), optional
@@ -133,6 +138,10 @@ def choose_kernel_and_ridge(
 
     Notes
     -----
+    Where a linear kernel is among several, the others are tried against it, and have to be better by two
+    standard errors: where statistics tell little, the lowest of many noisy errors is a poor guide. The
+    linear kernel's ridge then has the lowest error; `near` is for the others.
+
     The error is that of the embedding: the mean squared distance, in the space of the kernel on the
     parameters, of the feature of each row's parameters from its embedding predicted by the others.
     Weighted with a density ratio it estimates the error under another prior [1]_.
@@ -151,16 +160,28 @@ def choose_kernel_and_ridge(
     with one_blas_thread():
         predicted = embedding_targets(parameters[rows], base) if targets is None else targets[rows]
 
-    def tried(kernel: Kernel) -> list[tuple[float, np.ndarray]]:
+    def tried(kernel: Kernel) -> list[tuple[float, float, np.ndarray]]:
         left_out = LeaveOneOut(kernel(x), predicted, weights=d, intercept=centred)
-        return [(left_out.degrees_of_freedom(r), np.sum(left_out.residuals(r) ** 2, axis=1)) for r in ridges]
+        unit = float(np.mean(kernel.diag(x))) or 1.0
+        return [
+            (r, left_out.degrees_of_freedom(r), np.sum(left_out.residuals(r) ** 2, axis=1))
+            for r in (unit * np.array(RIDGES) if ridges is None else ridges)
+        ]
 
     # Eigendecompositions of this size are done sooner side by side than each on all cores.
     with side_by_side(len(kernels)) as each:
         per_kernel = each(tried, kernels)
-    degrees, squares = map(np.array, zip(*[pair for pairs in per_kernel for pair in pairs], strict=True))
-    chosen, error = simplest_near_the_best(squares, degrees, score / score.sum(), near)
-    return Choice(kernels[chosen // len(ridges)], float(ridges[chosen % len(ridges)]), error)
+    candidates = [
+        (kernel, *rest) for kernel, found in zip(kernels, per_kernel, strict=True) for rest in found
+    ]
+    squares, share = np.array([candidate[-1] for candidate in candidates]), score / score.sum()
+    linear = np.flatnonzero([isinstance(kernel, Linear) for kernel, *_ in candidates])
+    if len(linear) and not is_refuted(squares, linear, share):
+        candidates, squares, near = [candidates[i] for i in linear], squares[linear], 0.0
+    degrees = np.array([candidate[2] for candidate in candidates])
+    chosen, error = simplest_near_the_best(squares, degrees, share, near)
+    kernel, ridge, *_ = candidates[chosen]
+    return Choice(kernel, float(ridge), error)
 
 
 def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -195,12 +216,24 @@ def simplest_near_the_best(
         Nearly best is what lies within so many standard errors of the difference from the lowest error.
     """
     errors = squares @ weights
-    apart = squares - squares[int(np.argmin(errors))]
-    excess = apart @ weights
-    standard_errors = np.sqrt(((apart - excess[:, None]) ** 2) @ weights**2)
+    excess, standard_errors = excesses(squares, weights)
     nearly_best = np.flatnonzero(excess <= near * standard_errors)
     chosen = int(nearly_best[np.argmin(degrees[nearly_best])])
     return chosen, float(errors[chosen])
+
+
+def excesses(squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far each candidate's mean error is above the lowest one, and its standard error, both (c,)."""
+    apart = squares - squares[int(np.argmin(squares @ weights))]
+    excess = apart @ weights
+    return excess, np.sqrt(((apart - excess[:, None]) ** 2) @ weights**2)
+
+
+def is_refuted(squares: np.ndarray, simple: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether another candidate is better than the best of the rows `simple` by `REFUTED` standard errors."""
+    best = simple[int(np.argmin(squares[simple] @ weights))]
+    excess, standard_errors = excesses(squares, weights)
+    return bool(excess[best] > REFUTED * standard_errors[best])
 
 
 def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
