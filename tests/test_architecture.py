@@ -48,7 +48,7 @@ FLOORS = [
     ["posterior", "rules", "summaries", "adjustments"],
     ["density_ratio", "to_arviz", "diagnostics", "posterior_scores"],
     ["estimators", "new_prior"],
-    ["cross_validation", "trial", "calibration", "predictive_check", "emulator"],
+    ["cross_validation", "candidates", "trial", "calibration", "predictive_check", "emulator"],
     ["race", "bounds"],
     ["selection"],
     ["sample", "zoom", "emulate", "comparison_line"],

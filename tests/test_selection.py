@@ -4,8 +4,9 @@ import pytest
 from sklearn.base import clone
 
 import pymc_kbr as pk
+from pymc_kbr.candidates import default_candidates
 from pymc_kbr.race import EQUAL, ROUNDS, SETTLED, Race
-from pymc_kbr.selection import choose, default_candidates, hold_out
+from pymc_kbr.selection import choose, hold_out
 from pymc_kbr.trial import Trial, difference, label
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")

@@ -18,9 +18,9 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
+from pymc_kbr.candidates import default_candidates
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.scores import covered, energy_score
-from pymc_kbr.selection import default_candidates
 from pymc_kbr.trial import label
 
 HERE = Path(__file__).parent

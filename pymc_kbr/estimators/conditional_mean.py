@@ -64,8 +64,8 @@ class ConditionalMean(Estimator):
     ----------
     bandwidth : float or "median", optional
         Of the kernel on the scaled statistics. Where left out, the multiple of the median heuristic
-        with the smallest leave-one-out error, or infinity, the linear kernel, which a wide Gaussian one
-        tends to.
+        with the smallest leave-one-out error; or infinity, the linear kernel, which a wide Gaussian one
+        tends to, unless a multiple is better by two standard errors.
     regularisation : float, optional
         lambda. Where left out, n * lambda is chosen together with the bandwidth.
     kernel : str or Kernel

@@ -20,9 +20,10 @@ def test_published_settings_reproduce_and_defaults_beat_the_prior(d):
         # Ten per cent, and three standard errors of eight random problems.
         allowed = 0.1 * published + 3 * runs[name].std() / np.sqrt(8)
         assert runs[name].mean() == pytest.approx(published, abs=allowed)
-    if d == 32:  # at 16 the gain is only one and a half standard errors of thirty runs
-        gain = runs["prior_mean"] - runs["iw_kbr_default"]
-        assert gain.mean() > 2 * gain.std() / np.sqrt(8)
+    if d == 32:  # at 16 gains are only two to five standard errors of thirty runs
+        for rival in ("prior_mean", "importance_weighted_published"):
+            gain = runs[rival] - runs["iw_kbr_default"]
+            assert gain.mean() > 2 * gain.std() / np.sqrt(8)
     moved = runs["iw_kbr_default_moved"]
     np.testing.assert_allclose(moved, runs["iw_kbr_default"], rtol=1e-6)
 
