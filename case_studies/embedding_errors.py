@@ -19,7 +19,8 @@ import pandas as pd
 from sklearn.model_selection import KFold
 
 import pymc_kbr as pk
-from pymc_kbr.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.preimage import mode
 from pymc_kbr.gram import (
     DivideAndConquer,
     IncompleteCholesky,
@@ -149,8 +150,8 @@ class Errors:
 
     def _mode(self, weights: np.ndarray) -> np.ndarray:
         carried = weights != 0
-        return Embedding(Atoms(self.trial.y[carried], OUTPUT_KERNEL), weights[carried]).mode(
-            starts=2, iterations=60
+        return mode(
+            Embedding(Atoms(self.trial.y[carried], OUTPUT_KERNEL), weights[carried]), starts=2, iterations=60
         )
 
 

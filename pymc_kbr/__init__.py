@@ -1,10 +1,14 @@
 """Kernel Bayesian inference without a likelihood, for PyMC models."""
 
-from pymc_kbr.calibration import Calibration, calibrate
-from pymc_kbr.comparison import compare
-from pymc_kbr.comparison_line import SampleSMC
-from pymc_kbr.diagnostics import PosteriorWarning, observation_support
-from pymc_kbr.emulate import emulate
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.checking.calibration import Calibration, calibrate
+from pymc_kbr.checking.diagnostics import PosteriorWarning
+from pymc_kbr.checking.observation_support import observation_support
+from pymc_kbr.checking.plots import plot_calibration, plot_observation_support, plot_posterior_weights
+from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
+from pymc_kbr.comparison.compare import compare
+from pymc_kbr.comparison.line import SampleSMC
+from pymc_kbr.comparison.plots import plot_accuracy_runtime
 from pymc_kbr.estimators import (
     ESTIMATORS,
     Adjusted,
@@ -17,22 +21,15 @@ from pymc_kbr.estimators import (
     NadarayaWatson,
     Rejection,
 )
-from pymc_kbr.plots import (
-    plot_accuracy_runtime,
-    plot_calibration,
-    plot_observation_support,
-    plot_posterior_weights,
-)
-from pymc_kbr.posterior import Posterior
-from pymc_kbr.predictive_check import PredictiveCheck, predictive_check
-from pymc_kbr.reference_table import ReferenceTable
+from pymc_kbr.posterior.arviz import to_arviz
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.rounds.emulate import emulate
+from pymc_kbr.rounds.zoom import zoom
 from pymc_kbr.sample import sample_abc
-from pymc_kbr.selection import Selection, select
+from pymc_kbr.selection.select import Selection, select
 from pymc_kbr.simulation import SimulationError, simulate, simulate_to_store, vector_simulator
-from pymc_kbr.stored_table import StoredTable
-from pymc_kbr.support import Support
-from pymc_kbr.to_arviz import to_arviz
-from pymc_kbr.zoom import zoom
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
 
 # A posterior knows arrays only; its way to ArviZ is joined to it here, above both.
 setattr(Posterior, "to_arviz", to_arviz)  # noqa: B010

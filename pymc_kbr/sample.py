@@ -12,15 +12,16 @@ import numpy as np
 from rich.console import Console
 from sklearn.base import clone
 
-from pymc_kbr.calibration import Calibration
-from pymc_kbr.diagnostics import diagnose, warn
+from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
-from pymc_kbr.new_prior import NewPrior, warn_of_few
-from pymc_kbr.reference_table import ReferenceTable
-from pymc_kbr.selection import IN_MEMORY, choose, fitted_to_all
+from pymc_kbr.posterior.arviz import to_arviz
+from pymc_kbr.selection.select import IN_MEMORY, choose, fitted_to_all
 from pymc_kbr.simulation import simulate
-from pymc_kbr.stored_table import StoredTable
-from pymc_kbr.to_arviz import to_arviz
+from pymc_kbr.simulation.model.context import _model_of
+from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -77,7 +78,7 @@ def sample_abc(
     Returns
     -------
     arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
-        See `pymc_kbr.to_arviz.to_arviz`.
+        See `pymc_kbr.posterior.arviz.to_arviz`.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def sample_abc(
     UserWarning
         If the density ratio of a new prior has an effective sample size below 100.
     PosteriorWarning
-        For each reason to doubt the posterior: see `pymc_kbr.diagnostics`. They are in the attribute
+        For each reason to doubt the posterior: see `pymc_kbr.checking.diagnostics`. They are in the attribute
         ``warnings`` of the result, too.
 
     Examples
@@ -253,23 +254,3 @@ def _fit_with_prior(
     if size is not None:
         warn_of_few(size, len(table.parameters))
     return estimator
-
-
-def _model_of(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:
-    """The model that the table's parameters belong to; None where there is none."""
-    import pymc as pm
-
-    given = model is not None
-    model = pm.modelcontext(model) if given else pm.Model.get_context(error_if_none=False)
-    if model is None:
-        return None
-    mine = {v.name: v.shape for v in table.parameter_columns.variables}
-    theirs = {rv.name for rv in model.free_RVs}
-    if set(mine) == theirs:
-        return model
-    if given:
-        raise ValueError(
-            f"the reference table has the parameters {sorted(mine)}; the model has {sorted(theirs)}; "
-            "simulate a table from this model, or leave the model out"
-        )
-    return None

@@ -10,10 +10,10 @@ import zarr
 from sklearn.base import clone
 
 import pymc_kbr as pk
-from pymc_kbr.chunks import Chunks
+from pymc_kbr.arrays.chunks import Chunks
+from pymc_kbr.arrays.neighbours import neighbours_of
 from pymc_kbr.gram import IncompleteCholesky, Nystroem, RandomFeatures, RandomlyPivotedCholesky
 from pymc_kbr.kernels import Gaussian, Matern
-from pymc_kbr.neighbours import neighbours_of
 
 ROWS, CHUNK = 1200, 64
 OBSERVED = np.array([[0.5, -1.0, 0.2], [2.0, 0.0, 0.0], [-0.3, 0.4, 9.0]])
@@ -29,8 +29,8 @@ def arrays():
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.chunks.BLOCK_ROWS", 500)
-    monkeypatch.setattr("pymc_kbr.neighbours.PAIRS", 600)
+    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 500)
+    monkeypatch.setattr("pymc_kbr.arrays.neighbours.PAIRS", 600)
 
 
 def as_zarr(array):
@@ -100,8 +100,8 @@ def test_a_regression_on_some_rows_moves_all(arrays, monkeypatch):
     estimator = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"))
     x = observed(arrays)[:2]
     here = clone(estimator).fit(*arrays, random_seed=1).condition(x)
-    monkeypatch.setattr("pymc_kbr.summaries.scan.SAMPLE", 400)
-    monkeypatch.setattr("pymc_kbr.summaries.scan.FEW", 100)
+    monkeypatch.setattr("pymc_kbr.arrays.scan.SAMPLE", 400)
+    monkeypatch.setattr("pymc_kbr.arrays.scan.FEW", 100)
     streamed = clone(estimator).fit(*map(as_zarr, arrays), random_seed=1)
     there = streamed.condition(x)
     for one, two in zip(here, there, strict=True):

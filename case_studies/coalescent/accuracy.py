@@ -19,9 +19,9 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.neural import NeuralPosteriorEstimation
-from pymc_kbr.datasets import load_coalescent, read_rda
-from pymc_kbr.scores import covered, crps, rmse
-from pymc_kbr.selection import choose
+from pymc_kbr.posterior.scores import covered, crps, rmse
+from pymc_kbr.selection.select import choose
+from pymc_kbr.tables.datasets import load_coalescent, read_rda
 
 HERE = Path(__file__).parent
 BOUNDS = {"theta": (2, 10), "rho": (0, 10)}

@@ -17,8 +17,8 @@ import pymc as pm
 
 import pymc_kbr as pk
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
-from pymc_kbr.datasets import load_coalescent
-from pymc_kbr.new_prior import NewPrior
+from pymc_kbr.simulation.prior.new_prior import NewPrior
+from pymc_kbr.tables.datasets import load_coalescent
 
 HERE = Path(__file__).parent
 ESTIMATORS = ("rejection", "conditional_mean", "localised", "iw_kbr", "kbr")

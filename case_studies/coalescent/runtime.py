@@ -19,7 +19,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import local_linear
 from case_studies.coalescent.model import coalescent_model
-from pymc_kbr.datasets import load_coalescent
+from pymc_kbr.tables.datasets import load_coalescent
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

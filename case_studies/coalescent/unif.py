@@ -16,7 +16,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load
 from case_studies.coalescent.model import STATISTICS
-from pymc_kbr.scores import rmse
+from pymc_kbr.posterior.scores import rmse
 
 HERE = Path(__file__).parent
 SCALES: dict[str, Any] = {"own units": False, "deviations": True, "relevance": "relevance"}

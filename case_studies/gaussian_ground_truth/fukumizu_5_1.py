@@ -16,9 +16,9 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.gaussian_ground_truth.problem import draw_problem
-from pymc_kbr.cross_validation import embedding_distances
 from pymc_kbr.estimators.kernel_density import least_squares_score
 from pymc_kbr.kernels import Gaussian, median_heuristic
+from pymc_kbr.selection.cross_validation import embedding_distances
 
 HERE = Path(__file__).parent
 DIMENSIONS = (2, 4, 8, 16, 32, 64)

@@ -17,8 +17,8 @@ import numpy as np
 
 import pymc_kbr as pk
 from case_studies.posterior_draws.problems import TWO_MOONS
-from pymc_kbr.datasets import load_coalescent
-from pymc_kbr.selection import choose
+from pymc_kbr.selection.select import choose
+from pymc_kbr.tables.datasets import load_coalescent
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
-from pymc_kbr.diagnostics import diagnose
+from pymc_kbr.checking.diagnostics import diagnose
 from pymc_kbr.kernels import Gaussian
 
 

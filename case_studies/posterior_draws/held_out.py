@@ -18,10 +18,10 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
-from pymc_kbr.candidates import default_candidates
 from pymc_kbr.estimators import Estimator
-from pymc_kbr.scores import covered, energy_score
-from pymc_kbr.trial import label
+from pymc_kbr.posterior.scores import covered, energy_score
+from pymc_kbr.selection.candidate import label
+from pymc_kbr.selection.default_candidates import default_candidates
 
 HERE = Path(__file__).parent
 PRIOR_DEVIATIONS = np.array([2.309, 2.887])

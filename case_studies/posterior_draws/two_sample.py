@@ -16,7 +16,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.posterior_draws.problems import PROBLEMS, c2st
-from pymc_kbr.selection import choose
+from pymc_kbr.selection.select import choose
 
 HERE = Path(__file__).parent
 

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 import pymc_kbr as pk
 from case_studies.simulators.models import STUDIES, Study
-from pymc_kbr.simulation.smc import run_smc
+from pymc_kbr.simulation.sample_smc import run_smc
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

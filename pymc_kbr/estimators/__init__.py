@@ -1,8 +1,8 @@
 """Posterior estimators: one a file, one row each in the table of their names."""
 
 from pymc_kbr.estimators.adjusted import Adjusted
-from pymc_kbr.estimators.base import Estimator
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
+from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.importance_weighted import ImportanceWeightedKernelBayes
 from pymc_kbr.estimators.kernel_bayes import KernelBayes
 from pymc_kbr.estimators.kernel_density import KernelDensity

@@ -7,13 +7,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.adjustments import Adjustment, make_adjustment
-from pymc_kbr.chunks import is_chunked
-from pymc_kbr.embedding import Atoms, Embedding
-from pymc_kbr.estimators.base import SHARED, Estimator
+from pymc_kbr.arrays.chunks import is_chunked
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.projection import project_to_simplex
+from pymc_kbr.estimators.adjustments import Adjustment, make_adjustment
+from pymc_kbr.estimators.estimator import SHARED, Estimator
 from pymc_kbr.estimators.rejection import Rejection
-from pymc_kbr.smoothing import check_smoothing
-from pymc_kbr.support import Support
+from pymc_kbr.posterior.smoothing import check_smoothing
 
 ACCEPTED, MOST_ACCEPTED = 0.3, 10_000
 """Share of the rows that are accepted where no estimator is given, and their number at most.
@@ -32,9 +33,9 @@ class Adjusted(Estimator):
         kernel where left out.
     adjustment : str or Adjustment
         "kernel_ridge", "local_linear", either with "heteroscedastic_" before it, "joint_neighbours" or
-        "none": see `pymc_kbr.adjustments`.
+        "none": see `pymc_kbr.estimators.adjustments`.
     smoothing : {"local", "global", "none"}
-        How resampled atoms become draws, see `pymc_kbr.smoothing`.
+        How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.
 
     Notes
     -----
@@ -200,7 +201,7 @@ class Adjusted(Estimator):
         rows = np.arange(len(self.atoms_.points)) if rows is None else rows
         if np.any(weights < 0):
             atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
-            weights = Embedding(atoms, weights).project_to_simplex()
+            weights = project_to_simplex(Embedding(atoms, weights))
         moving = self._inside[rows] & (weights > 0)
         if np.all(moving) and np.all(self._smooth):
             moved = self.adjustment_.move(x, self._place[rows], weights)

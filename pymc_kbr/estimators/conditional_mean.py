@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-
 import numpy as np
 
-from pymc_kbr.estimators.base import Estimator
-from pymc_kbr.estimators.checks import positive
+from pymc_kbr.arrays.memory import physical_memory
+from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.prior_weights import PriorWeights
+from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.gram import (
-    Auto,
     Exact,
     Gram,
     LowRankGram,
@@ -20,18 +19,9 @@ from pymc_kbr.gram import (
     StreamedGram,
     make_solver,
 )
-from pymc_kbr.kernels import (
-    FAMILIES,
-    Choice,
-    Gaussian,
-    Kernel,
-    Linear,
-    check_kernel,
-    choose_kernel_and_ridge,
-    median_heuristic,
-)
-from pymc_kbr.kernels.leave_one_out import SCALES
-from pymc_kbr.summaries import Summary
+from pymc_kbr.gram.solvers import solver_for, streams
+from pymc_kbr.kernels import FAMILIES, Gaussian, Kernel, Linear, check_kernel, median_heuristic
+from pymc_kbr.regression.leave_one_out import SCALES, Choice, choose_kernel_and_ridge
 
 NEAR = 0.5
 """Standard errors by which a simpler setting's leave-one-out error may exceed the lowest one.
@@ -39,22 +29,6 @@ NEAR = 0.5
 More than for columns: on nine problems of 200 rows errors are the same to .2% on average as with 0.25, and
 distances from the exact means, where these are linear, a tenth lower.
 """
-
-
-@dataclass(frozen=True, eq=False)
-class PriorWeights:
-    """How the rows stand for the prior; each of shape (n,), or None where they are a sample of it.
-
-    Attributes
-    ----------
-    gamma : of either sign, of sum about one; what the rule is given.
-    base : of sum one; the posterior where the statistics say nothing.
-    score : not negative; with which rows enter the leave-one-out error.
-    """
-
-    gamma: np.ndarray | None = None
-    base: np.ndarray | None = None
-    score: np.ndarray | None = None
 
 
 class ConditionalMean(Estimator):
@@ -79,7 +53,7 @@ class ConditionalMean(Estimator):
         shrink towards zero.
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table; or "relevance",
-        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `pymc_kbr.summaries`.
+        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `estimators.summaries`.
     parameter_bandwidth : float, optional
         Of the kernel on the parameters in which weights are projected onto the simplex, in standard
         deviations of each parameter over the table; the median heuristic where left out.
@@ -242,26 +216,3 @@ class ConditionalMean(Estimator):
         if self._centre is not None:
             weights = weights - weights.sum(axis=1, keepdims=True) * self._centre + self._base
         return None, weights
-
-
-def solver_for(solver: Solver, n: int) -> Solver:
-    """The solver itself, or what "auto" takes for n rows."""
-    return solver.choice(n) if isinstance(solver, Auto) else solver
-
-
-def streams(solver: Solver) -> bool:
-    """Whether a solver reads rows a part at a time, as its attribute of this name says."""
-    return getattr(solver, "streams", False)
-
-
-def physical_memory() -> float:
-    """Bytes of memory of this machine, or of the container; infinity where the system does not tell."""
-    try:
-        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
-    try:
-        with open("/sys/fs/cgroup/memory.max") as limit:
-            return min(there, float(limit.read()))
-    except (OSError, ValueError):  # no container, or "max"
-        return there

@@ -6,12 +6,13 @@ import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
-from pymc_kbr.estimators.conditional_mean import PriorWeights
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.embedding.rules import bayes_rule
+from pymc_kbr.estimators.prior_weights import PriorWeights
 from pymc_kbr.estimators.with_prior import WithPrior
 from pymc_kbr.gram import Auto, Gram, Operator, Solver
-from pymc_kbr.kernels import centred_gram, spread_out
-from pymc_kbr.kernels.leave_one_out import MOST_ROWS
-from pymc_kbr.rules import bayes_rule
+from pymc_kbr.gram.dense import centred_gram
+from pymc_kbr.regression.leave_one_out import MOST_ROWS
 
 AUTO = Auto(memory=1.28e8)
 """What "auto" is here: exact up to 4,000 rows, where the complex factorisation takes some seconds."""

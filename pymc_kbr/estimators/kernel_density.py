@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_kbr.embedding import Atoms
-from pymc_kbr.estimators.base import Estimator
-from pymc_kbr.estimators.checks import positive
-from pymc_kbr.estimators.with_prior import check_columns, refuse_both, weighted_draws
-from pymc_kbr.kernels import deviations, spread_out, squared_distances
-from pymc_kbr.summaries import Summary
+from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.prior_weights import check_columns, refuse_both, weighted_draws
+from pymc_kbr.estimators.summaries import Summary
+from pymc_kbr.kernels import squared_distances
 
 BANDWIDTHS = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 """Bandwidths that are tried, in standard deviations."""

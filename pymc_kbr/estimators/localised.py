@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.estimators.checks import whole
+from pymc_kbr.arrays.neighbours import neighbours_of
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.threads import cores, side_by_side
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
+from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.gram.gram import warn_raised
 from pymc_kbr.gram.local import LocalRegressions
 from pymc_kbr.kernels import Kernel
-from pymc_kbr.neighbours import neighbours_of
-from pymc_kbr.summaries import Summary
-from pymc_kbr.threads import cores, side_by_side
 
 
 class Localised(ConditionalMean):

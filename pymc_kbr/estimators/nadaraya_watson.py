@@ -7,12 +7,14 @@ import warnings
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pymc_kbr.chunks import Chunks
-from pymc_kbr.estimators.base import Estimator
-from pymc_kbr.estimators.checks import positive
-from pymc_kbr.kernels import PROFILES, deviations, median_heuristic, spread_out
-from pymc_kbr.neighbours import PAIRS, neighbours_of
-from pymc_kbr.summaries import Summary
+from pymc_kbr.arrays.chunks import Chunks
+from pymc_kbr.arrays.neighbours import PAIRS, neighbours_of
+from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.summaries import Summary
+from pymc_kbr.kernels import PROFILES, median_heuristic
 
 MOST_ATOMS = 25_000
 """Rows that carry an observation's weight where the table is read a part at a time."""
@@ -31,7 +33,7 @@ class NadarayaWatson(Estimator):
     kernel : {"gaussian", "epanechnikov", "top_hat"}
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table; or "relevance",
-        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `pymc_kbr.summaries`.
+        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `estimators.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 

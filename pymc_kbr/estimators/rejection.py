@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.estimators.base import Estimator
-from pymc_kbr.estimators.checks import whole
+from pymc_kbr.arrays.neighbours import neighbours_of
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES
-from pymc_kbr.neighbours import neighbours_of
-from pymc_kbr.summaries import Summary
 
 
 class Rejection(Estimator):
@@ -25,7 +25,7 @@ class Rejection(Estimator):
         accepted: equal weights, or those of Beaumont et al. 2002.
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table; or "relevance",
-        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `pymc_kbr.summaries`.
+        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `estimators.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from pymc_kbr.gram.gram import Gram, Operator, raising
-from pymc_kbr.kernels import Kernel, centred_gram
+from pymc_kbr.kernels import Kernel
 
 
 class DenseGram(Gram):
@@ -142,3 +142,12 @@ def _apply(kernel: Kernel, points: np.ndarray, v: np.ndarray, block: int = 1024)
     return np.concatenate(
         [kernel(points[i : i + block], points) @ v for i in range(0, len(points), block)], axis=0
     )
+
+
+def centred_gram(gram: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """The Gram matrix (n, n) of features less their mean under weights `base` (n,) of sum one; in place."""
+    mean = gram @ base
+    constant = base @ mean
+    gram -= mean[:, None]
+    gram -= mean[None, :] - constant
+    return gram

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from pymc_kbr.chunks import Chunks
+from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.gram.low_rank import LowRankGram
 from pymc_kbr.gram.pivoted import accepted, pivoted_cholesky, randomly_pivoted_cholesky
 from pymc_kbr.gram.streamed import StreamedGram

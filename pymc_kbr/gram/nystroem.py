@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import eigh, solve
 
-from pymc_kbr.chunks import Chunks
+from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.gram.low_rank import LowRankGram
 from pymc_kbr.gram.streamed import StreamedGram
 from pymc_kbr.kernels import Kernel

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.kernels import Gaussian, Kernel
-from pymc_kbr.threads import side_by_side
 
 TILE = 2048
 """Rows that a thread of the blocked factorisation takes at once."""

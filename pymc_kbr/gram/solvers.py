@@ -168,3 +168,13 @@ def make_solver(solver: Any) -> Solver:
         if isinstance(value, int | float) and not (value > 0 or (field.name == "tolerance" and value == 0)):
             raise ValueError(f"{field.name} of {solver!r} is {value}; it must be above zero")
     return solver
+
+
+def solver_for(solver: Solver, n: int) -> Solver:
+    """The solver itself, or what "auto" takes for n rows."""
+    return solver.choice(n) if isinstance(solver, Auto) else solver
+
+
+def streams(solver: Solver) -> bool:
+    """Whether a solver reads rows a part at a time, as its attribute of this name says."""
+    return getattr(solver, "streams", False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from pymc_kbr.chunks import Chunks
+from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.gram.gram import Gram, Operator, raising
 from pymc_kbr.gram.low_rank import scaled_rows
 

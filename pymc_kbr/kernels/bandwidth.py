@@ -5,27 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.kernels.gaussian import Gaussian
-
-
-def spread_out(n: int, most: int) -> np.ndarray:
-    """At most `most` row numbers, evenly spread over n rows: a subsample without randomness."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
-
-
-def units_of(rows: np.ndarray) -> np.ndarray:
-    """Powers of two near the largest value of each column of rows (n, q), shape (q,).
-
-    Dividing by them is exact, and squares of what is left are within range whatever the units are.
-    """
-    largest = np.abs(rows).max(axis=0, initial=0.0)
-    return np.where(largest > 0, 2.0 ** np.floor(np.log2(np.where(largest > 0, largest, 1.0))), 1.0)
-
-
-def deviations(rows: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column of rows (n, q), in any units, shape (q,)."""
-    units = units_of(rows)
-    return (rows / units).std(axis=0) * units
 
 
 def median_heuristic(points: np.ndarray, most: int = 1000) -> float:

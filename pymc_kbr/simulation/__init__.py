@@ -1,15 +1,15 @@
 """From a PyMC model to a reference table: the only place that looks inside a PyMC model."""
 
-from pymc_kbr.simulation.density import ModelPrior, model_prior
 from pymc_kbr.simulation.failures import SimulationError
-from pymc_kbr.simulation.forward import Forward
+from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.make_table import make_table
-from pymc_kbr.simulation.model_to_table import simulate, simulate_to_store
-from pymc_kbr.simulation.plan import Plan
-from pymc_kbr.simulation.raw import simulate_data
+from pymc_kbr.simulation.model.vector_simulator import vector_simulator
+from pymc_kbr.simulation.options import Plan
+from pymc_kbr.simulation.predictive import simulate_data
+from pymc_kbr.simulation.prior.density import ModelPrior, model_prior
+from pymc_kbr.simulation.prior.truncated import Within
+from pymc_kbr.simulation.simulate import simulate, simulate_to_store
 from pymc_kbr.simulation.streams import entropy_of
-from pymc_kbr.simulation.truncated import Within
-from pymc_kbr.simulation.vector_simulator import vector_simulator
 
 __all__ = [
     "Forward",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Protocol
 
 import numpy as np
 
-from pymc_kbr.simulation.model import ModelGraph
-from pymc_kbr.table_store import TableStore
+from pymc_kbr.simulation.model.read import ModelGraph
 
 
 class Destination(Protocol):
@@ -55,48 +53,6 @@ class InMemory:
         part = slice(start, start + len(parameters))
         self.parameters[part], self.statistics[part] = parameters, statistics
         self.failures |= failures
-
-
-class Stored:
-    """A store, of which finished chunks are kept.
-
-    Parameters
-    ----------
-    store : TableStore
-    draws : int
-    again : bool
-        Whether rows that failed before are simulated again.
-    """
-
-    def __init__(self, store: TableStore, draws: int, again: bool) -> None:
-        self._store, self._draws, self._again = store, draws, again
-
-    def pieces(self) -> list[range]:
-        """The chunks that are not finished.
-
-        Warns
-        -----
-        UserWarning
-            If some were finished once and are damaged.
-        """
-        wanted = {"unfinished", "damaged", *(("failed",) if self._again else ())}
-        pieces = pieces_of(self._draws, self._store.chunk_rows)
-        states = [self._store.state(piece.start, piece.stop) for piece in pieces]
-        damaged = states.count("damaged")
-        if damaged:
-            warnings.warn(
-                f"{damaged} of {len(pieces)} chunks of the store {self._store.path} are damaged, as a power "
-                "cut can leave them; they are simulated again",
-                UserWarning,
-                stacklevel=6,
-            )
-        return [piece for piece, state in zip(pieces, states, strict=True) if state in wanted]
-
-    def write(
-        self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]
-    ) -> None:
-        """Write a chunk."""
-        self._store.write(start, parameters, statistics, failures)
 
 
 def pieces_of(rows: int, chunk_rows: int) -> list[range]:

@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 
-from pymc_kbr.reference_table import Failures
-from pymc_kbr.simulation.model import ModelGraph
+from pymc_kbr.simulation.model.read import ModelGraph
+from pymc_kbr.tables.reference_table import Failures
 
 
 class SimulationError(RuntimeError):

@@ -8,32 +8,39 @@ from pathlib import Path
 
 import numpy as np
 
-from pymc_kbr.reference_table import ReferenceTable
-from pymc_kbr.simulation.checks import TRIED_ROWS, Trial, trial_run
-from pymc_kbr.simulation.destination import Destination, InMemory, Stored
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.simulation.destination import Destination, InMemory
 from pymc_kbr.simulation.failures import check_failures, raise_failure, split_failures
-from pymc_kbr.simulation.forward import Forward
-from pymc_kbr.simulation.job import Chunk, Job
-from pymc_kbr.simulation.model import ModelGraph
-from pymc_kbr.simulation.plan import Plan
-from pymc_kbr.simulation.prior import PriorRows
-from pymc_kbr.simulation.progress import progress_bar
-from pymc_kbr.simulation.provenance import Clock, versions
-from pymc_kbr.simulation.resume import (
+from pymc_kbr.simulation.first_rows import TRIED_ROWS, Trial, trial_run
+from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.in_store import (
     IN_BATCHES,
     ROW_BY_ROW,
+    Stored,
     check_goes_on,
     check_identity,
     identity,
     new_store,
 )
-from pymc_kbr.simulation.run import check_picklable, rows_a_chunk, rows_a_stored_chunk, run_chunks
+from pymc_kbr.simulation.model.read import ModelGraph
+from pymc_kbr.simulation.options import Plan
+from pymc_kbr.simulation.prior.draws import PriorRows
+from pymc_kbr.simulation.prior.truncated import Within
+from pymc_kbr.simulation.progress import progress_bar
+from pymc_kbr.simulation.provenance import Clock, versions
 from pymc_kbr.simulation.streams import entropy_of
-from pymc_kbr.simulation.truncated import Within
-from pymc_kbr.simulation.workers import Isolated
-from pymc_kbr.stored_table import StoredTable
-from pymc_kbr.table_store import TableStore, locked
-from pymc_kbr.threads import one_blas_thread
+from pymc_kbr.simulation.workers.executors import (
+    check_picklable,
+    rows_a_chunk,
+    rows_a_stored_chunk,
+    run_chunks,
+)
+from pymc_kbr.simulation.workers.isolated import Isolated
+from pymc_kbr.simulation.workers.row_simulator import Chunk, Job
+from pymc_kbr.tables.lock import locked
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.store import TableStore
+from pymc_kbr.tables.stored_table import StoredTable
 
 
 def make_table(

@@ -8,7 +8,7 @@ from case_studies.gaussian_ground_truth import localised_5_1
 from case_studies.nonlinear_regression import bumps
 from case_studies.nonlinear_regression.cross_validation import curves
 from case_studies.simulators import models
-from pymc_kbr.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import Atoms, Embedding
 
 
 def test_the_gaussian_problems_means_are_the_regression_of_y_on_x(rng):

@@ -1,0 +1,1 @@
+"""Speed as ratios to something run beside it: ``python -m case_studies.speed``."""

@@ -1,0 +1,1 @@
+"""Arrays alone: what every room above is built of."""

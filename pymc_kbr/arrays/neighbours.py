@@ -1,0 +1,137 @@
+"""The rows nearest to observations: by a tree in memory, by a merge over blocks of rows that are not."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
+
+from pymc_kbr.arrays.chunks import Chunks
+from pymc_kbr.arrays.threads import side_by_side
+
+PAIRS = 2**22
+"""Distances that are held at once."""
+
+MANY = 20
+"""Where more than one row in so many is wanted, measuring all distances is sooner done than asking a tree."""
+
+THIN, SPARE = 16, 5.0
+"""One number in so many tells about where the edge is, with so many standard deviations to spare."""
+
+
+class Neighbours(Protocol):
+    """Finds nearest rows."""
+
+    def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances (k, count), ascending, and numbers (k, count) of the rows nearest to points x (k, d)."""
+
+
+def neighbours_of(points: np.ndarray | Chunks, count: int | None = None) -> Neighbours:
+    """The way to find rows among points (n, d), prepared for `count` at a time where that is known."""
+    return Merge(points) if isinstance(points, Chunks) else Tree(points, count)
+
+
+class Tree:
+    """SciPy's tree, and all distances where many rows are wanted."""
+
+    def __init__(self, points: np.ndarray, count: int | None = None) -> None:
+        self._points = points
+        self._tree = KDTree(points) if count is not None and self._few(count) else None
+
+    def _few(self, count: int) -> bool:
+        return count * MANY <= len(self._points)
+
+    def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Neighbours`."""
+        if self._few(count):
+            if self._tree is None:
+                self._tree = KDTree(self._points)
+            return self._tree.query(x, k=[*range(1, count + 1)], workers=-1)
+        distances, rows = np.empty((len(x), count)), np.empty((len(x), count), dtype=np.intp)
+
+        def measure(i: int) -> None:
+            squares = cdist(x[i : i + 1], self._points, "sqeuclidean")[0]
+            near = nearest(squares, count)
+            rows[i] = near[np.argsort(squares[near])]
+            distances[i] = np.sqrt(squares[rows[i]])
+
+        with side_by_side(len(x)) as each:
+            each(measure, range(len(x)))
+        return distances, rows
+
+
+def nearest(squares: np.ndarray, count: int) -> np.ndarray:
+    """Numbers (count,) of the smallest of n numbers, in any order."""
+    # The edge is guessed from some, a little too far: what lies beyond it need not be partitioned.
+    some = squares[::THIN]
+    guess = int(count / THIN + SPARE * np.sqrt(count / THIN)) + 1
+    if guess < len(some):
+        inside = np.flatnonzero(squares <= np.partition(some, guess)[guess])
+        if len(inside) >= count:
+            return inside[np.argpartition(squares[inside], count - 1)[:count]]
+    return np.argpartition(squares, count - 1)[:count]
+
+
+class Merge:
+    """The nearest of each block merged with the nearest of the blocks before it: one pass over the rows."""
+
+    def __init__(self, points: Chunks) -> None:
+        self._points = points
+
+    def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Neighbours`."""
+        best = [Best(count) for _ in x]
+        norms = np.einsum("ij,ij->i", x, x)
+        step = max(1, PAIRS // len(x))
+        for part, block in self._points.blocks():
+            for first in range(0, len(block), step):
+                rows = block[first : first + step]
+                squares = np.einsum("ij,ij->i", rows, rows)
+                about = x @ rows.T
+                about *= -2
+                about += squares
+                # Rounding of the product may hide a neighbour: this much is let in, and measured again.
+                slack = 1e-10 * (norms + float(squares.max()))
+                for k, held in enumerate(best):
+                    near = np.flatnonzero(about[k] <= held.worst - norms[k] + slack[k])
+                    if len(near):
+                        apart = rows[near] - x[k]
+                        held.offer(np.einsum("ij,ij->i", apart, apart), part.start + first + near)
+        found = [held.sorted() for held in best]
+        return np.array([np.sqrt(d) for d, _ in found]), np.array([rows for _, rows in found])
+
+
+class Best:
+    """The `count` nearest rows of one point, as far as they are known."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._distances: list[np.ndarray] = [np.empty(0)]
+        self._rows: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
+        self._waiting = 0
+        self.worst = np.inf
+
+    def offer(self, distances: np.ndarray, rows: np.ndarray) -> None:
+        """Consider more rows; they are sorted out when there are many."""
+        self._distances.append(distances)
+        self._rows.append(rows)
+        self._waiting += len(rows)
+        if self._waiting >= self._count or not np.isfinite(self.worst):
+            self._cut()
+
+    def _cut(self) -> None:
+        distances, rows = np.concatenate(self._distances), np.concatenate(self._rows)
+        if len(distances) > self._count:
+            kept = np.argpartition(distances, self._count - 1)[: self._count]
+            distances, rows = distances[kept], rows[kept]
+        if len(distances) == self._count:
+            self.worst = float(np.max(distances))
+        self._distances, self._rows, self._waiting = [distances], [rows], 0
+
+    def sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances, ascending, and rows."""
+        self._cut()
+        order = np.lexsort((self._rows[0], self._distances[0]))
+        return self._distances[0][order], self._rows[0][order]

@@ -1,0 +1,92 @@
+"""Bringing statistics to one scale, from the reference table alone."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """Subtracts a centre, divides by a scale, and leaves constant columns out.
+
+    Parameters
+    ----------
+    centre, scale : ndarray of shape (d,)
+    kept : ndarray of bool, shape (d,)
+        Columns that vary.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    kept: np.ndarray
+
+    @classmethod
+    def fit(cls, statistics: np.ndarray, scaled: bool = True) -> Scaler:
+        """Take the standard deviations of a table's columns, or leave the units as they are.
+
+        Raises
+        ------
+        ValueError
+            If all columns are constant.
+
+        Warns
+        -----
+        UserWarning
+            If some columns are constant; they are dropped.
+        """
+        # Dividing by the largest value first keeps squares of huge or tiny units within range.
+        largest = np.abs(statistics).max(axis=0)
+        unit = np.where(largest > 0, largest, 1.0)
+        centre = np.mean(statistics / unit, axis=0) * unit
+        deviation = np.std(statistics / unit, axis=0) * unit
+        return cls.of(centre, deviation, statistics.min(axis=0), statistics.max(axis=0), scaled)
+
+    @classmethod
+    def of(
+        cls,
+        centre: np.ndarray,
+        deviation: np.ndarray,
+        lowest: np.ndarray,
+        highest: np.ndarray,
+        scaled: bool = True,
+    ) -> Scaler:
+        """The scaler of columns whose means, deviations and ranges, each (d,), are known: see `fit`."""
+        largest = np.maximum(np.abs(lowest), np.abs(highest))
+        kept = highest - lowest > 1e-12 * largest
+        if not np.any(kept):
+            raise ValueError("all statistics are constant in the reference table; they say nothing")
+        if not np.all(kept):
+            warnings.warn(
+                f"the statistics in columns {np.flatnonzero(~kept).tolist()} are constant in the reference "
+                "table; they are dropped",
+                UserWarning,
+                stacklevel=6,
+            )
+        return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)
+
+    @property
+    def size(self) -> int:
+        """Number of statistics, d."""
+        return len(self.kept)
+
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Rows of statistics (k, d) in the table's scale, shape (k, number of columns kept)."""
+        return (statistics[:, self.kept] - self.centre[self.kept]) / self.scale[self.kept]
+
+
+def units_of(rows: np.ndarray) -> np.ndarray:
+    """Powers of two near the largest value of each column of rows (n, q), shape (q,).
+
+    Dividing by them is exact, and squares of what is left are within range whatever the units are.
+    """
+    largest = np.abs(rows).max(axis=0, initial=0.0)
+    return np.where(largest > 0, 2.0 ** np.floor(np.log2(np.where(largest > 0, largest, 1.0))), 1.0)
+
+
+def deviations(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column of rows (n, q), in any units, shape (q,)."""
+    units = units_of(rows)
+    return (rows / units).std(axis=0) * units

@@ -1,0 +1,191 @@
+"""The prior's support, as a bijection between arrays.
+
+Posterior draws are smoothed in a space without edges and carried back, so that no draw leaves the
+support of the prior. A `Support` is that bijection written as plain data: it knows no PyMC, can be
+saved to a file as JSON, and works on whole arrays of parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.bijections import KINDS, Interval, Simplex, Step, ZeroSum
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some columns, the steps that free them, and whether a draw of them may be smoothed.
+
+    Columns that may not be smoothed (`smooth=False`) are discrete, or constrained in a way that no
+    step describes: a draw of them is always one of the simulated values, so it is in the support too.
+    """
+
+    columns: tuple[int, ...]
+    steps: tuple[Step, ...] = ()
+    smooth: bool = True
+
+
+@dataclass(frozen=True)
+class Support:
+    """The bijection from a table's parameters to a space without edges.
+
+    Parameters
+    ----------
+    size : int
+        Number p of parameter columns.
+    blocks : tuple of Block
+        The blocks, each column in exactly one; bounds may depend on columns of earlier blocks.
+
+    Examples
+    --------
+    >>> support = Support.from_bounds({"rate": (0, 10)}, names=["rate", "mean"])
+    >>> free = support.forward(np.array([[5.0, -3.0]]))
+    >>> free
+    array([[ 0., -3.]])
+    >>> support.backward(free)
+    array([[ 5., -3.]])
+    """
+
+    size: int
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        columns = sorted(c for block in self.blocks for c in block.columns)
+        if columns != list(range(self.size)):
+            raise ValueError(
+                f"the blocks of a Support cover columns {columns}; each of the {self.size} "
+                "parameter columns must be in exactly one block"
+            )
+
+    @classmethod
+    def unbounded(cls, size: int) -> Support:
+        """The identity on `size` columns."""
+        return cls(size, (Block(tuple(range(size))),) if size else ())
+
+    @classmethod
+    def from_bounds(cls, bounds: Mapping[str, tuple[float, float]] | None, names: Sequence[str]) -> Support:
+        """One interval a column.
+
+        Parameters
+        ----------
+        bounds : mapping of str to (lower, upper), optional
+            Bounds by parameter name; a name left out is unbounded, an end may be infinite or None.
+        names : sequence of str, length p
+            The parameters, in the table's order.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown, or a lower bound is not below its upper one.
+        """
+        bounds = dict(bounds or {})
+        unknown = [name for name in bounds if name not in names]
+        if unknown:
+            raise ValueError(f"bounds are given for {unknown}; the parameters are {list(names)}")
+        lower, upper = [], []
+        for name in names:
+            a, b = bounds.get(name, (None, None))
+            lower.append(-np.inf if a is None else float(a))
+            upper.append(np.inf if b is None else float(b))
+            if not lower[-1] < upper[-1]:
+                raise ValueError(
+                    f"the bounds of {name!r} are ({a}, {b}); the lower one must be below the upper one"
+                )
+        step = Interval(tuple(lower), tuple(upper))
+        return cls(len(names), (Block(tuple(range(len(names))), (step,)),))
+
+    def forward(self, parameters: np.ndarray) -> np.ndarray:
+        """Parameters (n, p) to the unconstrained space (n, q); an edge goes to infinity."""
+        pieces = []
+        for block in self.blocks:
+            values = parameters[:, list(block.columns)]
+            for step in block.steps:
+                values = step.forward(values, parameters)
+            pieces.append(values)
+        return np.hstack(pieces)
+
+    def backward(self, free: np.ndarray) -> np.ndarray:
+        """The unconstrained space (n, q) to parameters (n, p)."""
+        parameters = np.zeros((len(free), self.size))
+        for block, part in zip(self.blocks, self._parts(), strict=True):
+            values = free[:, part]
+            for step in reversed(block.steps):
+                values = step.backward(values, parameters)
+            parameters[:, list(block.columns)] = values
+        return parameters
+
+    def smooth(self) -> np.ndarray:
+        """Which of the q unconstrained columns may be smoothed, shape (q,)."""
+        return np.concatenate(
+            [
+                np.full(part.stop - part.start, block.smooth)
+                for block, part in zip(self.blocks, self._parts(), strict=True)
+            ]
+        )
+
+    def contains(self, parameters: np.ndarray) -> np.ndarray:
+        """Whether each row of (n, p) lies in the support, edges included, shape (n,)."""
+        inside = np.all(np.isfinite(parameters), axis=1)
+        for block in self.blocks:
+            values = parameters[:, list(block.columns)]
+            for step in block.steps:
+                inside &= step.contains(values, parameters)
+                values = step.forward(values, parameters) if step is not block.steps[-1] else values
+        return inside
+
+    def _parts(self) -> list[slice]:
+        parts, start = [], 0
+        for block in self.blocks:
+            width = len(block.columns) - sum(isinstance(s, Simplex | ZeroSum) for s in block.steps)
+            parts.append(slice(start, start + width))
+            start += width
+        return parts
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and strings, with infinities written as text."""
+        kinds = {cls: kind for kind, cls in KINDS.items()}
+        return {
+            "size": self.size,
+            "blocks": [
+                {
+                    "columns": list(block.columns),
+                    "smooth": block.smooth,
+                    "steps": [
+                        {"kind": kinds[type(step)], **_to_text(dataclasses.asdict(step))}  # type: ignore[call-overload]
+                        for step in block.steps
+                    ],
+                }
+                for block in self.blocks
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Support:
+        """The inverse of `to_json`."""
+        blocks = []
+        for block in document["blocks"]:
+            steps = []
+            for step in block["steps"]:
+                fields = {name: _from_text(value) for name, value in step.items() if name != "kind"}
+                steps.append(KINDS[step["kind"]](**fields))
+            blocks.append(Block(tuple(block["columns"]), tuple(steps), block["smooth"]))
+        return cls(document["size"], tuple(blocks))
+
+
+def _to_text(fields: Any) -> Any:
+    if isinstance(fields, dict):
+        return {name: _to_text(value) for name, value in fields.items()}
+    if isinstance(fields, list | tuple):
+        return [_to_text(value) for value in fields]
+    return str(fields) if isinstance(fields, float) and np.isinf(fields) else fields
+
+
+def _from_text(fields: Any) -> Any:
+    if isinstance(fields, list):
+        return tuple(_from_text(value) for value in fields)
+    return float(fields) if isinstance(fields, str) else fields

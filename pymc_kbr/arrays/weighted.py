@@ -1,0 +1,19 @@
+"""Summaries of weighted values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def effective_sample_size(weights: np.ndarray) -> float:
+    """(sum w)^2 / sum w^2 (Kish 1965)."""
+    return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
+def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Quantiles of values (m,) with non-negative weights (m,) at levels (k,), by linear interpolation."""
+    order = np.argsort(values)
+    ordered = weights[order]
+    carried = ordered > 0
+    middle = (np.cumsum(ordered) - 0.5 * ordered)[carried] / ordered.sum()
+    return np.interp(levels, middle, values[order][carried])

@@ -1,1 +1,0 @@
-"""Speed as ratios to something run beside it: ``python -m pymc_kbr.benchmark``."""

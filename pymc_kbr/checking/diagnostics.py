@@ -1,0 +1,179 @@
+"""When not to trust a posterior, with what to do about it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binom
+
+from pymc_kbr.checking.observation_support import observation_support
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+FEW = 50
+"""Effective sample size below which intervals are coarse."""
+
+NEGATIVE = 0.45
+"""Negative share of the absolute weight that is large: absolute weights sum to ten times the total."""
+
+TAIL, TOUCHING = 0.01, 0.1
+"""A posterior touches an edge when this share of draws lies beyond that share of the prior."""
+
+CUT_TAIL, CUT = 0.05, 0.02
+"""The same where the prior was drawn between bounds: beyond these there may be more of the posterior."""
+
+CHANCE = 0.001
+"""Probability with which an estimator that is calibrated is called off."""
+
+
+class PosteriorWarning(UserWarning):
+    """A posterior that should not be trusted as it is."""
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One reason for doubt.
+
+    Parameters
+    ----------
+    name : str
+        "outside", "effective_sample_size", "negative_share", "ridge_raised", "edge" or "coverage".
+    message : str
+        What was found, and what to do.
+    """
+
+    name: str
+    message: str
+
+
+def diagnose(
+    posterior: Posterior,
+    draws: np.ndarray,
+    table: ReferenceTable,
+    *,
+    coverage: np.ndarray | None = None,
+    held_out: int = 0,
+) -> list[Concern]:
+    """The reasons to doubt a posterior.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    draws : ndarray of shape (draws, p)
+    table : ReferenceTable
+        With the observation.
+    coverage : ndarray of shape (p,), optional
+        Share of held-out rows that the central 90% covered, where it is known.
+    held_out : int
+        Number of these rows.
+    """
+    found = [
+        _outside(table),
+        _effective_sample_size(posterior),
+        _negative_share(posterior),
+        _ridge_raised(posterior),
+        *_edges(draws, table),
+        *_coverage(coverage, held_out, table.parameter_names),
+    ]
+    return [concern for concern in found if concern is not None]
+
+
+def warn(concerns: list[Concern]) -> None:
+    """Show concerns as warnings."""
+    for concern in concerns:
+        warnings.warn(concern.message, PosteriorWarning, stacklevel=3)
+
+
+def _outside(table: ReferenceTable) -> Concern | None:
+    support = observation_support(table)
+    if not support.far:
+        return None
+    times = support.distance / max(float(np.median(support.references)), np.finfo(float).tiny)
+    return Concern(
+        "outside",
+        f"the observation lies outside what was simulated: it is {times:.1f} times as far from its nearest "
+        f"rows as simulations are from theirs (farther than {support.percentile:.1%} of them), above all in "
+        f"{support.worst() or 'several statistics'}; look at `plot_observation_support(table)`, check these "
+        "statistics and the model, widen the prior, or leave out the statistics that the model cannot make",
+    )
+
+
+def _effective_sample_size(posterior: Posterior) -> Concern | None:
+    size = posterior.effective_sample_size
+    if size >= FEW:
+        return None
+    return Concern(
+        "effective_sample_size",
+        f"the effective sample size of the weights is {size:.1f}, below {FEW}: quantiles and intervals rest "
+        "on few simulations; simulate more rows, accept more of them, or take estimator='auto'",
+    )
+
+
+def _negative_share(posterior: Posterior) -> Concern | None:
+    share = posterior.negative_share
+    if share <= NEGATIVE:
+        return None
+    return Concern(
+        "negative_share",
+        f"{share:.0%} of the absolute weight is negative: draws come from the projection of the weights onto "
+        "probabilities and may differ from `mean` and `expectation`; take a larger regularisation, or draws "
+        "by regression adjustment (estimator='adjusted' or 'auto')",
+    )
+
+
+def _ridge_raised(posterior: Posterior) -> Concern | None:
+    times = int(posterior.settings.get("ridge_raised", 0))
+    if times == 0:
+        return None
+    return Concern(
+        "ridge_raised",
+        f"the ridge was raised {times} time(s) since the Gram matrix was not positive definite: the estimate "
+        "is not the one that was asked for; take a larger regularisation, or leave it out to have it chosen",
+    )
+
+
+def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
+    between_bounds = "prior_truncated" in table.provenance
+    tail, touching = (CUT_TAIL, CUT) if between_bounds else (TAIL, TOUCHING)
+    why = (
+        "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "
+        "bounds, unless this is the prior's own edge"
+        if between_bounds
+        else "the posterior touches the prior's edge, which decides where it ends; widen the prior if it is "
+        "not meant to, and simulate again"
+    )
+    found = []
+    for i, name in enumerate(table.parameter_names):
+        lower, upper = np.quantile(table.parameters[:, i], [tail, 1 - tail])
+        if not lower < upper:
+            continue
+        for side, share in (
+            ("lower", np.mean(draws[:, i] < lower)),
+            ("upper", np.mean(draws[:, i] > upper)),
+        ):
+            if share >= touching:
+                where = f"{share:.0%} of the draws of {name!r} lie in the {side} {tail:.0%} of the prior"
+                found.append(Concern("edge", f"{where}: {why}"))
+    return found
+
+
+def _coverage(coverage: np.ndarray | None, rows: int, names: list[str]) -> list[Concern]:
+    if coverage is None or rows == 0:
+        return []
+    chance = CHANCE / (2 * len(names))
+    lower, upper = binom.ppf(chance, rows, 0.9) / rows, binom.isf(chance, rows, 0.9) / rows
+    off = {name: c for name, c in zip(names, coverage, strict=True) if not lower <= c <= upper}
+    if not off:
+        return []
+    shares = ", ".join(f"{name} {c:.0%}" for name, c in off.items())
+    return [
+        Concern(
+            "coverage",
+            f"central 90% intervals covered {shares} of {rows} held-out rows ({lower:.0%} to {upper:.0%} are "
+            "expected): intervals are too "
+            f"{'narrow' if min(off.values()) < 0.9 else 'wide'}; look at `calibrate(estimator, table)`, and "
+            "recalibrate the draws with it, or simulate more rows",
+        )
+    ]

@@ -1,0 +1,113 @@
+"""How far an observation lies from a table's rows."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+NEIGHBOURS, REFERENCES = 10, 1000
+"""Rows to which distances are averaged, and rows whose distances the observation's is compared with."""
+
+
+FAR = 0.995
+"""Share of these rows that are nearer to their neighbours than an observation that is called far."""
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationSupport:
+    """Where an observation lies among the simulations.
+
+    Attributes
+    ----------
+    distance : float
+        Mean distance to the 10 nearest rows, over the statistics' standard deviations.
+    references : ndarray of shape (r,)
+        The same for rows of the table, each without itself.
+    contributions : ndarray of shape (d,)
+        Each statistic's share of the squared distance to the mean of the nearest rows.
+    position : ndarray of shape (d,)
+        Share of the table's rows whose statistic is smaller.
+    names : list of str, length d
+    """
+
+    distance: float
+    references: np.ndarray
+    contributions: np.ndarray
+    position: np.ndarray
+    names: list[str]
+
+    @property
+    def percentile(self) -> float:
+        """Share of rows that are nearer to their neighbours than the observation is."""
+        return float(np.mean(self.references < self.distance))
+
+    @property
+    def far(self) -> bool:
+        """Whether the observation is unlike what was simulated."""
+        return self.percentile > FAR
+
+    def worst(self, most: int = 3) -> list[str]:
+        """The statistics that make up most of the distance."""
+        order = np.argsort(self.contributions)[::-1][:most]
+        return [self.names[i] for i in order if self.contributions[i] >= 0.1]
+
+
+def observation_support(table: ReferenceTable, observed: np.ndarray | None = None) -> ObservationSupport:
+    """Compare an observation's distance to the simulations with that of simulations to each other.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+    observed : ndarray of shape (d,), optional
+        The table's own observation where left out.
+
+    Raises
+    ------
+    ValueError
+        If there is no observation, or it has another number of statistics.
+
+    Notes
+    -----
+    Where the observation has noise that the table is known to be without (`ReferenceTable.noise`), the rows
+    that it is compared with get such noise, too.
+    """
+    observed = table.observed if observed is None else np.asarray(observed, dtype=float)
+    if observed is None:
+        raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
+    if observed.shape != (table.statistics.shape[1],):
+        raise ValueError(
+            f"the observation has shape {observed.shape}; the table has {table.statistics.shape[1]} "
+            "statistics"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant statistics were reported when the estimator was fitted
+        scaler = Scaler.fit(table.statistics)
+    x, y = scaler.transform(table.statistics), scaler.transform(observed[None])[0]
+    k = min(NEIGHBOURS, len(x) - 1)
+    tree = KDTree(x)
+    distances, rows = tree.query(y, k=[*range(1, k + 1)], workers=-1)
+    references = spread_out(len(x), REFERENCES)
+    noise = table.noise * np.random.default_rng(0).normal(size=(len(references), len(observed)))
+    noisy = scaler.transform(table.statistics[references] + noise)
+    others, near = tree.query(noisy, k=[*range(1, k + 2)], workers=-1)
+    own = near == references[:, None]
+    own[:, -1] |= ~own.any(axis=1)  # without the row itself, or the farthest where noise has moved it away
+    apart = np.zeros(len(observed))
+    apart[scaler.kept] = (y - x[rows].mean(axis=0)) ** 2
+    unlike = observed[~scaler.kept] != table.statistics[0, ~scaler.kept]
+    apart[~scaler.kept] = unlike & (table.noise[~scaler.kept] == 0)
+    total = apart.sum()
+    return ObservationSupport(
+        float(distances.mean()),
+        others[~own].reshape(len(references), k).mean(axis=1),
+        apart / total if total > 0 else apart,
+        np.mean(table.statistics < observed, axis=0),
+        table.statistic_names,
+    )

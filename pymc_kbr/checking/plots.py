@@ -1,0 +1,146 @@
+"""Pictures of weights, calibration and the observation's place among the simulations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.checking.observation_support import FAR, observation_support
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+LEVELS = np.linspace(0.02, 0.98, 49)
+"""Probabilities of the central intervals whose coverage is drawn."""
+
+
+def plot_posterior_weights(
+    posterior: Posterior, *, names: list[str] | None = None, axes: Any = None
+) -> np.ndarray:
+    """Each atom's weight against its parameters: positive weights filled, negative ones hollow.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    names : list of str, optional
+        Of the parameters.
+    axes : sequence of matplotlib Axes, optional
+        One a parameter.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, shape (p,)
+    """
+    p = posterior.atoms.shape[1]
+    axes = _axes(axes, p, (3.2 * p, 2.8))
+    negative = posterior.weights < 0
+    for i, axis in enumerate(axes):
+        atoms = posterior.atoms[:, i]
+        axis.scatter(atoms[~negative], posterior.weights[~negative], s=8, color="black", label="positive")
+        if np.any(negative):
+            axis.scatter(
+                atoms[negative],
+                posterior.weights[negative],
+                s=10,
+                facecolors="none",
+                edgecolors="tab:orange",
+                linewidths=0.8,
+                label=f"negative ({posterior.negative_share:.0%})",
+            )
+        axis.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+        axis.set(xlabel=names[i] if names else f"parameter {i}", ylabel="weight" if i == 0 else "")
+    axes[0].legend(frameon=False, fontsize=8)
+    return axes
+
+
+def plot_calibration(calibration: Calibration, *, probability: float = 0.95, axes: Any = None) -> np.ndarray:
+    """Coverage of central intervals less their probability, and the transforms' distribution.
+
+    Parameters
+    ----------
+    calibration : Calibration
+    probability : float
+        Of the bands in which a calibrated estimator's coverage lies, at each level by itself.
+    axes : pair of matplotlib Axes, optional
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, shape (2,)
+    """
+    axes = _axes(axes, 2, (7.2, 3.0))
+    styles = ["-", "--", "-.", ":"]
+    band = calibration.band(LEVELS, probability)
+    axes[0].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color="0.88", label="calibrated")
+    covered = calibration.coverage(LEVELS)
+    for i, name in enumerate(calibration.names):
+        style = styles[i % len(styles)]
+        axes[0].plot(LEVELS, covered[:, i] - LEVELS, linestyle=style, label=name)
+        ordered = np.sort(calibration.pit[:, i])
+        empirical = (np.arange(len(ordered)) + 0.5) / len(ordered)
+        axes[1].plot(ordered, empirical - ordered, linestyle=style, label=name)
+    half = band[:, 1] - LEVELS, band[:, 0] - LEVELS
+    axes[1].fill_between(LEVELS, half[1], half[0], color="0.88")
+    for axis in axes:
+        axis.axhline(0, color="0.5", linewidth=0.8)
+    axes[0].set(xlabel="probability of the central interval", ylabel="coverage less probability")
+    axes[1].set(xlabel="probability integral transform", ylabel="share below less transform")
+    extent = max(np.abs(band - LEVELS[:, None]).max(), np.abs(covered - LEVELS[:, None]).max())
+    axes[0].set_ylim(-2.0 * extent, 1.2 * extent)  # room for the legend below the curves
+    axes[0].legend(frameon=False, fontsize=8, loc="lower center", ncols=min(4, 1 + len(calibration.names)))
+    return axes
+
+
+def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.ndarray:
+    """How far the observation is from its nearest simulations, and on which statistics.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+        With an observation.
+    axes : pair of matplotlib Axes, optional
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, shape (2,)
+
+    Raises
+    ------
+    ValueError
+        If the table has no observation.
+    """
+    support = observation_support(table)
+    axes = _axes(axes, 2, (8.0, 0.6 + max(2.4, 0.28 * min(len(support.names), 15))))
+    axes[0].hist(support.references, bins=40, color="0.75", label="simulations")
+    axes[0].axvline(
+        np.quantile(support.references, FAR), color="0.4", linestyle=":", label=f"{FAR:.1%} of them"
+    )
+    axes[0].axvline(support.distance, color="tab:red", label="observation")
+    axes[0].set(xlabel="mean distance to the 10 nearest simulations", ylabel="simulations")
+    axes[0].legend(frameon=False, fontsize=8)
+    shown = np.argsort(support.contributions)[::-1][:15][::-1]
+    axes[1].barh(range(len(shown)), support.contributions[shown], color="0.75")
+    for place, i in enumerate(shown):
+        axes[1].text(
+            support.contributions[shown].max() * 0.02,
+            place,
+            f"{support.position[i]:.1%} of the simulations are smaller",
+            va="center",
+            fontsize=7,
+        )
+    axes[1].set(
+        yticks=range(len(shown)),
+        yticklabels=[support.names[i] for i in shown],
+        xlabel="share of the squared distance",
+    )
+    return axes
+
+
+def _axes(axes: Any, count: int, size: tuple[float, float]) -> np.ndarray:
+    if axes is None:
+        _, axes = plt.subplots(1, count, figsize=size, constrained_layout=True, squeeze=False)
+    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(axes) != count:
+        raise ValueError(f"{len(axes)} axes were given; {count} are needed")
+    return axes

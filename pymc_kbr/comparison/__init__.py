@@ -1,0 +1,1 @@
+"""Accuracy against seconds, of estimators and their rivals."""

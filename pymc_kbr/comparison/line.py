@@ -1,0 +1,172 @@
+"""One estimator on one budget's table: posteriors of held-out rows, their scores and seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.comparison.peak_memory import peak_memory
+from pymc_kbr.comparison.scores import ScoredPosterior, score_posteriors
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.selection.select import select
+from pymc_kbr.simulation.sample_smc import run_smc
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+AT_ONCE = 50
+"""Observations that are conditioned on together."""
+
+MOST_ATOMS = 1000
+"""Weighted atoms up to which a mode is found from the weights: each step of the search visits all."""
+
+STEPS = 30
+"""Simulations that `sample_smc` makes for each of its draws, about: it does not take a budget."""
+
+
+@dataclass(frozen=True)
+class SampleSMC:
+    """PyMC's own `pm.sample_smc`, on the same model, as one of the estimators that `compare` compares.
+
+    Parameters
+    ----------
+    draws : int, optional
+        Of each chain. Where left out so many that about the budget is simulated; the number that was is
+        reported.
+    chains, cores : int
+    observations : int
+        Held-out rows that it is run for, the first ones: each takes a run of its own.
+    options : dict
+        Of `pm.sample_smc`, such as ``threshold`` and ``correlation_threshold``.
+    """
+
+    draws: int | None = None
+    chains: int = 2
+    cores: int = 2
+    observations: int = 3
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """What is computed of each posterior: see `compare`."""
+
+    draws: int
+    modes: bool
+    time_budget: float
+    exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None
+
+    def __str__(self) -> str:
+        return f"{self.draws} {self.modes} {self.time_budget} {self.exact is not None}"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A budget's table, and the rows that are scored."""
+
+    table: ReferenceTable
+    truth: np.ndarray
+    observed: np.ndarray
+    data: dict[str, np.ndarray] | None
+    seconds: float
+
+
+def line_of(
+    estimator: str | Estimator | SampleSMC, rows: Rows, source: Any, scoring: Scoring, seed: int
+) -> dict[str, Any]:
+    """The scores of one estimator on one table; a note instead where it fails."""
+    amortised = not isinstance(estimator, SampleSMC)
+    line: dict[str, Any] = {
+        "amortised": amortised,
+        "seconds_simulate": rows.seconds if amortised else 0.0,
+        "seconds_fit": 0.0,
+        "simulations": len(rows.table),
+        "note": "",
+    }
+    clock = time.perf_counter()
+    try:
+        with peak_memory() as peak:
+            if isinstance(estimator, SampleSMC):
+                posteriors = _smc(estimator, rows, source, scoring.modes, seed, line)
+            else:
+                posteriors = _amortised(estimator, rows, scoring, seed, line)
+            k, scores = score_posteriors(
+                posteriors, rows.truth, rows.observed, rows.table.parameters.std(axis=0), scoring.exact
+            )
+    except Exception as error:
+        line["note"] = f"{type(error).__name__}: {error}"
+        line["seconds_condition"] = float("nan")
+        line["seconds_fit"] = time.perf_counter() - clock
+        return line
+    line["peak_memory"] = peak.megabytes
+    line["observations"] = k
+    line["seconds_condition"] = line.pop("_seconds") / k
+    if not amortised:
+        line["simulations"] = line.pop("_simulations") / k
+    by_parameter = {
+        f"{score}[{name}]": float(value)
+        for score, values in scores.by_parameter.items()
+        for name, value in zip(rows.table.parameter_names, values, strict=True)
+    }
+    return line | scores.overall | by_parameter
+
+
+def _amortised(
+    estimator: str | Estimator, rows: Rows, scoring: Scoring, seed: int, line: dict[str, Any]
+) -> Iterator[ScoredPosterior]:
+    """An estimator's posteriors; its seconds go into `line`."""
+    table, started = rows.table, time.perf_counter()
+    if isinstance(estimator, str) and estimator == "auto":
+        fitted = select(table, time_budget=scoring.time_budget, random_seed=seed, progressbar=False)
+    else:
+        fitted = clone(make_estimator(estimator))
+        fitted.fit(table.parameters, table.statistics, table.support, random_seed=seed)
+    line["seconds_fit"] = time.perf_counter() - started
+    line["_seconds"] = 0.0
+    rng = np.random.default_rng(seed)
+    for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // AT_ONCE)):
+        started = time.perf_counter()
+        posteriors = fitted.condition(rows.observed[part])
+        drawn = [posterior.draw(scoring.draws, rng) for posterior in posteriors]
+        line["_seconds"] += time.perf_counter() - started
+        for posterior, d in zip(posteriors, drawn, strict=True):
+            mode = _mode(posterior, d) if scoring.modes else None
+            yield ScoredPosterior(posterior.mean(), d, posterior.atoms, posterior.weights, mode)
+
+
+def _smc(
+    smc: SampleSMC, rows: Rows, model: Any, modes: bool, seed: int, line: dict[str, Any]
+) -> Iterator[ScoredPosterior]:
+    """`sample_smc` once for each observation."""
+    assert rows.data is not None
+    draws = smc.draws or max(20, len(rows.table) // (STEPS * smc.chains))
+    line["_seconds"], line["_simulations"] = 0.0, 0
+    for i in range(min(smc.observations, len(rows.truth))):
+        data = {name: values[i] for name, values in rows.data.items()}
+        run = run_smc(
+            model, data, draws=draws, chains=smc.chains, cores=smc.cores, random_seed=seed + i, **smc.options
+        )
+        line["_seconds"] += run.seconds
+        line["_simulations"] += run.simulations
+        drawn = run.draws
+        mode = _mode_of_draws(drawn, rows.table.support) if modes else None
+        yield ScoredPosterior(drawn.mean(axis=0), drawn, drawn, None, mode)
+
+
+def _mode(posterior: Posterior, draws: np.ndarray) -> np.ndarray:
+    """The posterior's mode, from its weights or, where these are many, from its draws."""
+    if np.count_nonzero(posterior.weights) > MOST_ATOMS:
+        return _mode_of_draws(draws, posterior.support)
+    return posterior.mode(starts=2)
+
+
+def _mode_of_draws(draws: np.ndarray, support: Support) -> np.ndarray:
+    equal = np.full(len(draws), 1 / len(draws))
+    return Posterior.of(Atoms(draws, Gaussian(1.0)), equal, support).mode(starts=2)

@@ -1,0 +1,43 @@
+"""An embedding of draws moved towards another one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_kbr.embedding.embedding import Atoms, Embedding
+
+
+def shrunk(embedding: Embedding, target: Embedding) -> tuple[Embedding, float]:
+    """The embedding of equally weighted draws moved towards another one.
+
+    Parameters
+    ----------
+    target : Embedding
+        Of the same kernel; what the first is compared with.
+
+    Returns
+    -------
+    Embedding
+        (1 - a) times the first plus a times `target`, on the atoms of both.
+    float
+        a, in [0, 1].
+
+    Notes
+    -----
+    a = min(1, D / |m - t|^2), with m the first embedding, t the target and D an unbiased estimate of
+    m's squared error, as James and Stein's estimator for a mean.
+
+    References
+    ----------
+    .. [1] K. Muandet, B. Sriperumbudur, K. Fukumizu, A. Gretton, B. Schölkopf, Kernel mean shrinkage
+       estimators, JMLR 17 (2016), 48.
+    """
+    size = embedding.weights.sum() ** 2 / (embedding.weights @ embedding.weights)
+    norm = embedding.inner(embedding)
+    diagonal = float(embedding.weights @ embedding.atoms.kernel.diag(embedding.atoms.points))
+    error = max(diagonal - norm, 0.0) / (size - 1) if size > 1 else np.inf
+    apart = norm - 2 * embedding.inner(target) + target.inner(target)
+    share = float(min(1.0, error / apart)) if apart > 0 else 1.0
+    atoms = Atoms(np.vstack([embedding.atoms.points, target.atoms.points]), embedding.atoms.kernel)
+    weights = np.concatenate([(1 - share) * embedding.weights, share * target.weights])
+    return Embedding(atoms, weights), share

@@ -1,0 +1,50 @@
+"""Regression adjustments: one a file, one row each in the table of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pymc_kbr.estimators.adjustments.adjustment import Adjustment, NoAdjustment
+from pymc_kbr.estimators.adjustments.joint_neighbours import JointNeighbours
+from pymc_kbr.estimators.adjustments.kernel_ridge import KernelRidgeAdjustment
+from pymc_kbr.estimators.adjustments.local_linear import LocalLinearAdjustment
+
+ADJUSTMENTS: dict[str, Callable[[], Adjustment]] = {
+    "none": NoAdjustment,
+    "kernel_ridge": KernelRidgeAdjustment,
+    "heteroscedastic_kernel_ridge": lambda: KernelRidgeAdjustment(heteroscedastic=True),
+    "local_linear": LocalLinearAdjustment,
+    "heteroscedastic_local_linear": lambda: LocalLinearAdjustment(heteroscedastic=True),
+    "joint_neighbours": JointNeighbours,
+}
+"""The name of each adjustment."""
+
+
+def make_adjustment(adjustment: str | Adjustment) -> Adjustment:
+    """An adjustment from its name, with its defaults, or the given one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no adjustment of that name, or it is neither a name nor an adjustment.
+    """
+    if isinstance(adjustment, Adjustment):
+        return adjustment
+    if not isinstance(adjustment, str):
+        raise TypeError(
+            f"adjustment is {adjustment!r}; give an adjustment, or one of the names {', '.join(ADJUSTMENTS)}"
+        )
+    if adjustment not in ADJUSTMENTS:
+        raise ValueError(f"there is no adjustment {adjustment!r}; the names are {', '.join(ADJUSTMENTS)}")
+    return ADJUSTMENTS[adjustment]()
+
+
+__all__ = [
+    "ADJUSTMENTS",
+    "Adjustment",
+    "JointNeighbours",
+    "KernelRidgeAdjustment",
+    "LocalLinearAdjustment",
+    "NoAdjustment",
+    "make_adjustment",
+]

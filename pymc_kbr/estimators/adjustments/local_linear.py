@@ -1,0 +1,68 @@
+"""Adjustment by a linear regression on the weighted rows, as in the R package abc."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from pymc_kbr.estimators.adjustments.adjustment import Adjustment, squared_residual_logarithms
+
+
+class LocalLinearAdjustment(Adjustment):
+    """Residuals of a weighted linear regression on the rows that carry weight.
+
+    Parameters
+    ----------
+    heteroscedastic : bool
+        Whether residuals are also scaled by the ratio of their expected sizes there and here.
+
+    Notes
+    -----
+    theta_i - b' (x_i - x), with b from least squares weighted as the rows are [1]_; heteroscedastic as in
+    `KernelRidgeAdjustment`, with a second linear regression.
+
+    References
+    ----------
+    .. [1] M. Beaumont, W. Zhang, D. Balding, Approximate Bayesian computation in population genetics,
+       Genetics 162 (2002), 2025-2035.
+    """
+
+    streams = True
+
+    def __init__(self, heteroscedastic: bool = False) -> None:
+        self.heteroscedastic = heteroscedastic
+
+    def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
+        """Keep the rows."""
+        self.statistics_, self.parameters_ = x, z
+        return self
+
+    def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        self.statistics_, self.parameters_ = x, z
+
+    def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The intercept at x plus the residuals of `rows`.
+
+        Raises
+        ------
+        ValueError
+            If too few rows carry weight for as many slopes.
+        """
+        count = int(np.sum(weights > 0))
+        if count < 2 * (len(x) + 1):
+            raise ValueError(
+                f"{count} rows carry weight and the local-linear adjustment fits {len(x) + 1} coefficients "
+                "to them; take at least twice as many rows (a larger share accepted), or the adjustment "
+                "'kernel_ridge', which uses all rows"
+            )
+        root = np.sqrt(weights)[:, None]
+        design = np.hstack([np.ones((len(rows), 1)), self.statistics_[rows] - x])
+        z = self.parameters_[rows]
+        inverse = np.linalg.pinv(root * design)
+        coefficients = inverse @ (root * z)
+        residuals = z - design @ coefficients
+        if self.heteroscedastic:
+            slopes = inverse @ (root * squared_residual_logarithms(residuals))
+            residuals = residuals * np.exp(0.5 * (slopes[0] - design @ slopes))
+        return coefficients[0] + residuals

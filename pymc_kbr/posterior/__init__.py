@@ -1,0 +1,1 @@
+"""From atoms with signed weights to expectations, draws and ArviZ."""

@@ -1,0 +1,243 @@
+"""A posterior as weighted atoms: expectations from the weights, draws by named steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pymc_kbr.arrays.scaling import units_of
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.weighted import effective_sample_size, weighted_quantile
+from pymc_kbr.embedding import preimage
+from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.herding import herd
+from pymc_kbr.embedding.projection import project_to_simplex
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.posterior.smoothing import SMOOTHINGS, check_smoothing
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What an estimator says about the parameters, given one observation.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        Parameters of simulations as atoms, the estimator's weights as it computed them, and the
+        kernel on parameters in which the weights are projected.
+    support : Support
+        The prior's support.
+    settings : dict of str to float
+        The estimator's chosen settings, such as its bandwidth and ridge.
+    smoothing : {"local", "global", "none"}
+        How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.
+    """
+
+    embedding: Embedding
+    support: Support
+    settings: dict[str, float] = field(default_factory=dict)
+    smoothing: str = "local"
+
+    @classmethod
+    def of(
+        cls,
+        atoms: Atoms,
+        weights: np.ndarray,
+        support: Support,
+        settings: dict[str, float] | None = None,
+        smoothing: str = "local",
+    ) -> Posterior:
+        """The posterior of weighted atoms."""
+        return cls(Embedding(atoms, weights), support, settings or {}, smoothing)
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Parameters of the simulations that carry weight, shape (m, p)."""
+        return self.embedding.atoms.points
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The estimator's weights, of either sign, shape (m,)."""
+        return self.embedding.weights
+
+    def expectation(self, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Estimate of E[f(theta)] under the posterior.
+
+        Parameters
+        ----------
+        f : callable
+            From parameters (m, p) to values (m,) or (m, q).
+
+        Returns
+        -------
+        ndarray of shape () or (q,)
+
+        Notes
+        -----
+        sum_i w_i f(theta_i), eq. 2 of the localised draft, with the weights as they are: where their
+        `total_weight` is not one, expectations shrink or grow with it.
+        """
+        return self.weights @ np.asarray(f(self.atoms))
+
+    def mean(self) -> np.ndarray:
+        """Posterior mean, shape (p,)."""
+        return self.expectation(lambda theta: theta)
+
+    def cov(self) -> np.ndarray:
+        """Posterior covariance, shape (p, p), of the weights projected onto the simplex.
+
+        Signed weights can have a negative variance; their projection cannot.
+        """
+        centred = self.atoms - self.simplex_weights @ self.atoms
+        return (self.simplex_weights[:, None] * centred).T @ centred
+
+    def quantile(self, q: float | np.ndarray | list[float]) -> np.ndarray:
+        """Marginal quantiles of the weights projected onto the simplex.
+
+        Parameters
+        ----------
+        q : float or array_like of shape (k,)
+            Probabilities in [0, 1].
+
+        Returns
+        -------
+        ndarray of shape (p,) or (k, p)
+        """
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
+            raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
+        columns = [weighted_quantile(column, self.simplex_weights, levels) for column in self.atoms.T]
+        return np.column_stack(columns)[0 if np.ndim(q) == 0 else slice(None)]
+
+    def mode(self, starts: int = 5, bandwidth: float = 0.5) -> np.ndarray:
+        """Posterior mode, shape (p,): see `Embedding.mode`.
+
+        Parameters
+        ----------
+        starts : int
+            Fixed-point iterations, of which the highest end is taken.
+        bandwidth : float
+            Of the Gaussian kernel, as a share of each parameter's posterior standard deviation. The
+            mode is that of the posterior seen through this kernel.
+
+        Notes
+        -----
+        Where signed weights lead the fixed point out of the prior's support, the heaviest atom of the
+        weights projected onto the simplex is returned.
+        """
+        deviation = np.sqrt(np.diag(self.cov()))
+        width = bandwidth * np.where(deviation > 0, deviation, 1.0)
+        mode = preimage.mode(
+            Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights), starts
+        )
+        if self.support.contains(mode[None])[0]:
+            return mode
+        return self.atoms[int(np.argmax(self.simplex_weights))]
+
+    @cached_property
+    def simplex_weights(self) -> np.ndarray:
+        """First step to draws: non-negative weights of sum one, nearest in RKHS norm, shape (m,).
+
+        Weights that are on the simplex already are returned as they are.
+        """
+        if np.all(self.weights >= 0) and np.isclose(self.total_weight, 1):
+            return self.weights / self.total_weight
+        return project_to_simplex(self.embedding)
+
+    def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Second step to draws: row numbers of atoms, drawn by systematic resampling, shape (draws,)."""
+        positions = (rng.random() + np.arange(draws)) / draws
+        rows = np.searchsorted(np.cumsum(self.simplex_weights), positions)
+        return rng.permutation(np.minimum(rows, len(self.atoms) - 1))
+
+    def herd(self, draws: int) -> np.ndarray:
+        """Another second step: row numbers of atoms by kernel herding, shape (draws,), without randomness."""
+        return herd(Embedding(self.embedding.atoms, self.simplex_weights), draws)
+
+    def draw(
+        self,
+        draws: int,
+        rng: np.random.Generator | int | None = None,
+        *,
+        smoothing: str | None = None,
+        herding: bool = False,
+    ) -> np.ndarray:
+        """Equally weighted draws from the posterior.
+
+        Parameters
+        ----------
+        draws : int
+        rng : numpy.random.Generator, int or None
+        smoothing : {"local", "global", "none"}, optional
+            See `pymc_kbr.posterior.smoothing`; that of the posterior where left out.
+        herding : bool
+            Whether atoms are chosen by kernel herding instead of resampling: few draws then stand for the
+            posterior better, at a cost that grows with draws times atoms.
+
+        Returns
+        -------
+        ndarray of shape (draws, p)
+            Inside the prior's support.
+
+        Notes
+        -----
+        Three steps: the weights are projected onto the simplex (`simplex_weights`), atoms are
+        resampled (`resample`) or herded (`herd`), and these are smoothed in the unconstrained space
+        (`smooth`). Discrete parameters are not smoothed.
+        """
+        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+            raise ValueError(f"draws is {draws!r}; it must be a whole number of at least 1")
+        if smoothing is not None:
+            check_smoothing(smoothing)
+        rng = np.random.default_rng(rng)
+        return self.smooth(self.herd(draws) if herding else self.resample(draws, rng), rng, smoothing)
+
+    def smooth(self, rows: np.ndarray, rng: np.random.Generator, smoothing: str | None = None) -> np.ndarray:
+        """Third step to draws: Gaussian noise in the unconstrained space, shape (len(rows), p).
+
+        Notes
+        -----
+        See `posterior.smoothing`. Atoms on an edge of the support have no finite place in the unconstrained
+        space: they are left where they are, and covariances are those of the others.
+        """
+        if (smoothing or self.smoothing) == "none":
+            return self.atoms[rows]
+        free = self.support.forward(self.atoms)
+        smooth = self.support.smooth()
+        inside = np.all(np.isfinite(free[:, smooth]), axis=1)
+        v = np.where(inside, self.simplex_weights, 0)
+        chosen = free[rows]
+        moving = inside[rows]
+        if np.any(smooth) and v.sum() > 0 and np.any(moving):
+            place = np.cumsum(inside) - 1
+            points = free[inside][:, smooth]
+            units = units_of(points)
+            moved = SMOOTHINGS[smoothing or self.smoothing](
+                points / units, v[inside] / v.sum(), place[rows[moving]], rng
+            )
+            chosen[np.ix_(moving, smooth)] = moved * units
+        drawn = self.support.backward(chosen)
+        kept = self._unsmoothed_columns()
+        drawn[:, kept] = self.atoms[rows][:, kept]
+        return drawn
+
+    def _unsmoothed_columns(self) -> list[int]:
+        return [column for block in self.support.blocks if not block.smooth for column in block.columns]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights as the estimator computed them."""
+        return float(self.weights.sum())
+
+    @property
+    def effective_sample_size(self) -> float:
+        """Kish's effective sample size of the weights."""
+        return effective_sample_size(self.weights)
+
+    @property
+    def negative_share(self) -> float:
+        """Share of the absolute weight that is negative."""
+        return float(np.maximum(-self.weights, 0).sum() / np.abs(self.weights).sum())

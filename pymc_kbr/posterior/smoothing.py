@@ -1,0 +1,125 @@
+"""From resampled atoms to draws: Gaussian noise that leaves the posterior's variance as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from pymc_kbr.arrays.weighted import effective_sample_size
+
+LARGEST = 0.9
+"""Share of a neighbourhood's deviation that smoothing may replace by noise."""
+
+AN_ENTRY, A_COLUMN, FEWEST = 4, 20, 12
+"""Neighbours of an atom that are used: for an entry of a covariance, for a column at most, and at least."""
+
+LEAST = 20
+"""Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
+
+
+def unsmoothed(
+    atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The resampled atoms as they are."""
+    return atoms[rows]
+
+
+def globally(
+    atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Noise of the posterior's own covariance and one bandwidth.
+
+    Notes
+    -----
+    A kernel density estimate with covariance h^2 S, S the posterior's and h Silverman's for its effective
+    sample size; atoms are drawn towards their mean by sqrt(1 - h^2), so that the variance stays S [1]_.
+    Two peaks are drawn towards the middle between them.
+
+    References
+    ----------
+    .. [1] M. West, Approximating posterior distributions by mixtures, J. R. Statist. Soc. B 55 (1993),
+       409-422.
+    """
+    mean = weights @ atoms
+    h = silverman(effective_sample_size(weights), atoms.shape[1])
+    root = _square_root((weights[:, None] * (atoms - mean)).T @ (atoms - mean))
+    noise = rng.standard_normal((len(rows), atoms.shape[1])) @ root
+    return mean + np.sqrt(1 - h**2) * (atoms[rows] - mean) + h * noise
+
+
+def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Noise of the covariance among each atom's neighbours.
+
+    Notes
+    -----
+    `globally` within the k nearest of the m weighted atoms: each draw moves towards its neighbours' mean and
+    gets noise of their covariance, so that the variance inside a neighbourhood stays what it is, and
+    separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
+    column's variance is given back. In q dimensions k = m^max(1/2, q / (q + 2)), but at least 2 q + 2:
+    neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above
+    the smaller of 4 q^2 and 20 q, and above 12, that many nearest among as large a share of the atoms, drawn
+    at random, span the same neighbourhood.
+    """
+    carrying = np.flatnonzero(weights > 0)
+    count, q = len(carrying), atoms.shape[1]
+    k = min(count, max(2 * q + 2, round(count ** max(0.5, q / (q + 2)))))
+    if k < 2:
+        return atoms[rows]
+    points = atoms[carrying]
+    deviation = points.std(axis=0)
+    scaled = points / np.where(deviation > 0, deviation, 1.0)
+    drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
+    used, among = min(k, max(FEWEST, min(AN_ENTRY * q**2, A_COLUMN * q))), np.arange(count)
+    if used < k:
+        among = rng.choice(count, max(used, round(count * used / k)), replace=False)
+    near = among[KDTree(scaled[among], balanced_tree=False).query(scaled[drawn], k=used)[1]]
+    shares = weights[carrying][near]
+    shares /= np.einsum("rk->r", shares)[:, None]
+    # Columns first, each of shape (drawn atoms, neighbours).
+    apart = np.ascontiguousarray(points.T)[:, near]
+    means = np.einsum("rk,qrk->qr", shares, apart)
+    apart -= means[:, :, None]
+    apart *= np.sqrt(shares)
+    h = silverman(k, q)
+    shrunk = means.T + np.sqrt(1 - h**2) * (points[drawn] - means.T)
+    widened = np.ones(q)
+    if len(drawn) >= LEAST:
+        v = weights[carrying][drawn] / weights[carrying][drawn].sum()
+        target, kept = _variance(points[drawn], v), _variance(shrunk, v)
+        made = kept + h**2 * np.einsum("r,qrk,qrk->q", v, apart, apart)
+        widened = np.sqrt(np.divide(target, made, out=np.ones(q), where=made > 0))
+        centre = v @ shrunk
+        shrunk = centre + widened * (shrunk - centre)
+    result = np.empty((len(rows), q))
+    for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // 2**22)):
+        noise = np.einsum("rk,qrk->rq", rng.standard_normal((len(part), used)), apart[:, place[part]])
+        result[part] = shrunk[place[part]] + h * widened * noise
+    return result
+
+
+SMOOTHINGS: dict[str, Callable[..., np.ndarray]] = {"local": locally, "global": globally, "none": unsmoothed}
+"""The name of each way from atoms (m, q), their weights on the simplex (m,) and rows (k,) to draws (k, q)."""
+
+
+def check_smoothing(smoothing: str) -> None:
+    """Refuse a name that is not in `SMOOTHINGS`."""
+    if smoothing not in SMOOTHINGS:
+        raise ValueError(f"smoothing is {smoothing!r}; it may be one of {', '.join(map(repr, SMOOTHINGS))}")
+
+
+def silverman(size: float, dimensions: int) -> float:
+    """Silverman's bandwidth for `size` standardised draws, at most `LARGEST`."""
+    return float(min(LARGEST, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
+
+
+def _variance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Variance of each column of points (m, q) under weights (m,) of sum one."""
+    return weights @ (points - weights @ points) ** 2
+
+
+def _square_root(covariance: np.ndarray) -> np.ndarray:
+    """R with R' R = covariance, for a covariance that may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0))).T

@@ -1,0 +1,1 @@
+"""Ridge regression with its leave-one-out errors."""

@@ -1,0 +1,236 @@
+"""The leave-one-out error of the conditional mean in closed form, and choices made by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from pymc_kbr.arrays.subsample import spread_out_by_weight
+from pymc_kbr.arrays.threads import one_blas_thread, side_by_side
+from pymc_kbr.gram.dense import centred_gram
+from pymc_kbr.kernels.bandwidth import parameter_kernel
+from pymc_kbr.kernels.kernel import Kernel
+from pymc_kbr.kernels.linear import Linear
+
+SCALES = tuple(2.0 ** np.arange(-2, 4))
+"""Bandwidths that are tried, as multiples of the median heuristic."""
+
+RIDGES = tuple(10.0 ** np.arange(-6.0, 3.1, 0.5))
+"""Ridges n * lambda that are tried, in units of the Gram matrix's mean diagonal (one for most kernels)."""
+
+MOST_ROWS = 1000
+"""Rows of the table on which the choice is made."""
+
+NEAR = 0.25
+"""Standard errors by which a simpler candidate's error may exceed the lowest one."""
+
+REFUTED = 2.0
+"""Standard errors by which a kernel must be better than the linear one to be taken instead."""
+
+LEAST_WEIGHT = 1e-6
+"""Rows of less weight than this share of the mean are given it, so that their residuals are defined."""
+
+
+class LeaveOneOut:
+    """Leave-one-out residuals of a weighted ridge regression for any ridge r at once.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        G, positive semi-definite.
+    targets : ndarray of shape (n, t)
+        What is regressed, T; for the residuals of an embedding, a factor F of the parameters' Gram
+        matrix F F'.
+    weights : ndarray of shape (n,), optional
+        Weights d_i of the squared residuals in what the regression minimises; one where left out.
+    intercept : bool
+        Whether a constant that is not penalised is fitted too, which is the same as centring features
+        and targets about their means over the rows that are not left out.
+
+    Notes
+    -----
+    With K = G + r diag(1 / d), the residual of row i when it is left out is ``(K^-1 T)_i / (K^-1)_ii``.
+    One eigendecomposition diag(d)^(1/2) G diag(d)^(1/2) = U diag(s) U' gives both for every ridge. With
+    an intercept, K^-1 - K^-1 1 1' K^-1 / (1' K^-1 1) takes the place of K^-1.
+    """
+
+    def __init__(
+        self,
+        gram: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
+        intercept: bool = False,
+    ) -> None:
+        d = np.ones(len(gram)) if weights is None else weights
+        self._root = np.sqrt(np.maximum(d, LEAST_WEIGHT * d.mean()))
+        self._values, self._vectors = eigh(self._root[:, None] * gram * self._root, driver="evd")
+        self._values = np.maximum(self._values, 0)
+        self._squares = self._vectors**2
+        self._rotated = self._vectors.T @ (self._root[:, None] * targets)
+        self._ones = self._vectors.T @ self._root if intercept else None
+
+    def degrees_of_freedom(self, ridge: float) -> float:
+        """Effective number of coefficients, the trace of K^-1 G."""
+        return float(np.sum(self._values / (self._values + ridge)))
+
+    def residuals(self, ridge: float) -> np.ndarray:
+        """Residuals of every row, shape (n, t), each predicted from all the other rows."""
+        inverse = 1 / (self._values + ridge)
+        diagonal = self._root**2 * (self._squares @ inverse)
+        solved = self._root[:, None] * (self._vectors @ (inverse[:, None] * self._rotated))
+        if self._ones is not None:
+            constant = self._root * (self._vectors @ (inverse * self._ones))
+            total = constant.sum()
+            solved -= np.outer(constant, solved.sum(axis=0) / total)
+            diagonal -= constant**2 / total
+        return solved / diagonal[:, None]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel and ridge n * lambda, and the mean squared leave-one-out error that they reached."""
+
+    kernel: Kernel
+    ridge: float
+    error: float
+
+
+def choose_kernel_and_ridge(
+    statistics: np.ndarray,
+    parameters: np.ndarray,
+    kernels: Sequence[Kernel],
+    ridges: Sequence[float] | None = None,
+    *,
+    weights: np.ndarray | None = None,
+    score_weights: np.ndarray | None = None,
+    centred: bool = True,
+    targets: np.ndarray | None = None,
+    most: int = MOST_ROWS,
+    near: float = NEAR,
+) -> Choice:
+    """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
+
+    Parameters
+    ----------
+    statistics : ndarray of shape (n, d)
+        In the scale that the kernel will see.
+    parameters : ndarray of shape (n, p)
+    kernels : sequence of Kernel
+        Those that are tried, on the statistics; for instance of several bandwidths.
+    ridges : sequence of float, optional
+        Those that are tried; `RIDGES` in units of the Gram matrix's mean diagonal where left out. A ridge
+        is n * lambda: as a number to be added to that diagonal it holds for any number of rows, as the
+        noise of a Gaussian process would.
+    weights : ndarray of shape (n,), optional
+        Of mean one: the density ratio of another prior, with which rows enter the regression.
+    score_weights : ndarray of shape (n,), optional
+        Not negative: with which the rows' squared errors enter the score; `weights` where left out.
+    centred : bool
+        Whether features are regressed about their weighted means.
+    targets : ndarray of shape (n, t), optional
+        What is predicted instead of the parameters' features; its error is then the plain squared one.
+    most : int
+        Rows used: all, or so many spread evenly over the table, the more densely the larger their
+        weight.
+    near : float
+        Standard errors by which a simpler candidate's error may exceed the lowest one.
+
+    Notes
+    -----
+    Where a linear kernel is among several, the others are tried against it, and have to be better by two
+    standard errors: where statistics tell little, the lowest of many noisy errors is a poor guide. The
+    linear kernel's ridge then has the lowest error; `near` is for the others.
+
+    The error is that of the embedding: the mean squared distance, in the space of the kernel on the
+    parameters, of the feature of each row's parameters from its embedding predicted by the others.
+    Weighted with a density ratio it estimates the error under another prior [1]_.
+
+    References
+    ----------
+    .. [1] M. Sugiyama, M. Krauledat, K.-R. Müller, Covariate shift adaptation by importance weighted
+       cross validation, JMLR 8 (2007), 985-1005.
+    """
+    rows, d = spread_out_by_weight(np.ones(len(statistics)) if weights is None else weights, most)
+    x = statistics[rows]
+    score = d if score_weights is None else score_weights[rows]
+    if score_weights is not None and weights is not None and len(rows) < len(weights):
+        score = score * d / weights[rows]  # the rows are a sample by weight already
+    base = d / d.sum() if centred else None
+    with one_blas_thread():
+        predicted = embedding_targets(parameters[rows], base) if targets is None else targets[rows]
+
+    def tried(kernel: Kernel) -> list[tuple[float, float, np.ndarray]]:
+        left_out = LeaveOneOut(kernel(x), predicted, weights=d, intercept=centred)
+        unit = float(np.mean(kernel.diag(x))) or 1.0
+        return [
+            (r, left_out.degrees_of_freedom(r), np.sum(left_out.residuals(r) ** 2, axis=1))
+            for r in (unit * np.array(RIDGES) if ridges is None else ridges)
+        ]
+
+    # Eigendecompositions of this size are done sooner side by side than each on all cores.
+    with side_by_side(len(kernels)) as each:
+        per_kernel = each(tried, kernels)
+    candidates = [
+        (kernel, *rest) for kernel, found in zip(kernels, per_kernel, strict=True) for rest in found
+    ]
+    squares, share = np.array([candidate[-1] for candidate in candidates]), score / score.sum()
+    linear = np.flatnonzero([isinstance(kernel, Linear) for kernel, *_ in candidates])
+    if len(linear) and not is_refuted(squares, linear, share):
+        candidates, squares, near = [candidates[i] for i in linear], squares[linear], 0.0
+    degrees = np.array([candidate[2] for candidate in candidates])
+    chosen, error = simplest_near_the_best(squares, degrees, share, near)
+    kernel, ridge, *_ = candidates[chosen]
+    return Choice(kernel, float(ridge), error)
+
+
+def simplest_near_the_best(
+    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray, near: float = NEAR
+) -> tuple[int, float]:
+    """The number of the candidate with the fewest degrees of freedom among the nearly best, and its error.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (c, n)
+        Squared errors of each candidate on each row.
+    degrees : ndarray of shape (c,)
+    weights : ndarray of shape (n,)
+        Of the rows, not negative and of sum one.
+    near : float
+        Nearly best is what lies within so many standard errors of the difference from the lowest error.
+    """
+    errors = squares @ weights
+    excess, standard_errors = excesses(squares, weights)
+    nearly_best = np.flatnonzero(excess <= near * standard_errors)
+    chosen = int(nearly_best[np.argmin(degrees[nearly_best])])
+    return chosen, float(errors[chosen])
+
+
+def excesses(squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far each candidate's mean error is above the lowest one, and its standard error, both (c,)."""
+    apart = squares - squares[int(np.argmin(squares @ weights))]
+    excess = apart @ weights
+    return excess, np.sqrt(((apart - excess[:, None]) ** 2) @ weights**2)
+
+
+def is_refuted(squares: np.ndarray, simple: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether another candidate is better than the best of the rows `simple` by `REFUTED` standard errors."""
+    best = simple[int(np.argmin(squares[simple] @ weights))]
+    excess, standard_errors = excesses(squares, weights)
+    return bool(excess[best] > REFUTED * standard_errors[best])
+
+
+def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
+    """A factor F (n, t) of the parameters' Gram matrix, centred about its mean under `base` if there is one.
+
+    F F' is that matrix but for eigenvalues below a thousandth of the largest, which hold no more of
+    the posterior than noise and would only cost time (see `parameter_kernel`).
+    """
+    gram = parameter_kernel(parameters)(parameters)
+    if base is not None:
+        gram = centred_gram(gram, base)
+    values, vectors = eigh(gram, driver="evd")
+    large = values > 1e-3 * values[-1]
+    return vectors[:, large] * np.sqrt(values[large])

@@ -1,0 +1,1 @@
+"""Simulations that close in on an observation."""

@@ -1,0 +1,237 @@
+"""Bounds on parameters that close in: around the nearest rows, or around predicted likely ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_kbr.arrays.bijections import Interval
+from pymc_kbr.arrays.neighbours import neighbours_of
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators import Rejection
+from pymc_kbr.rounds.emulator import ROUGHLY, Emulator
+from pymc_kbr.simulation import Forward, Within
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+NEAREST = 10
+"""Rows, and twice as many a parameter, whose range is kept."""
+
+NEAR_MARGIN, MOVED_MARGIN = 0.75, 0.4
+"""What is added to that range on each side, as a share of it: of the rows as they are, and moved."""
+
+METRICS = (False, True, "linear_posterior_mean")
+"""In which rows may be near: the statistics' own units, standard deviations, linear estimates."""
+
+FITTED = 5
+"""Times as many rows, which are also moved by the slopes of a local regression on them."""
+
+GOOD, BEST = 20.0, 1.0
+"""Deviations of all noise together by which predicted statistics may be wrong to be gone by, and alone."""
+
+CHECKED, COVERED = 100, 0.95
+"""Rows near the observation at which a metric is tried, and the share whose own parameters it must keep."""
+
+PILOT = 4_000
+"""Rows drawn to find the likely ones."""
+
+DEVIATIONS = 4.5
+"""Of the noise, by which a row may be less likely than the likeliest one and is kept."""
+
+ENOUGH = 0.8
+"""Share of its range to which a parameter must shrink to have been narrowed."""
+
+MARGIN, FEW_MARGIN, FEW = 0.05, 0.5, 100
+"""What is added to the range of likely rows on each side, as a share of it; of fewer than so many rows."""
+
+
+def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | None) -> tuple[bool, Within]:
+    """Bounds around the rows nearest to the observation, and whether some are much narrower than before.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+        All rows between the bounds so far.
+    bounds : dict of str to pair of ndarray, optional
+        Those of the table; None for the whole prior.
+    scale : bool or str, optional
+        As in `zoom`.
+
+    Raises
+    ------
+    ValueError
+        If the table has hardly more rows than are kept.
+    """
+    kept = NEAREST + 2 * table.parameters.shape[1]
+    if len(table) < 2 * kept:
+        raise ValueError(
+            f"a round has {len(table)} rows without failures, and {2 * kept} are needed to have near rows to "
+            "go by; give more draws, or fewer rounds"
+        )
+    metrics = METRICS if scale is None else (scale,)
+    ranges = [found for metric in metrics for found in _ranges(table, kept, metric)]
+    # Rows can be moved out of the bounds that they lie in. Those of rows as they are never lie beyond.
+    least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
+    ranges = [r for r in ranges if np.all((r.lower < most) & (r.upper > least))]
+    sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]
+    lower, upper = min(sound, key=lambda r: r.size)[:2]
+    return closed_in(lower, upper, table.parameters, bounds, table)
+
+
+def narrower_with_noise(
+    table: ReferenceTable,
+    bounds: Within | None,
+    scale: bool | str | None,
+    forward: Forward,
+    noise: np.ndarray,
+    seed: int,
+) -> tuple[bool, Within, bool]:
+    """The same for a simulator without noise: by predicted statistics where they are good, or with noise.
+
+    Third comes whether another look at as many rows would show the same, for predictions within the noise.
+
+    Parameters
+    ----------
+    table, bounds, scale
+        As for `narrower`.
+    forward : Forward
+        Of the table's model.
+    noise : ndarray of shape (d,)
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    emulator = Emulator.fit(table, noise, rng, most=ROUGHLY)
+    error = emulator.error * np.sqrt(len(noise))
+    if error < GOOD:
+        narrowed, closer = likely_bounds(emulator, table, forward, seed, bounds, noise)
+        if narrowed or error < BEST:
+            return narrowed, closer, error < BEST
+    noisy = table.statistics + noise * rng.normal(size=table.statistics.shape)
+    return *narrower(dataclasses.replace(table, statistics=noisy), bounds, scale), False
+
+
+class _Range(NamedTuple):
+    """Bounds around the nearest rows; and how often, and how wide, those of simulated rows hold."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    covered: float
+    size: float
+
+
+def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_Range]:
+    """Bounds from the rows that are nearest in a metric, as they are and moved by a local regression."""
+    fitted = Rejection(kept, scale=metric).fit(table.parameters, table.statistics)
+    near = neighbours_of(fitted.statistics_)
+    observed = fitted.scaler_.transform(table.observed[None])  # type: ignore[index]
+    most = min(FITTED * kept, len(table) - 1)
+    rows = near.query(observed, min(max(CHECKED, most), len(table)))[1][0]
+    checked = rows[:CHECKED]
+    others = near.query(fitted.statistics_[checked], most + 1)[1][:, 1:]  # without the row itself
+    groups = np.vstack([rows[:most][None], others])
+    at = np.vstack([observed, fitted.statistics_[checked]])
+    sides = [_wider(table.parameters[groups[:, :kept]], NEAR_MARGIN)]
+    if fitted.statistics_.shape[1] < kept:
+        moved = _moved(table.parameters[groups], fitted.statistics_[groups] - at[:, None])
+        sides.append(_wider(moved, MOVED_MARGIN))
+    ranges = []
+    for lower, upper in sides:
+        truth = table.parameters[checked]
+        inside = np.all((truth >= lower[1:]) & (truth <= upper[1:]), axis=1)
+        size = float(np.mean(np.sum(np.log(upper[1:] - lower[1:]), axis=1)))
+        ranges.append(_Range(lower[0], upper[0], float(inside.mean()), size))
+    return ranges
+
+
+def _moved(parameters: np.ndarray, away: np.ndarray) -> np.ndarray:
+    """Parameters (g, k, p) of groups, each group moved by its regression on statistics (g, k, d)."""
+    design = np.concatenate([np.ones((*away.shape[:2], 1)), away], axis=2)
+    slopes = (np.linalg.pinv(design) @ parameters)[:, 1:]
+    return parameters - away @ slopes
+
+
+def _wider(parameters: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """The range of rows (..., k, p) with a margin on both sides."""
+    lower, upper = parameters.min(axis=-2), parameters.max(axis=-2)
+    added = margin * (upper - lower)
+    return lower - added, upper + added
+
+
+def likely_bounds(
+    emulator: Emulator,
+    table: ReferenceTable,
+    forward: Forward,
+    seed: int,
+    within: Within | None,
+    noise: np.ndarray,
+) -> tuple[bool, Within]:
+    """Bounds around the parameters that are likely, and whether they are much narrower than those so far.
+
+    Parameters
+    ----------
+    emulator : Emulator
+        Fitted to `table`, its error in units of `noise`.
+    table : ReferenceTable
+        With an observation.
+    forward : Forward
+        Of its model.
+    seed : int
+    within : dict of str to pair of ndarray, optional
+        The bounds so far.
+    noise : ndarray of shape (d,)
+        Standard deviations of the normal noise on the observation.
+    """
+    parameters, _ = forward.draw(PILOT, seed, within, even=True)
+    away = np.linalg.norm((emulator(parameters) - table.observed) / noise, axis=1)
+    # An error of the emulator moves the likelihood by as many deviations as it is long, at most.
+    reach = DEVIATIONS + emulator.error * np.sqrt(len(noise))
+    kept = 10 + 2 * parameters.shape[1]
+    most_away = max(np.hypot(away.min(), reach), np.partition(away, kept)[kept])
+    likely = parameters[away <= most_away]
+    added = (MARGIN if len(likely) >= FEW else FEW_MARGIN) * np.ptp(likely, axis=0)
+    return closed_in(likely.min(axis=0) - added, likely.max(axis=0) + added, parameters, within, table)
+
+
+def closed_in(
+    lower: np.ndarray, upper: np.ndarray, parameters: np.ndarray, within: Within | None, table: ReferenceTable
+) -> tuple[bool, Within]:
+    """New bounds inside the old ones, and whether some are much narrower.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (p,)
+        The new bounds, which may lie outside the old ones.
+    parameters : ndarray of shape (n, p)
+        Draws between the old bounds, whose range is taken for these where there are none.
+    within : dict of str to pair of ndarray, optional
+        The old bounds.
+    table : ReferenceTable
+        Whose parameters they are.
+    """
+    least, most = parameters.min(axis=0), parameters.max(axis=0)
+    if within is not None:
+        least, most = (np.concatenate([np.ravel(pair[i]) for pair in within.values()]) for i in (0, 1))
+    lower, upper = np.maximum(lower, least), np.minimum(upper, most)
+    # Where a parameter is not much narrower its bounds stay: chance alone would move them inwards.
+    narrowed = upper - lower < ENOUGH * (most - least)
+    lower, upper = np.where(narrowed, lower, least), np.where(narrowed, upper, most)
+    return bool(narrowed.any()), by_name(lower, upper, table)
+
+
+def bounds_of(support: Support, table: ReferenceTable) -> Within:
+    """The bounds of a table that was simulated between bounds."""
+    steps = support.blocks[0].steps
+    if len(support.blocks) > 1 or len(steps) != 1 or not isinstance(steps[0], Interval):
+        raise ValueError(
+            "the table's support is neither that of the model's prior nor bounds on each parameter; give the "
+            "model that the table was simulated from"
+        )
+    interval = steps[0]
+    return by_name(np.array(interval.lower), np.array(interval.upper), table)
+
+
+def by_name(lower: np.ndarray, upper: np.ndarray, table: ReferenceTable) -> Within:
+    """Bounds of a table's parameter columns, each (p,), by the names of its variables."""
+    sides = [table.parameter_columns.split(side[None]) for side in (lower, upper)]
+    return {name: (sides[0][name][0], sides[1][name][0]) for name in sides[0]}

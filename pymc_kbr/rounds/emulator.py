@@ -1,0 +1,139 @@
+"""Statistics of a simulator without noise, predicted from its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.gram import Gram, make_solver
+from pymc_kbr.kernels import Gaussian, median_heuristic
+from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+SCALES = tuple(2.0 ** np.arange(-2, 5))
+"""Bandwidths that are tried, as multiples of the median heuristic."""
+
+RIDGES = tuple(10.0 ** np.arange(-10.0, 1.1))
+"""Ridges n * lambda that are tried: a function without noise needs next to none."""
+
+MOST_ROWS = 400
+"""Rows on which bandwidth and ridge are chosen."""
+
+ROUGHLY = 200
+"""The same while rows are closing in."""
+
+SKETCH = 32
+"""Statistics from which on errors are measured on so many random combinations of them."""
+
+BLOCK = 2_000
+"""Rows that are predicted at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Emulator:
+    """Kernel ridge regression of a table's statistics on its parameters, next to interpolation.
+
+    Attributes
+    ----------
+    error : float
+        Leave-one-out error, root mean square over rows and statistics, in the units given to `fit`.
+    """
+
+    error: float
+    _gram: Gram
+    _coefficients: np.ndarray
+    _directions: np.ndarray
+    _means: np.ndarray
+    _scaler: Scaler
+
+    @classmethod
+    def fit(
+        cls, table: ReferenceTable, units: np.ndarray, rng: np.random.Generator, most: int = MOST_ROWS
+    ) -> Emulator:
+        """Choose bandwidth and ridge by the leave-one-out error in closed form, and solve.
+
+        Parameters
+        ----------
+        table : ReferenceTable
+        units : ndarray of shape (d,)
+            In which errors of the statistics are added up.
+        rng : numpy.random.Generator
+            For a table so long that its Gram matrix is approximated.
+        most : int
+            Rows on which bandwidth and ridge are chosen.
+        """
+        scaler = Scaler.fit(table.parameters)
+        x = scaler.transform(table.parameters)
+        means = table.statistics.mean(axis=0)
+        targets = (table.statistics - means) / units
+        median = median_heuristic(x)
+        choice = choose_kernel_and_ridge(
+            x,
+            x,
+            [Gaussian(multiple * median) for multiple in SCALES],
+            RIDGES,
+            targets=_sketched(targets, rng),
+            most=most,
+        )
+        # What varies less than it is predicted wrongly is not predicted.
+        directions = _directions(targets, choice.error)
+        gram = make_solver("auto").gram(choice.kernel, x, rng, choice.ridge)
+        coefficients = gram.regularised(choice.ridge).solve(targets @ directions)
+        error = float(np.sqrt(choice.error / len(units)))
+        return cls(error, gram, coefficients, directions.T * units, means, scaler)
+
+    def __call__(self, parameters: np.ndarray) -> np.ndarray:
+        """Statistics (k, d) of parameters (k, p)."""
+        x = self._scaler.transform(parameters)
+        parts = np.array_split(x, max(1, len(x) // BLOCK))
+        predicted = np.vstack([self._gram.cross(part).T @ self._coefficients for part in parts])
+        return self._means + predicted @ self._directions
+
+
+def _sketched(targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Few random combinations of columns (n, d), whose squares add up to theirs on average."""
+    if targets.shape[1] <= SKETCH:
+        return targets
+    return targets @ rng.normal(scale=SKETCH**-0.5, size=(targets.shape[1], SKETCH))
+
+
+def _directions(targets: np.ndarray, error: float) -> np.ndarray:
+    """Principal directions (d, r) of targets (n, d), without the least: those of a variance below `error`."""
+    if targets.shape[1] <= SKETCH:
+        return np.eye(targets.shape[1])
+    values, vectors = eigh(targets.T @ targets / len(targets), driver="evd")
+    kept = np.cumsum(np.maximum(values, 0)) >= error
+    kept[-1] = True
+    return vectors[:, kept]
+
+
+def noise_of(noise: Any, size: int) -> np.ndarray:
+    """Deviations (d,) of the noise on each statistic.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not positive finite numbers, one or as many as statistics.
+    """
+    try:
+        values = np.asarray(noise, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"noise is {noise!r}; it must be a number or one for each statistic") from None
+    if values.shape not in ((), (size,)):
+        raise ValueError(
+            f"noise has shape {values.shape}; it must be one number or one for each of {size} statistics"
+        )
+    if not np.all((values > 0) & np.isfinite(values)):
+        raise ValueError(f"noise is {noise!r}; deviations of noise must be positive and finite")
+    return np.broadcast_to(values, (size,))
+
+
+def noted(noise: np.ndarray | None) -> dict[str, str]:
+    """What a table's provenance says about noise that it is without, for `ReferenceTable.noise`."""
+    if noise is None:
+        return {}
+    return {"noise": " ".join(map(repr, noise.tolist() if np.ptp(noise) > 0 else noise[:1].tolist()))}

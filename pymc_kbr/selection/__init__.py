@@ -1,0 +1,1 @@
+"""Which estimator, by held-out rows."""

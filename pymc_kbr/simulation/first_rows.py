@@ -1,0 +1,209 @@
+"""Trying a model out before the work begins: shapes, signatures, repeatability, batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor
+from pytensor.graph.basic import Variable
+
+from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
+from pymc_kbr.simulation.streams import ROW, NotRowByRow, RowStreams, streams
+from pymc_kbr.simulation.workers.row_simulator import Chunk, Job
+from pymc_kbr.tables.errors import describe
+
+TRIAL_ROWS = 3
+"""Rows that every model is tried out on."""
+
+TRIED_ROWS = 10
+"""Rows among which they are found, where some fail."""
+
+
+def check_signatures(graph: ModelGraph) -> None:
+    """Whether each simulator takes the arguments that PyMC will call it with.
+
+    Raises
+    ------
+    TypeError
+        If one does not; the message shows the call and the signature.
+    """
+    for rv in graph.simulated:
+        if not is_simulator(rv):
+            continue
+        count = len(rv.owner.op.dist_params(rv.owner))
+        function = type(rv.owner.op).fn
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # compiled functions may not tell
+            continue
+        try:
+            signature.bind(None, *[None] * count, None)
+        except TypeError as error:
+            call = ", ".join(["rng", *(f"parameter_{i + 1}" for i in range(count)), "size"])
+            raise TypeError(
+                f"the simulator of {rv.name!r} is called as fn({call}), but its signature is "
+                f"{getattr(function, '__name__', 'fn')}{signature} ({error})"
+            ) from None
+
+
+TryRow = Callable[[int, np.ndarray], "list[np.ndarray] | str"]
+"""From a row's number and parameters to its outputs, or what went wrong: see `Job.try_row`."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The first rows, simulated one by one.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        All rows that were tried.
+    outputs : dict of int to list of ndarray
+        What the observed variables gave in the rows that did not fail.
+    seconds : float
+        Seconds a row.
+    repeatable : bool
+        Whether one of them gave the same twice.
+    """
+
+    chunk: Chunk
+    outputs: dict[int, list[np.ndarray]]
+    seconds: float
+    repeatable: bool = True
+
+
+def trial_run(job: Job, parameters: np.ndarray, try_row: TryRow, known: bool = False) -> Trial:
+    """Simulate the first rows until `TRIAL_ROWS` of them succeeded, but not more than `TRIED_ROWS`.
+
+    As many for every number of draws, so that the way to simulate does not depend on it; a single one where
+    that is `known`.
+
+    Raises
+    ------
+    SimulatorShapeError
+        If a simulator does not return the shape of the data.
+    """
+    outcomes: list[list[np.ndarray] | str] = []
+    outputs: dict[int, list[np.ndarray]] = {}
+    for row in range(TRIED_ROWS):
+        started = time.perf_counter()
+        outcomes.append(try_row(row, parameters[row]))
+        seconds = time.perf_counter() - started
+        if not isinstance(outcomes[row], str):
+            outputs[row] = outcomes[row]  # type: ignore[assignment]
+        if len(outputs) == (1 if known else TRIAL_ROWS):
+            break
+    repeatable = known or not outputs or _repeatable(job, parameters, outputs, try_row)
+    return Trial(job.chunk(0, outcomes), outputs, seconds, repeatable)
+
+
+def _repeatable(
+    job: Job, parameters: np.ndarray, outputs: dict[int, list[np.ndarray]], try_row: TryRow
+) -> bool:
+    row = min(outputs)
+    again = try_row(row, parameters[row])
+    for k, (name, _) in enumerate(job.simulated):
+        if isinstance(again, str) or not np.array_equal(outputs[row][k], again[k], equal_nan=True):
+            warnings.warn(
+                f"the simulator {name!r} gave two results from one state of its generator: it draws "
+                "randomness from elsewhere than its `rng` argument, so random_seed cannot repeat "
+                "this table; draw everything from `rng`",
+                UserWarning,
+                stacklevel=4,
+            )
+            return False
+    return True
+
+
+def decide_batches(
+    graph: ModelGraph, job: Job, parameters: np.ndarray, trial: Trial, batched: bool | None
+) -> tuple[Job, str]:
+    """The job, with a program for batches where there may be one, and the reason.
+
+    Raises
+    ------
+    ValueError
+        If `batched` is True and batches would not give the same as single rows.
+    """
+    if batched is False:
+        return job, "asked for"
+    if job.timeout is not None:
+        if batched:
+            raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")
+        return job, "a time limit is that of one simulation"
+    program, reason = _batch_program(graph, job, parameters, trial.outputs)
+    if program is None and batched:
+        raise ValueError(f"batched=True, but {reason}; leave `batched` out to simulate row by row")
+    return dataclasses.replace(job, batch=program), reason
+
+
+def _batch_program(
+    graph: ModelGraph, job: Job, parameters: np.ndarray, trial: dict[int, list[np.ndarray]]
+) -> tuple[Program | None, str]:
+    """The program for batches of rows, or None, and the reason.
+
+    Each simulator is called once on the trial rows together, with a generator that draws every
+    row's part from that row's own stream. It may be batched if this gives what the rows gave alone.
+    """
+    if len(trial) < TRIAL_ROWS:
+        return None, f"fewer than {TRIAL_ROWS} of the first rows could be simulated"
+    try:
+        program = forward_batch(graph)
+    except CannotBatch as reason:
+        return None, str(reason)
+    rows = sorted(trial)
+    together = [np.stack([trial[row][k] for row in rows]) for k in range(len(graph.simulated))]
+    values = job.values(parameters[rows])
+    for k, rv in enumerate(graph.simulated):
+        if is_simulator(rv):
+            number = job.rows.sources.index(rv.owner.inputs[0])
+            generators = [streams(job.entropy, ROW, row, number + 1)[number] for row in rows]
+            arguments = _arguments(program, k, values, together)
+            why_not = _differs(rv, RowStreams(generators), arguments, together[k])
+            if why_not:
+                return None, f"the simulator {rv.name!r} cannot be called in batches: {why_not}"
+    return program, "every simulator gave for a batch what it gave row by row"
+
+
+def _arguments(program: Program, k: int, values: list[np.ndarray], simulated: list[np.ndarray]) -> list[Any]:
+    """Size and parameters of the k-th simulator of a batch, given what the other ones simulated."""
+    nodes = [output.owner for output in program.outputs[: len(simulated)]]
+    others = {node.outputs[1]: node.outputs[1].type() for j, node in enumerate(nodes) if j != k}
+    given = [
+        np.asarray(value, dtype=node.outputs[1].dtype)
+        for j, (node, value) in enumerate(zip(nodes, simulated, strict=True))
+        if j != k
+    ]
+    function = pytensor.function(
+        [*program.inputs, *others.values()],
+        substitute(nodes[k].inputs[1:], others),
+        mode=QUICK,
+        on_unused_input="ignore",
+    )
+    return function(*values, *given)
+
+
+def _differs(rv: Variable, rng: RowStreams, arguments: list[Any], expected: np.ndarray) -> str | None:
+    size, *parameters = arguments
+    simulator = type(rv.owner.op)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # an array taken for a number
+            result = simulator.rng_fn(rng, *parameters, None if size is None else tuple(int(s) for s in size))
+    except NotRowByRow as reason:
+        return str(reason)
+    except (Exception, SystemExit) as error:
+        return f"it raised {describe(error)}"
+    if np.shape(result) != expected.shape:
+        return f"it returned shape {np.shape(result)} and not {expected.shape}"
+    if not np.allclose(result, expected, rtol=1e-7, atol=1e-12, equal_nan=True):
+        return "its results were not those of its rows alone"
+    return None

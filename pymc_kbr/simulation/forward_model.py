@@ -1,0 +1,141 @@
+"""A PyMC model that is read, checked and compiled once, for any number of tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.first_rows import Trial, check_signatures, decide_batches
+from pymc_kbr.simulation.model.graphs import Program
+from pymc_kbr.simulation.model.read import ModelGraph, read_model
+from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
+from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.support import prior_support
+from pymc_kbr.simulation.prior.truncated import (
+    TruncatedSampler,
+    Within,
+    check_can_be_truncated,
+    truncated_support,
+)
+from pymc_kbr.simulation.provenance import Clock
+from pymc_kbr.simulation.workers.row_simulator import Job
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+SUPPORT_ROWS = 256
+"""Draws of the prior from which bounds that depend on other parameters are found."""
+
+
+@dataclass(eq=False)
+class Forward:
+    """A model's prior and its simulators.
+
+    Attributes
+    ----------
+    graph : ModelGraph
+    prior : PriorSampler
+        Of the whole prior, from a seed of its own.
+    support : Support
+        Of the whole prior.
+    """
+
+    graph: ModelGraph
+    prior: PriorSampler
+    support: Support
+    _job: Job
+    _seconds: float = 0.0
+    _batches: dict[bool | None, tuple[Program | None, str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, model: pm.Model | None) -> Forward:
+        """Read a model, that of the surrounding ``with`` block where it is None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If no model is found, or it cannot be simulated forward.
+        """
+        clock = Clock()
+        graph = read_model(model)
+        check_signatures(graph)
+        prior = PriorSampler(graph, 0)
+        support = prior_support(graph, prior.block(0)[:SUPPORT_ROWS])
+        job = Job.of(graph, 0)
+        clock.lap("compile")
+        return cls(graph, prior, support, job, clock.laps["compile"])
+
+    def take_seconds(self) -> float:
+        """Seconds that reading took; the first table has them on its account, later ones none."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+    def check_can_be_truncated(self) -> None:
+        """Refuse a prior that cannot be drawn between bounds.
+
+        Raises
+        ------
+        ValueError
+            If it cannot.
+        """
+        check_can_be_truncated(self.support, self.graph.parameters)
+
+    def sampler(
+        self, entropy: int, within: Within | None, even: bool = False
+    ) -> tuple[PriorSampler | TruncatedSampler, Support]:
+        """Draws of the prior, of all of it or between bounds, and their support.
+
+        `even` is that of `TruncatedSampler`; draws of the whole prior are always independent.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `truncated_support` and `TruncatedSampler`.
+        """
+        whole = self.prior.with_entropy(entropy)
+        if within is None:
+            return whole, self.support
+        support = truncated_support(self.support, self.graph.parameters, within)
+        return TruncatedSampler(whole, self._log_density, support, entropy, even), support
+
+    def draw(
+        self, count: int, entropy: int, within: Within | None, even: bool = False
+    ) -> tuple[np.ndarray, Support]:
+        """Draws (count, p) of the prior, of all of it or between bounds, and their support: as `sampler`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `sampler`, and if the prior has next to no mass in its support.
+        """
+        sampler, support = self.sampler(entropy, within, even)
+        return PriorRows(sampler, support)[:count], support
+
+    def job(self, entropy: int, timeout: float | None) -> Job:
+        """The job of simulating row by row."""
+        return dataclasses.replace(self._job, entropy=entropy, timeout=timeout)
+
+    def in_batches(
+        self, job: Job, first_rows: np.ndarray, trial: Trial, batched: bool | None
+    ) -> tuple[Job, str]:
+        """The job in batches where it may be, and the reason: found out at the first table.
+
+        Raises
+        ------
+        ValueError
+            As `decide_batches`.
+        """
+        if batched not in self._batches:
+            decided, reason = decide_batches(self.graph, job, first_rows, trial, batched)
+            self._batches[batched] = decided.batch, reason
+        program, reason = self._batches[batched]
+        return dataclasses.replace(job, batch=program), reason
+
+    @cached_property
+    def _log_density(self) -> LogDensity:
+        return log_density_of(self.graph)

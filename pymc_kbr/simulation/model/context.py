@@ -1,0 +1,27 @@
+"""The model that a table belongs to."""
+
+from __future__ import annotations
+
+import pymc as pm
+
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+
+def _model_of(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:
+    """The model that the table's parameters belong to; None where there is none."""
+    import pymc as pm
+
+    given = model is not None
+    model = pm.modelcontext(model) if given else pm.Model.get_context(error_if_none=False)
+    if model is None:
+        return None
+    mine = {v.name: v.shape for v in table.parameter_columns.variables}
+    theirs = {rv.name for rv in model.free_RVs}
+    if set(mine) == theirs:
+        return model
+    if given:
+        raise ValueError(
+            f"the reference table has the parameters {sorted(mine)}; the model has {sorted(theirs)}; "
+            "simulate a table from this model, or leave the model out"
+        )
+    return None

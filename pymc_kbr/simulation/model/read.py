@@ -1,0 +1,180 @@
+"""Reading a PyMC model: what is free, what is simulated, and whether it can be simulated at all."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.distributions.distribution import PartialObservedRV
+from pymc.distributions.simulator import SimulatorRV
+from pytensor import tensor as pt
+from pytensor.graph.basic import Variable as GraphVariable
+
+from pymc_kbr.tables.columns import Columns, Variable
+
+QUICK = "FAST_COMPILE"
+"""PyTensor mode for graphs that are compiled once and run a few times."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelGraph:
+    """A PyMC model as a forward simulator.
+
+    Parameters
+    ----------
+    free : list of variables
+        The free random variables, in the space of the user's model.
+    simulated : list of variables
+        The observed random variables: simulators and ordinary distributions.
+    summaries : list of variables
+        The statistics of each: `sum_stat` of a simulator, the value itself of a distribution.
+    parameters, statistics : Columns
+        How the free variables and the summaries become columns.
+    observed_data : dict of str to ndarray
+        The data, before `sum_stat`.
+    observed : ndarray of shape (d,)
+        The data's statistics.
+    """
+
+    model: pm.Model
+    free: list[GraphVariable]
+    simulated: list[GraphVariable]
+    summaries: list[GraphVariable]
+    parameters: Columns
+    statistics: Columns
+    observed_data: dict[str, np.ndarray]
+    observed: np.ndarray
+
+
+def read_model(model: pm.Model | None) -> ModelGraph:
+    """Read a model, or say why it cannot be simulated forward.
+
+    Raises
+    ------
+    TypeError
+        If no model is given and none is on the context stack.
+    ValueError
+        If the model has no free or no observed variables, has a Potential, or its data have gaps.
+    """
+    model = _find(model)
+    if model.potentials:
+        raise ValueError(
+            f"the model has the potentials {[p.name for p in model.potentials]}; forward simulation "
+            "cannot take a Potential into account; write it as a prior, or leave it out"
+        )
+    # After `pm.sample_posterior_predictive` a model may list a variable twice.
+    observed_rvs = list(dict.fromkeys(model.observed_RVs))
+    if not observed_rvs:
+        raise ValueError("the model has no observed variables; pass the data as `observed` to a pm.Simulator")
+    for rv in observed_rvs:
+        if isinstance(rv.owner.op, PartialObservedRV) or (
+            rv.owner.inputs and _is_part_of_imputation(rv, model)
+        ):
+            _refuse_gaps(rv.name.removesuffix("_observed"))
+    observed_data = {rv.name: _value(model, rv) for rv in observed_rvs}
+    for name, value in observed_data.items():
+        if not np.all(np.isfinite(value)):
+            _refuse_gaps(name)
+    if not model.free_RVs:
+        raise ValueError(
+            "the model has no free variables; there is nothing to infer; give it a prior, such as pm.Uniform"
+        )
+    summaries = [_summary(rv, rv) for rv in observed_rvs]
+    observed = [
+        np.asarray(_summary(rv, pt.as_tensor(value, dtype=rv.dtype)).eval(mode=QUICK), dtype=float)
+        for rv, value in zip(observed_rvs, observed_data.values(), strict=True)
+    ]
+    return ModelGraph(
+        model=model,
+        free=list(model.free_RVs),
+        simulated=observed_rvs,
+        summaries=summaries,
+        parameters=_free_columns(model, list(model.free_RVs)),
+        statistics=Columns(
+            tuple(
+                _variable(model, rv, values.shape) for rv, values in zip(observed_rvs, observed, strict=True)
+            )
+        ),
+        observed_data=observed_data,
+        observed=np.concatenate([values.ravel() for values in observed]),
+    )
+
+
+def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
+    """Read a model's prior alone, with its free variables in the order of `names`.
+
+    Raises
+    ------
+    ValueError
+        If the model has other free variables, or Potentials, which prior draws cannot take into account.
+    """
+    free = {rv.name: rv for rv in model.free_RVs}
+    if set(free) != set(names):
+        raise ValueError(
+            f"the prior's model has the free variables {sorted(free)}; the reference table has the "
+            f"parameters {sorted(names)}; a new prior must be one of the same parameters"
+        )
+    if model.potentials:
+        raise ValueError(
+            f"the prior's model has the potentials {[p.name for p in model.potentials]}; write them as priors"
+        )
+    ordered = [free[name] for name in names]
+    return ModelGraph(model, ordered, [], [], _free_columns(model, ordered), Columns(()), {}, np.empty(0))
+
+
+def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
+    shapes = pytensor.function([], [rv.shape for rv in free], mode=QUICK)()
+    return Columns(
+        tuple(
+            _variable(model, rv, tuple(int(s) for s in shape)) for rv, shape in zip(free, shapes, strict=True)
+        )
+    )
+
+
+def is_simulator(rv: GraphVariable) -> bool:
+    """Whether a variable is a `pm.Simulator`."""
+    return isinstance(rv.owner.op, SimulatorRV)
+
+
+def _find(model: pm.Model | None) -> pm.Model:
+    try:
+        return pm.modelcontext(model)
+    except TypeError:
+        raise TypeError(
+            "no PyMC model was given and none is on the context stack; pass model=..., "
+            "or call this inside `with model:`"
+        ) from None
+
+
+def _is_part_of_imputation(rv: GraphVariable, model: pm.Model) -> bool:
+    name = rv.name.removesuffix("_observed")
+    return name != rv.name and f"{name}_unobserved" in model.named_vars
+
+
+def _refuse_gaps(name: str) -> None:
+    raise ValueError(
+        f"the observed values of {name!r} contain NaN or infinity; a simulator cannot be conditioned "
+        "on gaps; leave them out of the data and of what the simulator returns"
+    )
+
+
+def _value(model: pm.Model, rv: GraphVariable) -> np.ndarray:
+    return np.asarray(model.rvs_to_values[rv].eval(mode=QUICK))
+
+
+def _summary(rv: GraphVariable, value: Any) -> GraphVariable:
+    return pt.as_tensor(rv.owner.op.sum_stat(value)) if is_simulator(rv) else value
+
+
+def _variable(model: pm.Model, rv: GraphVariable, shape: tuple[int, ...]) -> Variable:
+    labels = None
+    dims = model.named_vars_to_dims.get(rv.name)
+    if shape and dims is not None:
+        coords = [model.coords.get(dim) for dim in dims]
+        if all(c is not None for c in coords) and tuple(len(c) for c in coords if c) == shape:
+            labels = tuple(", ".join(map(str, index)) for index in itertools.product(*coords))
+    return Variable(rv.name, shape, np.dtype(rv.dtype).kind in "iub", labels)

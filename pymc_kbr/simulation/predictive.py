@@ -1,0 +1,89 @@
+"""Data simulated at given parameters, before they are summarised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model
+from pymc_kbr.simulation.workers.row_simulator import Job
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+def simulate_data(
+    model: pm.Model | None, draws: dict[str, np.ndarray], rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, bool]]:
+    """Simulate a model's data, as its observed variables hold them, at draws of its free variables.
+
+    Parameters
+    ----------
+    model : pymc.Model or None
+        That of the surrounding ``with`` block where None.
+    draws : dict of str to ndarray of shape (k, *shape)
+        Of every free variable.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    simulated : dict of str to ndarray of shape (k, *data shape)
+    observed : dict of str to ndarray of the data's shape
+    exchangeable : dict of str to bool
+        Whether the entries of a variable's first axis are independent draws: those of an ordinary
+        `pm.Simulator` and of a distribution are, a vector simulator's are not.
+
+    Raises
+    ------
+    ValueError
+        If the draws lack a free variable, or a simulation fails.
+    """
+    graph = read_model(model)
+    missing = [v.name for v in graph.parameters.variables if v.name not in draws]
+    if missing:
+        raise ValueError(f"there are no draws of {missing}; the model has {graph.parameters.names}")
+    columns = np.hstack(
+        [np.reshape(draws[v.name], (len(draws[v.name]), -1)) for v in graph.parameters.variables]
+    )
+    simulated, _ = _simulate(graph, columns, rng)
+    exchangeable = {
+        rv.name: not (is_simulator(rv) and rv.owner.op.ndim_supp > 0)
+        and graph.observed_data[rv.name].ndim > 0
+        for rv in graph.simulated
+    }
+    return simulated, graph.observed_data, exchangeable
+
+
+def simulate_held_out(
+    model: pm.Model | None, parameters: np.ndarray, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Simulate a model's data and their statistics at parameters (k, p), in the columns of its tables.
+
+    Returns
+    -------
+    simulated : dict of str to ndarray of shape (k, *data shape)
+    statistics : ndarray of shape (k, d)
+
+    Raises
+    ------
+    ValueError
+        If a simulation fails.
+    """
+    return _simulate(read_model(model), parameters, rng)
+
+
+def _simulate(
+    graph: ModelGraph, columns: np.ndarray, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Data by variable, and statistics (k, d), row by row."""
+    job = Job.of(graph, int(rng.integers(2**63)))
+    rows = []
+    for row, parameters in enumerate(columns):
+        outcome = job.try_row(row, parameters)
+        if isinstance(outcome, str):
+            raise ValueError(f"the simulation at draw {row}, {parameters.tolist()}, failed: {outcome}")
+        rows.append(outcome)
+    names = list(graph.observed_data)
+    simulated = {name: np.array([row[i] for row in rows], dtype=float) for i, name in enumerate(names)}
+    return simulated, job.chunk(0, list(rows)).statistics

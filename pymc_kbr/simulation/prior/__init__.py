@@ -1,0 +1,1 @@
+"""A PyMC model's prior: draws, support and density."""

@@ -1,0 +1,94 @@
+"""The prior density of a PyMC model, and draws of its prior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.logprob.basic import conditional_logp
+from pytensor import tensor as pt
+from pytensor.graph.replace import vectorize_graph
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph, read_prior
+from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.support import prior_support
+from pymc_kbr.simulation.streams import entropy_of
+from pymc_kbr.tables.columns import Columns
+
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""From parameters (n, p), in the model's own space, to log densities (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPrior:
+    """A model's prior: draws of it, where it lives, and its density.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (l, p)
+        In the order of the parameters that was asked for.
+    support : Support
+    """
+
+    draws: np.ndarray
+    support: Support
+    _graph: ModelGraph
+
+    def log_density(self, parameters: np.ndarray) -> np.ndarray:
+        """Log density at parameters (n, p), in the model's own space: shape (n,)."""
+        return log_density_of(self._graph)(parameters)
+
+
+def log_density_of(graph: ModelGraph) -> LogDensity:
+    """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
+    values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
+    terms = conditional_logp(values)
+    total = pt.sum([pt.sum(terms[value]) for value in values.values()])
+    batched = {
+        value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()
+    }
+    density = vectorize_graph(total, batched)
+    function = pytensor.function(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
+
+    def log_density(parameters: np.ndarray) -> np.ndarray:
+        parts = graph.parameters.split(parameters).values()
+        given = [np.asarray(part, dtype=rv.dtype) for part, rv in zip(parts, graph.free, strict=True)]
+        return np.broadcast_to(function(*given), (len(parameters),)).astype(float)
+
+    return log_density
+
+
+def model_prior(
+    model: pm.Model, columns: Columns, draws: int, random_seed: int | np.random.Generator | None
+) -> ModelPrior:
+    """The prior of a model over the parameters of a table.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        With free variables of the names and shapes in `columns`; observed variables are not looked at.
+    columns : Columns
+    draws : int
+    random_seed : int, numpy.random.Generator or None
+
+    Raises
+    ------
+    ValueError
+        If names or shapes differ, or the prior cannot be drawn.
+    """
+    graph = read_prior(model, [variable.name for variable in columns.variables])
+    shapes = {v.name: v.shape for v in graph.parameters.variables}
+    for variable in columns.variables:
+        if shapes[variable.name] != variable.shape:
+            raise ValueError(
+                f"{variable.name!r} has shape {shapes[variable.name]} in the prior's model and "
+                f"{variable.shape} in the reference table; they must be equal"
+            )
+    sampler = PriorSampler(graph, entropy_of(random_seed))
+    support = prior_support(graph, sampler.block(0)[:256])
+    rows = PriorRows(sampler, support)[slice(0, draws)]
+    return ModelPrior(rows, support, graph)

@@ -1,0 +1,131 @@
+"""Another prior for a table that is simulated already: its draws, its density ratio, its support."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.embedding.density_ratio import estimated_ratio
+from pymc_kbr.simulation import model_prior
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+DRAWS = 5000
+"""Draws of a model's prior, for the share of it outside the table's support and for density ratios."""
+
+FEW = 100.0
+"""Effective sample size of the density ratio below which a warning is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class NewPrior:
+    """Another prior of a table's parameters.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (l, p)
+    support : Support
+        Of the new prior where a model gave it, otherwise the table's.
+    ratio : ndarray of shape (n,), or None
+        Density over that of the table's prior at its rows, up to a constant, where both are known.
+    """
+
+    draws: np.ndarray
+    support: Support
+    ratio: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls,
+        prior: Any,
+        table: ReferenceTable,
+        model: pm.Model | None,
+        rng: np.random.Generator,
+    ) -> NewPrior:
+        """Read a new prior.
+
+        Parameters
+        ----------
+        prior : pymc.Model or array_like of shape (l, p)
+        table : ReferenceTable
+        model : pymc.Model, optional
+            That the table was simulated from; with it, and a model as the new prior, densities are exact.
+        rng : numpy.random.Generator
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is neither a model nor draws of the table's parameters, or some of its mass lies
+            outside the table's support.
+        """
+        import pymc as pm
+
+        ratio, support = None, table.support
+        if isinstance(prior, pm.Model):
+            new = model_prior(prior, table.parameter_columns, DRAWS, rng)
+            draws, support = new.draws, new.support
+        else:
+            draws = _draws(prior, table)
+        outside = ~table.support.contains(draws)
+        if np.any(outside):
+            first = dict(zip(table.parameter_names, draws[outside][0].round(4).tolist(), strict=True))
+            raise ValueError(
+                f"{outside.mean():.1%} of the new prior's mass lies outside the support of the reference "
+                f"table, for instance at {first}; nothing was simulated there: narrow the prior, or simulate "
+                "a table from it"
+            )
+        if isinstance(prior, pm.Model) and model is not None and model is not prior:
+            old = model_prior(model, table.parameter_columns, 2, rng)
+            log_ratio = new.log_density(table.parameters) - old.log_density(table.parameters)
+            log_ratio[~support.contains(table.parameters)] = -np.inf
+            ratio = (
+                np.exp(log_ratio - log_ratio.max())
+                if np.any(np.isfinite(log_ratio))
+                else np.zeros(len(log_ratio))
+            )
+        return cls(draws, support, ratio)
+
+    def ratio_at(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The known density ratio, or KuLSIF's estimate of it cut off at zero; zero outside the support."""
+        if self.ratio is not None:
+            return self.ratio
+        ratio = estimated_ratio(parameters, self.draws, rng)
+        return np.where(self.support.contains(parameters), ratio, 0.0)
+
+
+def warn_of_few(effective_sample_size: float, rows: int) -> None:
+    """Warn where the new prior weights so few rows that its posterior rests on them alone."""
+    if effective_sample_size < FEW:
+        warnings.warn(
+            f"the density ratio of the new prior to the table's has an effective sample size of "
+            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table "
+            "from the new prior, or a larger one; where the ratio is that of two models, and the new prior "
+            "not much narrower in any parameter, leave `model` out, for a ratio that is estimated and smooth",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
+    try:
+        draws = np.asarray(prior, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"prior is {prior!r}; give a PyMC model, or draws of the parameters {table.parameter_names} of "
+            "shape (l, p)"
+        ) from None
+    p = len(table.parameter_names)
+    if draws.ndim != 2 or draws.shape[1] != p or len(draws) < 2:
+        raise ValueError(
+            f"the prior's draws have shape {draws.shape}; they must be at least two rows of the {p} "
+            f"parameters {table.parameter_names}"
+        )
+    if not np.all(np.isfinite(draws)):
+        raise ValueError("the prior's draws hold NaN or infinity; leave those rows out")
+    return draws

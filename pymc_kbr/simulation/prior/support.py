@@ -1,0 +1,135 @@
+"""The support of a model's prior, read from its transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor
+from pymc.distributions import transforms as pm_transforms
+from pymc.distributions.transforms import _default_transform
+from pymc.logprob import transforms as logprob_transforms
+from pytensor import tensor as pt
+from pytensor.graph.basic import Variable as GraphVariable
+
+from pymc_kbr.arrays.bijections import Circular, Interval, Ordered, Simplex, Step, ZeroSum
+from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.simulation.model.graphs import substitute
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph
+from pymc_kbr.tables.columns import Variable
+
+
+def prior_support(graph: ModelGraph, parameters: np.ndarray) -> Support:
+    """The support of a model's prior, from the transforms that PyMC would sample it with.
+
+    Parameters
+    ----------
+    graph : ModelGraph
+    parameters : ndarray of shape (n, p)
+        Some draws of the prior, from which bounds that depend on other parameters are found.
+    """
+    blocks: list[Block] = []
+    slices = graph.parameters.slices()
+    for rv, variable in zip(graph.free, graph.parameters.variables, strict=True):
+        columns = tuple(range(slices[variable.name].start, slices[variable.name].stop))
+        blocks.extend(_blocks(graph, rv, variable, columns, parameters))
+    return Support(graph.parameters.size, tuple(blocks))
+
+
+def _blocks(
+    graph: ModelGraph,
+    rv: GraphVariable,
+    variable: Variable,
+    columns: tuple[int, ...],
+    parameters: np.ndarray,
+) -> list[Block]:
+    if variable.discrete:
+        return [Block(columns, smooth=False)]
+    chosen = graph.model.rvs_to_transforms.get(rv)
+    transform = chosen if chosen is not None else _default_transform(rv.owner.op, rv)
+    if transform is None:
+        return [Block(columns)]
+    chain = getattr(transform, "transform_list", [transform])
+    steps: list[Step] = []
+    along_last_axis = False
+    for link in chain:
+        step = _step(graph, rv, variable, link, parameters)
+        if step is None:
+            return [Block(columns, smooth=False)]
+        along_last_axis |= not isinstance(step, Interval | Circular)
+        steps.append(step)
+    if not along_last_axis or len(variable.shape) == 1:
+        return [Block(columns, tuple(steps))]
+    if any(isinstance(step, Interval) for step in steps):
+        return [Block(columns, smooth=False)]
+    width = variable.shape[-1]
+    return [Block(columns[i : i + width], tuple(steps)) for i in range(0, len(columns), width)]
+
+
+def _step(
+    graph: ModelGraph, rv: GraphVariable, variable: Variable, link: Any, parameters: np.ndarray
+) -> Step | None:
+    """The step that a transform of PyMC is, or None where there is no such step."""
+    size = variable.size
+    if isinstance(link, logprob_transforms.LogTransform | pm_transforms.LogExpM1):
+        return Interval((0.0,) * size, (np.inf,) * size)
+    if isinstance(link, logprob_transforms.LogOddsTransform):
+        return Interval((0.0,) * size, (1.0,) * size)
+    if isinstance(link, logprob_transforms.IntervalTransform):
+        return _interval(graph, rv, variable, link, parameters)
+    if isinstance(link, logprob_transforms.SimplexTransform | pm_transforms.SumTo1):
+        return Simplex()
+    if isinstance(link, pm_transforms.Ordered):
+        return Ordered()
+    if isinstance(link, pm_transforms.ZeroSumTransform) and len(link.zerosum_axes) == 1:
+        return ZeroSum()
+    if isinstance(link, logprob_transforms.CircularTransform):
+        return Circular()
+    return None
+
+
+def _interval(
+    graph: ModelGraph, rv: GraphVariable, variable: Variable, link: Any, parameters: np.ndarray
+) -> Interval | None:
+    """An interval whose bounds are constants or affine in the parameters; None for other bounds."""
+    ends: list[tuple[tuple[float, ...], Any]] = []
+    for bound, without in zip(link.args_fn(*rv.owner.inputs), (-np.inf, np.inf), strict=True):
+        values = np.full((len(parameters), variable.size), without)
+        if bound is not None:
+            values = _bound_values(graph, bound, variable, parameters)
+        fitted = _fit_affine(values, parameters)
+        if fitted is None:
+            return None
+        ends.append(fitted)
+    (lower, lower_slopes), (upper, upper_slopes) = ends
+    return Interval(lower, upper, lower_slopes, upper_slopes)
+
+
+def _bound_values(graph: ModelGraph, bound: Any, variable: Variable, parameters: np.ndarray) -> np.ndarray:
+    """The value of a bound for each row of parameters, shape (n, size of the variable)."""
+    inputs = [rv.type() for rv in graph.free]
+    replaced = substitute([pt.as_tensor(bound)], dict(zip(graph.free, inputs, strict=True)))
+    function = pytensor.function(inputs, replaced, mode=QUICK, on_unused_input="ignore")
+    parts = list(graph.parameters.split(parameters).values())
+    rows = []
+    for row in range(len(parameters)):
+        given = [np.asarray(p[row], dtype=rv.dtype) for p, rv in zip(parts, graph.free, strict=True)]
+        rows.append(np.broadcast_to(function(*given)[0], variable.shape).ravel())
+    return np.array(rows, dtype=float)
+
+
+def _fit_affine(
+    values: np.ndarray, parameters: np.ndarray
+) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...] | None] | None:
+    """Constants and slopes of an affine map that gives the values exactly, or None."""
+    if np.all(values == values[0]):
+        return tuple(values[0].tolist()), None
+    if not np.all(np.isfinite(values)):
+        return None
+    design = np.column_stack([np.ones(len(parameters)), parameters])
+    solution, *_ = np.linalg.lstsq(design, values, rcond=None)
+    solution[np.abs(solution) < 1e-9 * np.abs(solution).max()] = 0.0
+    if not np.allclose(design @ solution, values, rtol=1e-8, atol=1e-8 * np.abs(values).max()):
+        return None
+    rounded = [[float(f"{number:.12g}") for number in row] for row in solution]
+    return tuple(rounded[0]), tuple(zip(*rounded[1:], strict=True))

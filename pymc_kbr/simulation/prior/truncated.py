@@ -1,0 +1,225 @@
+"""A model's prior between narrower bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.stats import qmc
+
+from pymc_kbr.arrays.bijections import Interval, Step
+from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.simulation.prior.density import LogDensity
+from pymc_kbr.simulation.prior.draws import PriorSampler
+from pymc_kbr.simulation.streams import BLOCK_ROWS, PILOT, PRIOR, streams
+from pymc_kbr.tables.columns import Columns
+
+PILOTS = 4096
+"""Points at which the largest density between the bounds is looked for."""
+
+LEAST_SHARE = 1e-3
+"""Share of candidates that must be kept: below it drawing the prior would take longer than simulating."""
+
+CORNERS = 10
+"""Parameters up to which the density is looked at in the corners too."""
+
+WORTH = 10
+"""Times as many candidates that even draws may cost as independent ones of the prior."""
+
+Within = Mapping[str, tuple[Any, Any]]
+"""Lower and upper bounds by the name of a variable: numbers, or arrays of its shape."""
+
+
+def truncated_support(support: Support, columns: Columns, within: Within) -> Support:
+    """The support between bounds for every parameter.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the bounds are not those of every variable, not finite, not in order, outside the support, or on a
+        variable whose support is no interval with constant bounds.
+    """
+    lower, upper = _bounds(columns, within)
+    check_can_be_truncated(support, columns)
+    for block in support.blocks:
+        for step in block.steps:
+            assert isinstance(step, Interval)
+            rows = list(block.columns)
+            lower[rows] = np.maximum(lower[rows], step.lower)
+            upper[rows] = np.minimum(upper[rows], step.upper)
+    empty = np.flatnonzero(~(lower < upper))
+    if len(empty):
+        raise ValueError(
+            f"within leaves nothing of the prior's support in {[columns.names[i] for i in empty]}; give "
+            "bounds that overlap with it"
+        )
+    interval = Interval(tuple(lower.tolist()), tuple(upper.tolist()))
+    return Support(support.size, (Block(tuple(range(support.size)), (interval,)),))
+
+
+def check_can_be_truncated(support: Support, columns: Columns) -> None:
+    """Refuse parameters whose prior cannot be drawn between bounds.
+
+    Raises
+    ------
+    ValueError
+        If there are some; the message names them.
+    """
+    for block in support.blocks:
+        if not (block.smooth and len(block.steps) <= 1 and all(map(_is_constant, block.steps))):
+            names = [columns.names[column] for column in block.columns]
+            raise ValueError(
+                f"the prior of {names} cannot be drawn between bounds: they are discrete, or not free "
+                "between constant bounds; leave `within` or `zoom` out, or take parameters that are free"
+            )
+
+
+def _is_constant(step: Step) -> bool:
+    return isinstance(step, Interval) and step.lower_slopes is None and step.upper_slopes is None
+
+
+def _bounds(columns: Columns, within: Within) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds of each column."""
+    if not isinstance(within, Mapping):
+        raise TypeError(f"within is {within!r}; it must be a mapping of parameter names to (lower, upper)")
+    names = [variable.name for variable in columns.variables]
+    if set(within) != set(names):
+        raise ValueError(
+            f"within bounds {sorted(map(str, within))}; the parameters are {names}, and each needs its bounds"
+        )
+    sides: list[list[np.ndarray]] = [[], []]
+    for variable in columns.variables:
+        pair = within[variable.name]
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(
+                f"within[{variable.name!r}] is {pair!r}; it must be a pair of lower and upper bound"
+            )
+        for side, bound in zip(sides, pair, strict=True):
+            values = np.asarray(bound, dtype=float)
+            if values.shape not in ((), variable.shape):
+                raise ValueError(
+                    f"a bound of {variable.name!r} has shape {values.shape}; it must be a number or of shape "
+                    f"{variable.shape}"
+                )
+            side.append(np.broadcast_to(values, variable.shape).ravel())
+    lower, upper = (np.concatenate(side) for side in sides)
+    if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper)) and np.all(lower < upper)):
+        raise ValueError(
+            f"within is {dict(within)}; every lower bound must be a finite number below its upper bound"
+        )
+    return lower, upper
+
+
+class TruncatedSampler:
+    """Draws of a model's prior between bounds, in blocks.
+
+    Candidates are drawn from the prior and kept where they lie between the bounds or, where that keeps fewer,
+    uniformly between the bounds and kept in proportion to the prior's density.
+
+    Parameters
+    ----------
+    sampler : PriorSampler
+        Of the whole prior.
+    log_density : callable
+        From `log_density_of`.
+    support : Support
+        From `truncated_support`.
+    entropy : int
+    even : bool
+        Whether uniform candidates, and the numbers that decide which of them are kept, fill their cube
+        evenly (scrambled Sobol points): means over draws are then nearer to the prior's than by chance. Draws
+        of the prior are then preferred only where they are `WORTH` times as often kept.
+
+    Attributes
+    ----------
+    batched : bool
+        As of `PriorSampler`.
+    uniform : bool
+        Whether candidates are uniform.
+    share : float
+        Share of candidates that are kept, in a pilot.
+
+    Raises
+    ------
+    ValueError
+        If next to none is kept.
+    """
+
+    def __init__(
+        self,
+        sampler: PriorSampler,
+        log_density: LogDensity,
+        support: Support,
+        entropy: int,
+        even: bool = False,
+    ) -> None:
+        (interval,) = support.blocks[0].steps
+        assert isinstance(interval, Interval)
+        self._lower, self._upper = np.array(interval.lower), np.array(interval.upper)
+        self._sampler, self._entropy = sampler, entropy
+        self._log_density = log_density
+        self.batched = sampler.batched
+        (rng,) = streams(entropy, PILOT, 0, 1)
+        pilot = self._between(rng, PILOTS)
+        if support.size <= CORNERS:
+            pilot = np.vstack([pilot, self._lower + (self._upper - self._lower) * _corners(support.size)])
+        density = self._log_density(pilot)
+        self._bound = float(density.max())
+        inside = float(support.contains(sampler.block(0)).mean())
+        kept = float(np.exp(density[:PILOTS] - self._bound).mean()) if np.isfinite(self._bound) else 0.0
+        self.uniform = kept > inside or (even and kept > max(inside / WORTH, LEAST_SHARE))
+        self.share = kept if self.uniform else inside
+        if self.share < LEAST_SHARE:
+            raise ValueError(
+                f"{inside:.2%} of the prior's draws lie between the bounds of `within`, and {kept:.2%} of "
+                "uniform candidates would be kept by its density (none where that is infinite); take other "
+                "bounds, or parameters in which the prior is flatter"
+            )
+        self._even = even
+        self._above = self._candidates = 0
+
+    def block(self, number: int) -> np.ndarray:
+        """Block `number` of draws, of which some may lie outside the bounds, shape (about BLOCK_ROWS, p)."""
+        if not self.uniform:
+            return self._sampler.block(number)
+        candidates, kept = self._candidates_of(number, int(BLOCK_ROWS / self.share))
+        log_ratio = self._log_density(candidates) - self._bound
+        self._above += int(np.sum(log_ratio > 0))
+        self._candidates += len(candidates)
+        return candidates[kept < np.exp(log_ratio)]
+
+    def provenance(self) -> dict[str, str]:
+        """How rows are drawn."""
+        if not self.uniform:
+            return {"prior_truncated": f"the {self.share:.2g} of the prior's draws between the bounds"}
+        return {
+            "prior_truncated": f"uniform candidates, {self.share:.2g} of them kept by the prior's density"
+        }
+
+    def account(self) -> dict[str, str]:
+        """The share of candidates so far with a density above the largest of the pilot."""
+        if not self._candidates:
+            return {}
+        return {"prior_above_bound": f"{self._above / self._candidates:.2g}"}
+
+    def _candidates_of(self, number: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates (count, p) of a block, and numbers (count,) between 0 and 1 that decide about them."""
+        if not self._even:
+            (rng,) = streams(self._entropy, PRIOR, number, 1)
+            return self._between(rng, count), rng.random(count)
+        (rng,) = streams(self._entropy, PRIOR, 0, 1)
+        count = 2 ** count.bit_length()  # of a power of two Sobol points are balanced
+        sobol = qmc.Sobol(len(self._lower) + 1, seed=rng)
+        if number:
+            sobol.fast_forward(number * count)
+        points = sobol.random(count)
+        return self._lower + (self._upper - self._lower) * points[:, :-1], points[:, -1]
+
+    def _between(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return rng.uniform(self._lower, self._upper, size=(count, len(self._lower)))
+
+
+def _corners(size: int) -> np.ndarray:
+    """All corners of the unit cube, shape (2**size, size)."""
+    return np.indices((2,) * size).reshape(size, -1).T

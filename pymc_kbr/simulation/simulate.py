@@ -1,0 +1,165 @@
+"""`simulate`: a PyMC model becomes a reference table."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.make_table import make_table
+from pymc_kbr.simulation.options import Plan
+from pymc_kbr.simulation.prior.truncated import Within
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+def simulate(
+    draws: int,
+    *,
+    model: pm.Model | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    within: Within | None = None,
+    cores: int = 1,
+    executor: Executor | Any | None = None,
+    store: str | Path | None = None,
+    on_failure: str = "raise",
+    batched: bool | None = None,
+    timeout: float | None = None,
+    progressbar: bool = True,
+) -> ReferenceTable:
+    """Simulate a reference table from a PyMC model.
+
+    Parameters
+    ----------
+    draws : int
+        Number n of draws from the prior, each simulated once.
+    model : pymc.Model, optional
+        The model; that of the surrounding ``with`` block where left out. Its observed variables may
+        be `pm.Simulator`s, one or several, and ordinary distributions.
+    random_seed : int or numpy.random.Generator, optional
+        The same seed gives the same table, bit for bit, with any number of cores. A longer table of
+        the same seed begins with the shorter one.
+    within : dict of str to pair of array_like, optional
+        Lower and upper bound of every parameter: the prior is drawn between them, and the table's support
+        ends there. Where posteriors are much narrower than the prior this spends simulations where they
+        count: see `zoom`.
+    cores : int
+        Workers: processes where simulations run row by row, threads where they run in batches.
+    executor : concurrent.futures.Executor or dask.distributed.Client, optional
+        Where to run instead.
+    store : str or Path, optional
+        A folder, by custom ``*.zarr``, into which each finished chunk is written as it goes. After a crash, a
+        kill or a power cut the same call keeps what is finished and simulates the rest; a call with
+        more `draws` extends. The table is the same, bit for bit, as without interruptions. See
+        `simulate_to_store` for tables that memory does not hold.
+    on_failure : {"raise", "drop"}
+        What to do about a simulation that raises, returns NaN or infinity, exceeds `timeout` or ends its
+        worker process: stop, or leave the row out and keep its parameters in `ReferenceTable.failures`.
+        A store keeps failed rows; "raise" simulates them again, "drop" does not.
+    batched : bool, optional
+        Whether simulators are called for about a thousand rows at once. Found out where left out:
+        by calling each once on a small batch, whose result must be that of its rows alone.
+        ``False`` calls them row by row; ``True`` insists on batches and says why where there are none.
+    timeout : float, optional
+        Seconds that one simulation may take; one that takes longer has failed. Simulations then run row by
+        row, in worker processes, which can be ended.
+    progressbar : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    ReferenceTable
+        With the rows that did not fail, in the order of the draws.
+
+    Raises
+    ------
+    TypeError
+        If no model is found, an argument is of the wrong type, a simulator has the wrong signature,
+        or cannot be sent to worker processes.
+    ValueError
+        If an argument is out of range, the model cannot be simulated forward, or the store was made by
+        another model, statistics, seed or format (see the message).
+    OSError
+        If the store's folder is missing, may not be written, or is written by another process, or the disk
+        is full; what was finished stays readable.
+    SimulationError
+        If a simulation fails and `on_failure` is "raise", or if all of them fail.
+
+    Notes
+    -----
+    Everything is checked on three trial rows before the work begins. Each row has a random stream of
+    its own, made from the seed and the row's number; batches have one for each 1024 rows.
+
+    A simulation that ends its process, as a segmentation fault does, fails alone where rows run in
+    worker processes (``cores=2`` or `timeout`); with ``batched=False`` the trial rows do so, too.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> def fn(rng, mean, scale, size):
+    ...     return rng.normal(mean, scale, size)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Simulator("y", fn, mean, 2.0, sum_stat="mean", observed=[1.2, 0.3, 2.1])
+    ...     table = simulate(1000, random_seed=1, progressbar=False)
+    >>> table
+    ReferenceTable(1000 rows; parameters ['mean']; statistics ['y']; observed)
+    """
+    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
+    made = make_table(plan, Forward.read(model), random_seed, within, store)
+    return made.load() if isinstance(made, StoredTable) else made
+
+
+def simulate_to_store(
+    draws: int,
+    store: str | Path,
+    *,
+    model: pm.Model | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    within: Within | None = None,
+    cores: int = 1,
+    executor: Executor | Any | None = None,
+    on_failure: str = "raise",
+    batched: bool | None = None,
+    timeout: float | None = None,
+    progressbar: bool = True,
+) -> StoredTable:
+    """Simulate into a store and leave the table there: memory holds no more than the chunks under way.
+
+    Parameters
+    ----------
+    draws : int
+    store : str or Path
+        As in `simulate`, with all other parameters.
+
+    Returns
+    -------
+    StoredTable
+        On which estimators fit a part at a time.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`.
+
+    Examples
+    --------
+    >>> import pymc as pm, tempfile
+    >>> def fn(rng, mean, scale, size):
+    ...     return rng.normal(mean, scale, size)
+    >>> with pm.Model() as model, tempfile.TemporaryDirectory() as folder:
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Simulator("y", fn, mean, 2.0, sum_stat="mean", observed=[1.2, 0.3, 2.1])
+    ...     simulate_to_store(1000, f"{folder}/table.zarr", random_seed=1, progressbar=False)
+    StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
+    """
+    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
+    made = make_table(plan, Forward.read(model), random_seed, within, store)
+    assert isinstance(made, StoredTable)
+    return made

@@ -1,0 +1,1 @@
+"""Rows simulated here, in threads, in worker processes and on clusters."""

@@ -1,0 +1,248 @@
+"""One simulation job as a value that any process can run a part of."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import cloudpickle
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pymc_kbr.simulation.model.graphs import Program, forward_rows
+from pymc_kbr.simulation.model.read import ModelGraph
+from pymc_kbr.simulation.streams import BLOCK, BLOCK_ROWS, ROW, streams
+from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
+from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.errors import describe
+
+BLOCK_VALUES = 2**23
+"""Simulated numbers that a batch may hold before its rows are fewer: 64 MiB. Part of what a seed means."""
+
+
+class SimulatorShapeError(ValueError):
+    """A simulator returned an array of another shape than the observed value's."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The outcome of some consecutive rows.
+
+    Parameters
+    ----------
+    start : int
+        The first of them.
+    statistics : ndarray of shape (c, d)
+        NaN in the rows that failed.
+    failures : tuple of (int, str)
+        Row and message of each failure.
+    """
+
+    start: int
+    statistics: np.ndarray
+    failures: tuple[tuple[int, str], ...] = ()
+
+    def head(self, end: int) -> Chunk:
+        """The rows before row `end`."""
+        return self.part(self.start, end)
+
+    def part(self, start: int, end: int) -> Chunk:
+        """Those of the rows that lie between row `start` and row `end`."""
+        failures = tuple((row, message) for row, message in self.failures if start <= row < end)
+        return Chunk(start, self.statistics[start - self.start : max(start, end) - self.start], failures)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """The forward model, compiled where it is needed, never sent compiled.
+
+    Parameters
+    ----------
+    key : str
+        Distinguishes this job from others in a worker that serves several.
+    entropy : int
+        From which the streams of every row come.
+    rows : Program
+        One row at a time.
+    batch : Program, optional
+        Many rows at a time, where that gives the same.
+    block_rows : int
+        Rows of a batch; fewer than `BLOCK_ROWS` where a row's data are large.
+    parameters, statistics : Columns
+    dtypes : tuple of str
+        The free variables' types.
+    simulated : tuple of (str, tuple of int)
+        Name and shape of what each observed variable simulates.
+    timeout : float, optional
+        Seconds that one simulation may take.
+    """
+
+    key: str
+    entropy: int
+    rows: Program
+    batch: Program | None
+    block_rows: int
+    parameters: Columns
+    statistics: Columns
+    dtypes: tuple[str, ...]
+    simulated: tuple[tuple[str, tuple[int, ...]], ...]
+    timeout: float | None = None
+
+    @classmethod
+    def of(cls, graph: ModelGraph, entropy: int, timeout: float | None = None) -> Job:
+        """The job of simulating a model row by row."""
+        values = max(1, sum(value.size for value in graph.observed_data.values()))
+        return cls(
+            key=uuid.uuid4().hex,
+            entropy=entropy,
+            rows=forward_rows(graph),
+            batch=None,
+            block_rows=2 ** int(np.clip(np.log2(BLOCK_VALUES / values), 0, np.log2(BLOCK_ROWS))),
+            parameters=graph.parameters,
+            statistics=graph.statistics,
+            dtypes=tuple(rv.dtype for rv in graph.free),
+            simulated=tuple((name, value.shape) for name, value in graph.observed_data.items()),
+            timeout=timeout,
+        )
+
+    def values(self, parameters: np.ndarray) -> list[np.ndarray]:
+        """Parameters (c, p) as one array (c, *shape) a free variable, in the model's own types."""
+        parts = self.parameters.split(parameters).values()
+        return [np.asarray(part, dtype=dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
+
+    def run(self, start: int, parameters: np.ndarray) -> Chunk:
+        """Simulate rows `start` and following, with the given parameters (c, p)."""
+        return self._run_batches(start, parameters) if self.batch else self._run_rows(start, parameters)
+
+    def simulate_row(self, row: int, values: list[np.ndarray]) -> list[np.ndarray]:
+        """What the observed variables simulate in one row, then their summaries.
+
+        Raises
+        ------
+        SimulatorShapeError
+            If a simulator's shape is not that of the data.
+        """
+        generators = streams(self.entropy, ROW, row, len(self.rows.generators))
+        outputs = self._function("rows")(*generators, *values)
+        self._check_shapes(outputs, row, ())
+        return [np.asarray(output) for output in outputs]
+
+    def _run_rows(self, start: int, parameters: np.ndarray) -> Chunk:
+        rows = range(start, start + len(parameters))
+        return self.chunk(start, [self.try_row(row, parameters[row - start]) for row in rows])
+
+    def try_row(self, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
+        """The outputs of one row, or what went wrong in it.
+
+        Raises
+        ------
+        SimulatorShapeError
+            If a simulator's shape is not that of the data: that is no failure of one simulation.
+        """
+        self._function("rows")  # compiled where it was not yet: no part of a simulation's time
+        try:
+            with time_limit(self.timeout):
+                return self.simulate_row(row, [v[0] for v in self.values(parameters[None])])
+        except SimulatorShapeError:
+            raise
+        except TimeUp:
+            return f"TimeoutError: it did not end within {self.timeout:g} s"
+        except (Exception, SystemExit) as error:  # `sys.exit` in a simulator ends one simulation
+            return describe(error)
+
+    def chunk(self, start: int, outcomes: list[list[np.ndarray] | str]) -> Chunk:
+        """The outcomes of consecutive rows as a chunk."""
+        statistics = np.full((len(outcomes), self.statistics.size), np.nan)
+        failures: list[tuple[int, str]] = []
+        for i, outcome in enumerate(outcomes):
+            if isinstance(outcome, str):
+                failures.append((start + i, outcome))
+                continue
+            statistics[i] = self._flat(outcome, ())
+            if not np.all(np.isfinite(statistics[i])):
+                failures.append((start + i, self._describe_gaps(statistics[i])))
+                statistics[i] = np.nan
+        return Chunk(start, statistics, tuple(failures))
+
+    def _run_batches(self, start: int, parameters: np.ndarray) -> Chunk:
+        statistics = np.empty((len(parameters), self.statistics.size))
+        failures: list[tuple[int, str]] = []
+        for first in range(0, len(parameters), self.block_rows):
+            part = slice(first, first + self.block_rows)
+            block = parameters[part]
+            try:
+                statistics[part] = self._simulate_block((start + first) // self.block_rows, block)
+            except SimulatorShapeError:
+                raise
+            except (Exception, SystemExit):  # one bad row spoils a batch: find it row by row
+                chunk = self._run_rows(start + first, block)
+                statistics[part] = chunk.statistics
+                failures.extend(chunk.failures)
+                continue
+            for i in first + np.flatnonzero(~np.isfinite(statistics[part]).all(axis=1)):
+                failures.append((start + int(i), self._describe_gaps(statistics[i])))
+                statistics[i] = np.nan
+        return Chunk(start, statistics, tuple(failures))
+
+    def _simulate_block(self, block: int, parameters: np.ndarray) -> np.ndarray:
+        assert self.batch is not None
+        generators = streams(self.entropy, BLOCK, block, len(self.batch.generators))
+        outputs = self._function("batch")(*generators, *self.values(parameters))
+        self._check_shapes(outputs, block * self.block_rows, (len(parameters),))
+        return self._flat(outputs, (len(parameters),))
+
+    def _flat(self, outputs: list[np.ndarray], lead: tuple[int, ...]) -> np.ndarray:
+        summaries = outputs[len(self.simulated) :]
+        return np.concatenate([np.asarray(s, dtype=float).reshape(*lead, -1) for s in summaries], axis=-1)
+
+    def _check_shapes(self, outputs: list[np.ndarray], row: int, lead: tuple[int, ...]) -> None:
+        names = [*self.simulated, *((f"sum_stat of {v.name}", v.shape) for v in self.statistics.variables)]
+        for (name, shape), output in zip(names, outputs, strict=True):
+            if np.shape(output) != lead + shape:
+                raise SimulatorShapeError(
+                    f"the simulator {name!r} returned an array of shape {np.shape(output)[len(lead) :]} in "
+                    f"row {row}; its observed value has shape {shape}, and every call must return that"
+                )
+
+    def _describe_gaps(self, statistics: np.ndarray) -> str:
+        bad = np.flatnonzero(~np.isfinite(statistics))
+        named = [self.statistics.names[i] for i in bad[:5]]
+        return f"the simulator returned NaN or infinity in {', '.join(named)}"
+
+    def _function(self, which: str) -> Callable[..., list[np.ndarray]]:
+        """The compiled program: one a thread, since a compiled function has storage of its own."""
+        functions = _compiled.__dict__.setdefault("functions", {})
+        if (self.key, which) not in functions:
+            while len(functions) > 8:  # a worker that serves many jobs forgets the oldest
+                functions.pop(next(iter(functions)))
+            with _compiling:
+                functions[self.key, which] = getattr(self, which).compile()
+        return functions[self.key, which]
+
+
+_compiled = threading.local()
+_compiling = threading.Lock()
+
+
+def run_pickled(payload: bytes, start: int, parameters: np.ndarray) -> Chunk:
+    """`Job.run` in a worker process, which unpickles a job once."""
+    return _unpickled(payload).run(start, parameters)
+
+
+def try_row_pickled(payload: bytes, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
+    """`Job.try_row` in a worker process."""
+    return _unpickled(payload).try_row(row, parameters)
+
+
+def _unpickled(payload: bytes) -> Job:
+    global _current
+    current = _current  # tasks of several jobs may run in the threads of one worker
+    if current is None or current[0] != payload:
+        threadpool_limits(1, user_api="blas")  # as where the table is made: see `simulate`
+        current = _current = (payload, cloudpickle.loads(payload))
+    return current[1]
+
+
+_current: tuple[bytes, Job] | None = None

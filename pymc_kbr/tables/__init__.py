@@ -1,0 +1,1 @@
+"""Reference tables, in memory and on the disk."""

@@ -1,0 +1,96 @@
+"""Reference tables that come with the project, and a reader for those of R packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load_coalescent() -> ReferenceTable:
+    """100,000 simulations of the infinite-sites coalescent.
+
+    Returns
+    -------
+    ReferenceTable
+        Parameters ``theta`` and ``rho``, statistics ``segsites``, ``unif``, ``meandiff``, ``R2``,
+        ``nhap``, ``fhap`` and ``shap``; no observation. ``data/coalescent/README.md`` says what they
+        mean and how they were made.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the installation lacks the file.
+    """
+    package = Path(__file__).parents[1]
+    places = [
+        package / "data" / "coalescent.nc",
+        package.parent / "data" / "coalescent" / "coalescent.nc",
+    ]
+    for place in places:
+        if place.is_file():
+            return ReferenceTable.load(place)
+    raise FileNotFoundError(
+        f"the coalescent data are in none of {[str(p) for p in places]}; install pymc_kbr anew, or make "
+        "them with `python -m case_studies.coalescent.make_data`"
+    )
+
+
+def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
+    """A data frame, or a matrix with named columns, from an ``.rda`` file of R.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str, optional
+        Which object of the file; not needed where there is only one.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    ImportError
+        If the package rdata is not installed.
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is no R data file, has no object of that name, or it is neither.
+
+    Notes
+    -----
+    Made for ``coal.rda`` of the R package abctools. Its ``coalobs`` is rows 1 to 100 of ``coal``: leave
+    them out of what is fitted before scoring on them.
+    """
+    import pandas as pd
+
+    try:
+        import rdata
+    except ImportError as error:
+        raise ImportError("read_rda needs the package rdata: pip install 'pymc_kbr[r]'") from error
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        objects = rdata.read_rda(path)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read as an R data file ({error})") from error
+    if name is None:
+        if len(objects) != 1:
+            raise ValueError(f"{path} holds the objects {sorted(objects)}; name one of them")
+        name = next(iter(objects))
+    if name not in objects:
+        raise ValueError(f"{path} has no object {name!r}; it holds {sorted(objects)}")
+    found = objects[name]
+    if isinstance(found, pd.DataFrame):
+        return found.reset_index(drop=True)
+    if getattr(found, "ndim", 0) == 2 and found.dims[1] in found.coords:
+        return pd.DataFrame(found.values, columns=[str(c) for c in found.coords[found.dims[1]].values])
+    raise ValueError(
+        f"{name!r} in {path} is a {type(found).__name__}, not a data frame or a matrix with named columns"
+    )

@@ -1,0 +1,345 @@
+"""The reference table: every simulation that was paid for, in one value that never changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.tables import file as table_file
+from pymc_kbr.tables.checks import check_columns, check_side, observation
+from pymc_kbr.tables.columns import Columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Failures:
+    """The simulations that gave no usable statistics.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (f,)
+        Number of the draw that failed, counted from 0 over all draws asked for.
+    parameters : ndarray of shape (f, p)
+        The parameters of these draws.
+    messages : tuple of str, length f
+        What went wrong.
+    """
+
+    rows: np.ndarray
+    parameters: np.ndarray
+    messages: tuple[str, ...]
+
+    @classmethod
+    def none(cls, size: int) -> Failures:
+        """No failures, of draws with `size` parameters."""
+        return cls(np.empty(0, dtype=np.int64), np.empty((0, size)), ())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReferenceTable:
+    """Simulated parameters and statistics, with all that is needed to condition on an observation.
+
+    Parameters
+    ----------
+    parameters : ndarray of shape (n, p)
+        Draws from the prior, in the units of the user's model.
+    statistics : ndarray of shape (n, d)
+        What was simulated with them, row by row.
+    observed : ndarray of shape (d,), optional
+        The statistics of the data.
+    parameter_columns, statistic_columns : Columns
+        Names, shapes and order of the variables on either side.
+    support : Support
+        The bijection from the prior's support to a space without edges.
+    failures : Failures
+        Draws whose simulation failed and which are therefore not rows of the table.
+    seed : int, optional
+        Entropy from which every random stream of the simulation was made.
+    observed_data : dict of str to ndarray
+        The data as the user's model holds them, before `sum_stat`.
+    provenance : dict of str to str
+        Versions of the software, and how the simulations were run.
+    timings : dict of str to float
+        Seconds of each stage.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two rows, the shapes disagree, a value is not finite, or a
+        parameter lies outside the support.
+    """
+
+    parameters: np.ndarray
+    statistics: np.ndarray
+    observed: np.ndarray | None
+    parameter_columns: Columns
+    statistic_columns: Columns
+    support: Support
+    failures: Failures
+    seed: int | None = None
+    observed_data: dict[str, np.ndarray] = field(default_factory=dict)
+    provenance: dict[str, str] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_side("parameter", self.parameters, self.parameter_columns)
+        check_side("statistic", self.statistics, self.statistic_columns)
+        if len(self.parameters) != len(self.statistics):
+            raise ValueError(
+                f"there are {len(self.parameters)} rows of parameters and {len(self.statistics)} rows "
+                "of statistics; each simulation is one row of both"
+            )
+        if len(self.parameters) < 2:
+            raise ValueError(
+                f"a reference table of {len(self.parameters)} row(s) says nothing about a posterior; "
+                "give at least two rows"
+            )
+        both = set(self.parameter_names) & set(self.statistic_names)
+        if both:
+            raise ValueError(f"{sorted(both)} name both a parameter and a statistic; rename one of them")
+        if self.observed is not None:
+            if self.observed.shape != (self.statistic_columns.size,):
+                raise ValueError(
+                    f"the observation has shape {self.observed.shape}; the table has "
+                    f"{self.statistic_columns.size} statistics: {self.statistic_names}"
+                )
+            if not np.all(np.isfinite(self.observed)):
+                bad = [self.statistic_names[i] for i in np.flatnonzero(~np.isfinite(self.observed))]
+                raise ValueError(f"the observation is not finite in {bad}; every statistic is needed")
+        outside = ~self.support.contains(self.parameters)
+        if np.any(outside):
+            raise ValueError(
+                f"{outside.sum()} row(s) of parameters lie outside the given bounds, the first of "
+                f"them row {np.flatnonzero(outside)[0]}; correct the bounds or leave those rows out"
+            )
+        for array in (self.parameters, self.statistics, self.observed):
+            if array is not None:
+                array.flags.writeable = False
+
+    @property
+    def simulations(self) -> int:
+        """How many were run: rows, failures, and rows that `zoom` left outside of its last bounds."""
+        return int(self.provenance.get("simulations", len(self) + len(self.failures)))
+
+    @property
+    def noise(self) -> np.ndarray:
+        """Deviations (d,) of normal noise on the observation that the table is without, told to `zoom`."""
+        given = [float(number) for number in self.provenance.get("noise", "0").split()]
+        return np.broadcast_to(given, (self.statistic_columns.size,))
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Name of each parameter column."""
+        return self.parameter_columns.names
+
+    @property
+    def statistic_names(self) -> list[str]:
+        """Name of each statistic column."""
+        return self.statistic_columns.names
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if len(self.failures) else ""
+        return (
+            f"ReferenceTable({len(self)} rows{failed}; parameters {self.parameter_names}; "
+            f"statistics {_shorten(self.statistic_names)}; "
+            f"{'no observation' if self.observed is None else 'observed'})"
+        )
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        df: pd.DataFrame,
+        *,
+        parameters: Sequence[str],
+        statistics: Sequence[str],
+        observed: Mapping[str, float] | Sequence[float] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> ReferenceTable:
+        """A table of simulations made elsewhere.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+            One simulation a row.
+        parameters, statistics : sequence of str
+            Its columns on either side.
+        observed : mapping or sequence of float, optional
+            The observed statistics, by name or in the order of `statistics`; a row of another data
+            frame (a Series) will do.
+        bounds : mapping of str to (lower, upper), optional
+            The prior's support. Parameters left out are taken to be unbounded, and their smoothed
+            draws may go beyond the simulated values.
+
+        Returns
+        -------
+        ReferenceTable
+
+        Raises
+        ------
+        ValueError
+            If a name is missing, stands twice or is on both sides, a value is missing, infinite or
+            not a number, or a parameter lies outside its bounds.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> df = pd.DataFrame({"rate": [0.1, 0.4, 0.9], "count": [1, 5, 8]})
+        >>> ReferenceTable.from_dataframe(
+        ...     df, parameters=["rate"], statistics=["count"], observed={"count": 4}, bounds={"rate": (0, 1)}
+        ... )
+        ReferenceTable(3 rows; parameters ['rate']; statistics ['count']; observed)
+        """
+        parameters, statistics = list(parameters), list(statistics)
+        check_columns(df, parameters, statistics)
+        table = cls(
+            parameters=df[parameters].to_numpy(dtype=float, copy=True),
+            statistics=df[statistics].to_numpy(dtype=float, copy=True),
+            observed=observation(observed, statistics),
+            parameter_columns=Columns.scalars(parameters),
+            statistic_columns=Columns.scalars(statistics),
+            support=Support.from_bounds(bounds, parameters),
+            failures=Failures.none(len(parameters)),
+            provenance={"simulated_by": "a data frame"},
+        )
+        return table
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a simulation, parameters first, columns as in `parameter_names` and `statistic_names`."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            np.hstack([self.parameters, self.statistics]),
+            columns=[*self.parameter_names, *self.statistic_names],
+        )
+
+    def with_observed(self, observed: Mapping[str, float] | Sequence[float]) -> ReferenceTable:
+        """The same simulations with another observation, by statistic name or in their order."""
+        return dataclasses.replace(
+            self, observed=observation(observed, self.statistic_names), observed_data={}
+        )
+
+    def append(self, other: ReferenceTable) -> ReferenceTable:
+        """The rows of both tables, those of this one first; neither table changes.
+
+        Raises
+        ------
+        ValueError
+            If `other` has other parameters, statistics, support or observation, or was simulated
+            with the same seed: its rows would be the same simulations a second time.
+        """
+        for what, mine, theirs in (
+            ("parameters", self.parameter_names, other.parameter_names),
+            ("statistics", self.statistic_names, other.statistic_names),
+        ):
+            if mine != theirs:
+                raise ValueError(
+                    f"the table to append has {what} {theirs}; this one has {mine}; "
+                    "only tables of the same model and statistics can be joined"
+                )
+        if self.support != other.support:
+            raise ValueError("the table to append has another prior support; both must come from one prior")
+        if self.seed is not None and self.seed == other.seed:
+            raise ValueError(
+                f"both tables were simulated with the seed {self.seed}, so their rows repeat each "
+                "other; simulate the second one with another random_seed"
+            )
+        if not _same(self.observed, other.observed):
+            raise ValueError(
+                "the table to append has another observation; set the same one with `with_observed`"
+            )
+        seconds = set(self.timings) | set(other.timings)
+        return dataclasses.replace(
+            self,
+            parameters=np.vstack([self.parameters, other.parameters]),
+            statistics=np.vstack([self.statistics, other.statistics]),
+            failures=Failures(
+                np.concatenate([self.failures.rows, other.failures.rows]),
+                np.vstack([self.failures.parameters, other.failures.parameters]),
+                self.failures.messages + other.failures.messages,
+            ),
+            seed=None,
+            provenance={
+                **self.provenance,
+                "appended_seeds": f"{_seeds(self)}, {_seeds(other)}",
+                "simulations": str(self.simulations + other.simulations),
+            },
+            timings={k: self.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
+        )
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the table to one NetCDF file (see `pymc_kbr.tables.file` for its errors)."""
+        arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+            "parameters": (("row", "parameter"), self.parameters),
+            "statistics": (("row", "statistic"), self.statistics),
+            "failed_rows": (("failure",), self.failures.rows),
+            "failed_parameters": (("failure", "parameter"), self.failures.parameters),
+            "parameter": (("parameter",), np.array(self.parameter_names, dtype=object)),
+            "statistic": (("statistic",), np.array(self.statistic_names, dtype=object)),
+        }
+        if self.observed is not None:
+            arrays["observed"] = (("statistic",), self.observed)
+        for name, values in self.observed_data.items():
+            dims = tuple(f"observed_data_{name}_dim_{i}" for i in range(values.ndim))
+            arrays[f"observed_data_{name}"] = (dims, values)
+        documents = {
+            "parameter_columns": self.parameter_columns.to_json(),
+            "statistic_columns": self.statistic_columns.to_json(),
+            "support": self.support.to_json(),
+            "failure_messages": list(self.failures.messages),
+            "seed": None if self.seed is None else str(self.seed),
+            "provenance": self.provenance,
+            "timings": self.timings,
+        }
+        table_file.write(Path(path), arrays, documents, overwrite=overwrite)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> ReferenceTable:
+        """Read a table that `save` wrote (see `pymc_kbr.tables.file` for its errors)."""
+        arrays, documents = table_file.read(Path(path))
+        mark = "observed_data_"
+        return cls(
+            parameters=arrays["parameters"],
+            statistics=arrays["statistics"],
+            observed=arrays.get("observed"),
+            parameter_columns=Columns.from_json(documents["parameter_columns"]),
+            statistic_columns=Columns.from_json(documents["statistic_columns"]),
+            support=Support.from_json(documents["support"]),
+            failures=Failures(
+                arrays["failed_rows"], arrays["failed_parameters"], tuple(documents["failure_messages"])
+            ),
+            seed=None if documents["seed"] is None else int(documents["seed"]),
+            observed_data={
+                name.removeprefix(mark): values for name, values in arrays.items() if name.startswith(mark)
+            },
+            provenance=documents["provenance"],
+            timings=documents["timings"],
+        )
+
+
+def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return np.array_equal(one, two)
+
+
+def _seeds(table: ReferenceTable) -> str:
+    return table.provenance.get("appended_seeds", str(table.seed))
+
+
+def _shorten(names: list[str]) -> str:
+    return str(names) if len(names) <= 8 else f"[{', '.join(map(repr, names[:6]))}, ... {len(names)} in all]"

@@ -1,0 +1,216 @@
+"""A reference table that stays on the disk, for more rows than memory holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.tables.checks import observation
+from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.reference_table import Failures, ReferenceTable
+from pymc_kbr.tables.store import DONE, FAILED, UNFINISHED, TableStore
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """One side of a stored table, read a part at a time.
+
+    Parameters
+    ----------
+    store : TableStore
+    side : {"parameters", "statistics"}
+    kept : ndarray of shape (n,), optional
+        The store's rows that are rows of the table, ascending; all of them where left out.
+    rows, columns : int
+    """
+
+    store: TableStore
+    side: str
+    kept: np.ndarray | None
+    rows: int
+    columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
+    @property
+    def ndim(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows that are read together at the least."""
+        return self.store.chunk_rows
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """The rows of a slice, shape (length, columns)."""
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError(
+                f"stored rows are read in slices of step one, and {rows!r} was asked for; load the table or "
+                "some of its rows: `stored.load(20_000)`"
+            )
+        first, last, _ = rows.indices(self.rows)
+        read = self.store.parameters if self.side == "parameters" else self.store.statistics
+        if self.kept is None:
+            return read(first, last)
+        chosen = self.kept[first:last]
+        return read(int(chosen[0]), int(chosen[-1]) + 1)[chosen - chosen[0]] if len(chosen) else read(0, 0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredTable:
+    """The simulations of a store, with what is needed to condition on an observation.
+
+    Estimators fit on its sides as on arrays, a part at a time:
+    ``Localised().fit(stored.parameters, stored.statistics, stored.support)``.
+
+    Parameters
+    ----------
+    store : TableStore
+    rows : int
+        How many of the store's rows are looked at; those among them that are unfinished or failed are
+        left out, and counted in `unfinished` and `failures`.
+    observed : ndarray of shape (d,), optional
+        The statistics of the data.
+    observed_data : dict of str to ndarray
+        The data before `sum_stat`.
+    """
+
+    store: TableStore
+    rows: int
+    observed: np.ndarray | None
+    observed_data: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: str | Path) -> StoredTable:
+        """The table in a store that `simulate` has written, finished or not.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no store, or it is damaged or of another format version.
+
+        Examples
+        --------
+        >>> StoredTable.open("nowhere.zarr")
+        Traceback (most recent call last):
+        ...
+        FileNotFoundError: there is no store nowhere.zarr
+        """
+        store = TableStore.open(Path(path))
+        return cls(store, store.rows, store.array("observed"), store.other_arrays("observed_data_"))
+
+    @cached_property
+    def _status(self) -> np.ndarray:
+        return self.store.status()[: self.rows]
+
+    @cached_property
+    def _kept(self) -> np.ndarray | None:
+        return None if np.all(self._status == DONE) else np.flatnonzero(self._status == DONE)
+
+    def __len__(self) -> int:
+        return self.rows if self._kept is None else len(self._kept)
+
+    def __repr__(self) -> str:
+        missing = f", {self.unfinished} unfinished" if self.unfinished else ""
+        return (
+            f"StoredTable({len(self)} rows{missing} in {self.store.path.name}; parameters "
+            f"{self.parameter_names}; {self.statistic_columns.size} statistics)"
+        )
+
+    @property
+    def unfinished(self) -> int:
+        """Rows that are still to be simulated."""
+        return int(np.sum(self._status == UNFINISHED))
+
+    @property
+    def parameters(self) -> StoredRows:
+        """Draws from the prior, shape (n, p), to be read slice by slice."""
+        return StoredRows(self.store, "parameters", self._kept, len(self), self.parameter_columns.size)
+
+    @property
+    def statistics(self) -> StoredRows:
+        """What was simulated with them, shape (n, d), to be read slice by slice."""
+        return StoredRows(self.store, "statistics", self._kept, len(self), self.statistic_columns.size)
+
+    @cached_property
+    def parameter_columns(self) -> Columns:
+        """Names and shapes of the parameters."""
+        return Columns.from_json(self.store.documents["parameter_columns"])
+
+    @cached_property
+    def statistic_columns(self) -> Columns:
+        """Names and shapes of the statistics."""
+        return Columns.from_json(self.store.documents["statistic_columns"])
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Name of each parameter column."""
+        return self.parameter_columns.names
+
+    @property
+    def statistic_names(self) -> list[str]:
+        """Name of each statistic column."""
+        return self.statistic_columns.names
+
+    @cached_property
+    def support(self) -> Support:
+        """The prior's support."""
+        return Support.from_json(self.store.documents["support"])
+
+    @cached_property
+    def failures(self) -> Failures:
+        """The simulations that failed."""
+        rows = np.flatnonzero(self._status == FAILED)
+        if not len(rows):
+            return Failures.none(self.parameter_columns.size)
+        messages = tuple(str(text) for text in self.store.at("message", rows))
+        return Failures(rows, self.store.at("parameters", rows), messages)
+
+    def with_observed(self, observed: Mapping[str, float] | Sequence[float]) -> StoredTable:
+        """The same simulations with another observation, by statistic name or in their order."""
+        return dataclasses.replace(
+            self, observed=observation(observed, self.statistic_names), observed_data={}
+        )
+
+    def load(self, rows: int | None = None) -> ReferenceTable:
+        """The table in memory, whole or `rows` rows spread evenly over it.
+
+        Raises
+        ------
+        ValueError
+            If fewer than two rows are finished.
+        """
+        n = len(self)
+        if rows is None or rows >= n:
+            parameters, statistics = self.parameters[0:n], self.statistics[0:n]
+        else:
+            chosen = np.linspace(0, n - 1, rows).astype(int)
+            chosen = chosen if self._kept is None else self._kept[chosen]
+            parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)
+        documents = self.store.documents
+        return ReferenceTable(
+            parameters=parameters,
+            statistics=statistics,
+            observed=self.observed,
+            parameter_columns=self.parameter_columns,
+            statistic_columns=self.statistic_columns,
+            support=self.support,
+            failures=self.failures,
+            seed=int(documents["seed"]),
+            observed_data=self.observed_data,
+            provenance=documents["provenance"],
+            timings=documents["timings"],
+        )

@@ -1,0 +1,37 @@
+"""The benchmark's bookkeeping, and its lines at toy sizes; speed itself is no test."""
+
+import csv
+
+from case_studies.speed.__main__ import groups
+from case_studies.speed.conditioning import localised_batch
+from case_studies.speed.measure import COLUMNS, History, Row
+from case_studies.speed.streaming import streamed_against_memory
+from pymc_kbr.comparison.peak_memory import process_peak
+
+
+def test_a_later_run_shows_what_an_earlier_one_found(tmp_path):
+    path = tmp_path / "benchmark.csv"
+    first = Row("fit / LAPACK", "2 s", "1 s", 2.0, "at most 3")
+    assert History(path).add(first) == ""
+    assert History(path).add(Row("fit / LAPACK", "3 s", "1 s", 3.0, "at most 3")).startswith("; 2 on 20")
+    assert History(path).add(first).startswith("; 3 on 20")
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["ratio"] for line in lines] == ["2", "3", "2"]
+    assert tuple(lines[0]) == COLUMNS
+    assert "PyMC" in lines[0]["versions"]
+
+
+def test_lines_at_toy_sizes_are_complete():
+    lines = [*localised_batch(500, 50, 20), *streamed_against_memory(2000)]
+    assert all(line.ratio >= 0 and line.ours and line.other and line.wanted for line in lines)
+    difference = next(line for line in lines if "largest difference" in line.what)
+    assert difference.ratio <= 1
+
+
+def test_groups_have_the_names_that_the_command_takes():
+    assert set(groups(True, None)) >= {"simulate", "cores", "localised", "growth", "streaming"}
+
+
+def test_the_process_has_a_peak():
+    assert 50 < process_peak() < 50_000  # megabytes, with PyMC imported

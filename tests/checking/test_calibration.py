@@ -1,0 +1,130 @@
+import arviz as az
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import pymc_kbr as pk
+from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.posterior.arviz import ARVIZ_MAJOR
+from pymc_kbr.tables.columns import Columns
+
+LINEAR = pk.Adjusted(pk.Rejection(400, kernel="epanechnikov"), "local_linear")
+
+
+class TooWide(pk.Rejection):
+    """Rejection whose atoms are twice as far from their mean as they should be."""
+
+    def _atoms(self, x, rows, weights):
+        points = super()._atoms(x, rows, weights).points
+        return Atoms(points.mean(axis=0) + 2 * (points - points.mean(axis=0)), self.parameter_kernel_)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    theta = rng.normal(size=(3000, 2))
+    x = theta + 0.5 * rng.normal(size=(3000, 2))
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=["a", "b", "s", "t"])
+    return pk.ReferenceTable.from_dataframe(frame, parameters=["a", "b"], statistics=["s", "t"])
+
+
+@pytest.fixture(scope="module")
+def good(table):
+    return pk.calibrate(LINEAR, table, rows=600, random_seed=1, progressbar=False)
+
+
+def made(transform, rows=2000):
+    """A calibration whose transforms are those of uniform ones under a map."""
+    u = np.random.default_rng(0).random((rows, 1))
+    return Calibration(transform(u), np.zeros((rows, 1)), np.zeros(rows), Columns.scalars(["a"]), 500)
+
+
+def test_a_calibrated_estimator_has_uniform_transforms(good):
+    assert good.pit.shape == (600, 2)
+    assert good.pit.min() >= 0
+    assert good.pit.max() <= 1
+    assert good.uniformity().min() > 1e-3
+    lower, upper = good.band(0.9, 0.999)
+    assert np.all((good.coverage() >= lower) & (good.coverage() <= upper))
+    # Posterior variance over the prior's: 0.25 / 1.25.
+    np.testing.assert_allclose(np.median(good.contraction, axis=0), 0.8, atol=0.02)
+
+
+def test_intervals_that_are_too_wide_are_found(table):
+    wide = pk.calibrate(TooWide(50), table, rows=400, random_seed=1, progressbar=False)
+    assert wide.uniformity().max() < 1e-6
+    assert np.all(wide.coverage(0.5) > wide.band(0.5, 0.999)[1])
+
+
+def test_the_estimator_that_is_given_stays_as_it_is(table):
+    estimator = pk.Rejection(50).fit(table.parameters[:100], table.statistics[:100])
+    pk.calibrate(estimator, table, rows=20, random_seed=1, progressbar=False)
+    assert len(estimator.parameters_) == 100
+
+
+def test_the_same_seed_gives_the_same(table):
+    one, two = (pk.calibrate("rejection", table, rows=30, random_seed=2, progressbar=False) for _ in range(2))
+    np.testing.assert_array_equal(one.pit, two.pit)
+
+
+def test_recalibrated_draws_have_the_right_width():
+    # The posterior's deviation is 1.5 times what it should be: z = 1.5 q has the transform Phi(q / 1.5).
+    calibration = made(lambda u: norm.cdf(norm.ppf(u) / 1.5))
+    draws = 1.5 * np.random.default_rng(1).normal(size=(4000, 1))
+    assert calibration.recalibrated(draws).std() == pytest.approx(1.0, abs=4 / np.sqrt(2 * 2000))
+    shifted = made(lambda u: norm.cdf(norm.ppf(u) + 0.5))  # truths lie higher than the draws by one half
+    assert shifted.recalibrated(draws / 1.5).mean() == pytest.approx(0.5, abs=4 / np.sqrt(2000))
+
+
+def test_recalibration_keeps_joint_order_and_range():
+    calibration = made(lambda u: u**2)
+    draws = np.random.default_rng(1).normal(size=(500, 1))
+    moved = calibration.recalibrated(draws)
+    np.testing.assert_array_equal(
+        np.argsort(moved[:, 0], kind="stable"), np.argsort(draws[:, 0], kind="stable")
+    )
+    assert draws.min() <= moved.min() <= moved.max() <= draws.max()
+    with pytest.raises(ValueError, match="calibration is of 1 parameters"):
+        calibration.recalibrated(np.zeros((5, 2)))
+
+
+def test_calibrated_draws_are_left_nearly_alone():
+    draws = np.random.default_rng(1).normal(size=(2000, 1))
+    moved = made(lambda u: u).recalibrated(draws)
+    assert np.abs(moved.std() - draws.std()) < 4 / np.sqrt(2 * 2000)
+
+
+def test_coverage_is_counted_from_the_middle():
+    calibration = made(lambda u: u, 5000)
+    levels = np.array([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(calibration.coverage(levels)[:, 0], levels, atol=4 * 0.5 / np.sqrt(5000))
+    with pytest.raises(ValueError, match="probabilities lie in"):
+        calibration.coverage(1.5)
+
+
+def test_arviz_draws_the_transforms(good):
+    import matplotlib.pyplot as plt
+
+    idata = good.to_arviz()
+    pit = idata["prior_sbc"]["a"]
+    assert pit.dims == ("chain", "draw")
+    assert 0 <= float(pit.min()) <= float(pit.max()) <= 1
+    if ARVIZ_MAJOR == 0:
+        az.plot_ecdf(np.asarray(pit).ravel(), pit=True, cdf=lambda x: x)
+    else:
+        az.plot_ecdf_pit(idata)
+    plt.close("all")
+
+
+def test_a_summary_has_one_row_a_parameter(good):
+    rows = good.summary()
+    assert [row["parameter"] for row in rows] == ["a", "b"]
+    assert rows[0]["coverage_90"] == good.coverage()[0]
+
+
+@pytest.mark.parametrize("rows", [5, 2000])
+def test_too_few_or_too_many_rows_are_refused(table, rows):
+    with pytest.raises(ValueError, match="between 10 and 1500"):
+        pk.calibrate("rejection", table, rows=rows, progressbar=False)

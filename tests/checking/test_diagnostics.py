@@ -1,0 +1,126 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.checking.diagnostics import diagnose
+from pymc_kbr.checking.observation_support import observation_support
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.posterior.posterior import Posterior
+
+
+def table(observed, n=2000):
+    rng = np.random.default_rng(6)
+    theta = rng.uniform(0, 1, (n, 1))
+    x = theta + 0.2 * rng.normal(size=(n, 3))
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=["rate", "s", "t", "u"])
+    return pk.ReferenceTable.from_dataframe(
+        frame, parameters=["rate"], statistics=["s", "t", "u"], observed=observed, bounds={"rate": (0, 1)}
+    )
+
+
+TYPICAL = [0.5, 0.6, 0.4]
+
+
+def posterior(weights=None, settings=None):
+    points = np.random.default_rng(0).uniform(0.3, 0.7, (200, 1))
+    weights = np.full(200, 1 / 200) if weights is None else weights
+    return Posterior.of(Atoms(points, Gaussian(0.1)), weights, pk.Support.unbounded(1), settings)
+
+
+def names(**changes):
+    arguments = {"observed": TYPICAL, "posterior": posterior(), "draws": np.full((100, 1), 0.5)} | changes
+    found = diagnose(
+        arguments["posterior"],
+        arguments["draws"],
+        table(arguments["observed"]),
+        coverage=arguments.get("coverage"),
+        held_out=arguments.get("held_out", 0),
+    )
+    return [concern.name for concern in found]
+
+
+def test_nothing_is_said_of_a_posterior_without_fault():
+    assert names() == []
+    assert names(coverage=np.array([0.88]), held_out=400) == []
+
+
+def test_typical_observations_are_not_called_outside():
+    t = table(TYPICAL)
+    rng = np.random.default_rng(7)
+    theta = rng.uniform(0, 1, (400, 1))
+    fresh = theta + 0.2 * rng.normal(size=(400, 3))
+    far = sum(observation_support(t, x).far for x in fresh)
+    # Half a per cent by definition; 400 draws of it exceed 8 once in a thousand times.
+    assert far <= 8
+
+
+def test_an_observation_outside_is_named_with_its_statistics():
+    support = observation_support(table([0.5, 3.0, 0.4]))
+    assert support.far
+    assert support.worst() == ["t"]
+    assert support.position[1] == 1.0
+    assert names(observed=[0.5, 3.0, 0.4]) == ["outside"]
+
+
+def test_an_unlikely_combination_is_outside_though_each_statistic_is_not():
+    support = observation_support(table([0.0, 1.0, 0.0]))
+    assert np.all((support.position > 0) & (support.position < 1))
+    assert support.far
+
+
+def test_a_constant_statistic_that_differs_counts():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.random(100), "s": rng.random(100), "c": np.ones(100)})
+    t = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a"], statistics=["s", "c"], observed={"s": 0.5, "c": 2.0}
+    )
+    assert observation_support(t).worst()[0] == "c"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"posterior": posterior(np.where(np.arange(200) < 10, 0.1, 0.0))}, "effective_sample_size"),
+        ({"posterior": posterior(np.where(np.arange(200) % 3 == 0, -0.025, 0.0132))}, "negative_share"),
+        ({"posterior": posterior(settings={"ridge_raised": 2.0})}, "ridge_raised"),
+        ({"draws": np.linspace(0.0, 0.06, 100)[:, None]}, "edge"),
+        ({"coverage": np.array([0.7]), "held_out": 400}, "coverage"),
+        ({"coverage": np.array([0.99]), "held_out": 400}, "coverage"),
+    ],
+)
+def test_each_fault_is_named(changes, expected):
+    assert expected in names(**changes)
+
+
+def test_messages_name_a_remedy():
+    draws = np.linspace(0.94, 1.0, 100)[:, None]
+    faulty = posterior(np.where(np.arange(200) % 2 == 0, -0.05, 0.06), {"ridge_raised": 1.0})
+    found = diagnose(faulty, draws, table([9.0, 9.0, 9.0]), coverage=np.array([0.5]), held_out=100)
+    words = {
+        "outside": "widen the prior",
+        "effective_sample_size": "simulate more rows",
+        "negative_share": "estimator='adjusted'",
+        "ridge_raised": "take a larger regularisation",
+        "edge": "widen the prior",
+        "coverage": "calibrate",
+    }
+    for concern in found:
+        assert words[concern.name] in concern.message
+    assert {concern.name for concern in found} >= {
+        "outside",
+        "negative_share",
+        "ridge_raised",
+        "edge",
+        "coverage",
+    }
+    assert "too narrow" in next(c.message for c in found if c.name == "coverage")
+    assert "'rate'" in next(c.message for c in found if c.name == "edge")
+
+
+def test_a_missing_observation_is_refused():
+    with pytest.raises(ValueError, match="no observation"):
+        observation_support(table(None))
+    with pytest.raises(ValueError, match="3 statistics"):
+        observation_support(table(None), np.zeros(2))

@@ -1,0 +1,45 @@
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+import pymc_kbr as pk
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
+
+
+def test_weights_are_drawn_with_their_sign(linear):
+    posterior = pk.ConditionalMean(2.0, 1e-4).fit(*linear).condition([0.5, -1.0, 0.3])
+    axes = pk.plot_posterior_weights(posterior, names=["a", "b"])
+    assert [axis.get_xlabel() for axis in axes] == ["a", "b"]
+    drawn = sum(len(points.get_offsets()) for points in axes[0].collections)
+    assert drawn == len(posterior.atoms)
+    assert "negative" in axes[0].get_legend().get_texts()[1].get_text()
+
+
+def test_calibration_is_drawn_with_bands(small_table):
+    from pymc_kbr.checking.calibration import Calibration
+
+    calibration = Calibration(
+        np.random.default_rng(0).random((200, 2)),
+        np.zeros((200, 2)),
+        np.zeros(200),
+        small_table.parameter_columns,
+        100,
+    )
+    axes = pk.plot_calibration(calibration)
+    assert len(axes[0].lines) == 3  # two parameters and zero
+    assert "probability" in axes[0].get_xlabel()
+
+
+def test_the_observations_place_is_drawn(small_table):
+    axes = pk.plot_observation_support(small_table)
+    assert [label.get_text() for label in axes[1].get_yticklabels()] in (["s", "t"], ["t", "s"])
+    with pytest.raises(ValueError, match="1 axes were given; 2 are needed"):
+        pk.plot_observation_support(small_table, axes=plt.figure().gca())

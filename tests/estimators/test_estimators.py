@@ -1,0 +1,318 @@
+"""Tests that every estimator of the table passes, and what is particular to each."""
+
+import numpy as np
+import pytest
+from scipy.linalg import solve
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.subsample import spread_out_by_weight
+from pymc_kbr.estimators import ESTIMATORS, make_estimator
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.regression.leave_one_out import LeaveOneOut
+
+FIXED = {
+    "rejection": {"accepted": 60},
+    "nadaraya_watson": {"bandwidth": 0.7},
+    "conditional_mean": {"bandwidth": 2.0, "regularisation": 1e-3},
+    "localised": {"neighbours": 100, "bandwidth": 2.0, "regularisation": 1e-3},
+    "kbr": {"bandwidth": 2.0, "regularisation": 1e-6},
+    "iw_kbr": {"bandwidth": 2.0, "regularisation": 1e-3},
+    "kde": {"bandwidth": 0.3},
+    "adjusted": {"estimator": pk.Rejection(200, kernel="epanechnikov"), "adjustment": "local_linear"},
+}
+OBSERVED = np.array([[0.5, -1.0, 0.3], [0.0, 0.2, -0.1], [2.0, 1.0, 1.0]])
+
+
+def test_every_estimator_has_fixed_settings_here():
+    assert FIXED.keys() == ESTIMATORS.keys()
+
+
+@pytest.fixture(params=sorted(ESTIMATORS))
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def fitted(name, linear):
+    return ESTIMATORS[name](**FIXED[name]).fit(*linear)
+
+
+def test_one_and_many_observations_agree(fitted):
+    together = fitted.weights(OBSERVED)
+    assert together.shape == (3, 600)
+    for observation, weights, posterior in zip(OBSERVED, together, fitted.condition(OBSERVED), strict=True):
+        np.testing.assert_allclose(fitted.weights(observation), weights, atol=1e-10)
+        np.testing.assert_allclose(fitted.condition(observation).mean(), posterior.mean(), atol=1e-9)
+
+
+def test_weights_and_posterior_say_the_same(fitted, linear):
+    weights = fitted.weights(OBSERVED[0])
+    posterior = fitted.condition(OBSERVED[0])
+    np.testing.assert_allclose(posterior.weights @ posterior.atoms, posterior.mean(), atol=1e-10)
+    if not isinstance(fitted, pk.Adjusted):  # which moves the atoms
+        np.testing.assert_allclose(weights @ linear[0], posterior.mean(), atol=1e-10)
+    np.testing.assert_allclose(weights.sum(), posterior.total_weight, atol=1e-10)
+    np.testing.assert_allclose(posterior.total_weight, 1.0, atol=1e-9)
+
+
+def test_the_order_of_rows_does_not_matter(name, linear, rng):
+    shuffled = rng.permutation(600)
+    one = ESTIMATORS[name](**FIXED[name]).fit(*linear)
+    two = ESTIMATORS[name](**FIXED[name]).fit(linear[0][shuffled], linear[1][shuffled])
+    np.testing.assert_allclose(two.weights(OBSERVED[0]), one.weights(OBSERVED[0])[shuffled], atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e-6, 1e6, 1e120])
+def test_the_units_of_a_statistic_do_not_matter(name, linear, unit):
+    units = np.array([1.0, unit, 1.0])
+    one = ESTIMATORS[name](**FIXED[name]).fit(*linear)
+    two = ESTIMATORS[name](**FIXED[name]).fit(linear[0], linear[1] * units)
+    np.testing.assert_allclose(two.weights(OBSERVED * units), one.weights(OBSERVED), atol=1e-8)
+
+
+def test_defaults_come_close_to_the_exact_mean(name, linear):
+    theta, x = linear
+    mix = np.linalg.lstsq(theta, x, rcond=None)[0]
+    exact = solve(mix @ mix.T / 0.25 + np.eye(2), mix @ OBSERVED.T / 0.25).T
+    means = np.array([p.mean() for p in ESTIMATORS[name]().fit(theta, x).condition(OBSERVED)])
+    # Posterior deviations are about 0.2 to 0.4; rejection with six rows is the coarsest.
+    assert np.abs(means - exact).max() < 0.5
+
+
+def test_a_constant_statistic_is_dropped_with_a_warning(name, linear):
+    constant = np.hstack([linear[1], np.full((600, 1), 3.0)])
+    with pytest.warns(UserWarning, match=r"columns \[3\] are constant"):
+        fitted = ESTIMATORS[name](**FIXED[name]).fit(linear[0], constant)
+    observed = np.append(OBSERVED[0], 3.0)
+    expected = ESTIMATORS[name](**FIXED[name]).fit(*linear).weights(OBSERVED[0])
+    np.testing.assert_allclose(fitted.weights(observed), expected, atol=1e-10)
+
+
+def test_fit_does_not_change_the_constructors_arguments(name, linear):
+    estimator = ESTIMATORS[name]()
+    before = estimator.get_params()
+    estimator.fit(*linear)
+    assert estimator.get_params() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t, x: (t[:1], x[:1]), "at least two"),
+        (lambda t, x: (t[:9], x), "9 rows of parameters and 600 rows of statistics"),
+        (lambda t, x: (t[:, 0], x), "at least one column"),
+        (lambda t, x: (t, np.where(np.arange(600)[:, None] == 4, np.nan, x)), "first of them row 4"),
+        (lambda t, x: (np.where(np.arange(600)[:, None] == 4, np.inf, t), x), "first of them row 4"),
+        (lambda t, x: (t, np.ones_like(x)), "all statistics are constant"),
+    ],
+)
+def test_bad_tables_are_refused(name, linear, change, words):
+    with pytest.raises(ValueError, match=words):
+        ESTIMATORS[name](**FIXED[name]).fit(*change(*linear))
+
+
+@pytest.mark.parametrize(
+    ("observed", "words"),
+    [
+        ([1.0, 2.0], "3 statistics"),
+        ([1.0, np.nan, 0.0], r"in statistics \[1\]"),
+        (np.ones((2, 2, 3)), "shape"),
+    ],
+)
+def test_bad_observations_are_refused(fitted, observed, words):
+    with pytest.raises(ValueError, match=words):
+        fitted.condition(observed)
+    with pytest.raises(ValueError, match=words):
+        fitted.weights(observed)
+
+
+def test_an_unfitted_estimator_says_so(name):
+    with pytest.raises(ValueError, match="not fitted"):
+        ESTIMATORS[name]().condition([1.0])
+
+
+def test_another_support_is_refused(name, linear):
+    with pytest.raises(ValueError, match="support is one of 3 parameters"):
+        ESTIMATORS[name]().fit(*linear, pk.Support.unbounded(3))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "words"),
+    [
+        (pk.Rejection(0.0), ValueError, "above 0 and at most 1.0"),
+        (pk.Rejection(1.01), ValueError, "above 0 and at most 1.0"),
+        (pk.Rejection(float("nan")), ValueError, "above 0 and at most 1.0"),
+        (pk.Rejection(0), ValueError, "between 1 and the number of rows, 600"),
+        (pk.Rejection(601), ValueError, "between 1 and the number of rows, 600"),
+        (pk.Rejection(True), TypeError, "whole number"),
+        (pk.Rejection(0.5, most=0), ValueError, "most is 0; it must be at least 1"),
+        (pk.Rejection(0.5, most=0.5), TypeError, "whole number"),
+        (pk.Rejection(30, most=40), ValueError, "most limits a share"),
+        (pk.NadarayaWatson(0.0), ValueError, "above zero"),
+        (pk.NadarayaWatson(kernel="box"), ValueError, "top_hat"),
+        (pk.ConditionalMean(bandwidth=-1.0), ValueError, "bandwidth is -1.0"),
+        (pk.ConditionalMean(regularisation=0.0), ValueError, "regularisation is 0.0"),
+        (pk.ConditionalMean(regularisation=float("nan")), ValueError, "regularisation is nan"),
+        (pk.ConditionalMean(bandwidth="wide"), TypeError, "number above zero"),
+        (pk.ConditionalMean(parameter_bandwidth=0.0), ValueError, "parameter_bandwidth"),
+        (pk.ConditionalMean(kernel=3), TypeError, "scikit-learn"),
+        (pk.KernelDensity(0.0), ValueError, "above zero"),
+        (pk.Localised(601), ValueError, "neighbours is 601"),
+        (pk.Localised(0), ValueError, "neighbours is 0"),
+        (pk.Localised(2.5), TypeError, "neighbours is 2.5"),
+    ],
+)
+def test_bad_arguments_are_refused(estimator, error, words, linear):
+    with pytest.raises(error, match=words):
+        estimator.fit(*linear)
+
+
+def test_a_gram_matrix_beyond_memory_is_refused_before_it_is_made():
+    n = 1_000_000
+    wide = np.broadcast_to(np.arange(n, dtype=float)[:, None], (n, 1))
+    with pytest.raises(MemoryError, match=r"8000\.0 GB"):
+        pk.ConditionalMean(1.0, 1.0, solver="exact").fit(wide, wide)
+
+
+@pytest.mark.parametrize("cls", [pk.ConditionalMean, pk.Localised])
+def test_a_ridge_that_is_too_small_is_raised_with_a_warning(cls, linear):
+    fitted = cls(bandwidth=500.0, regularisation=1e-300)
+    with pytest.warns(UserWarning, match="take a larger regularisation"):
+        weights = fitted.fit(*linear).weights(OBSERVED)
+    assert np.all(np.isfinite(weights))
+    assert fitted.settings()["ridge_raised"] >= 1
+
+
+@pytest.mark.parametrize("ratio", [np.ones(5), np.full(600, -1.0), np.full(600, np.nan), np.zeros(600)])
+def test_bad_density_ratios_are_refused(name, ratio, linear):
+    with pytest.raises(ValueError, match=r"density ratio|has density at 0"):
+        ESTIMATORS[name](**FIXED[name]).fit(*linear, ratio=ratio)
+
+
+def test_a_density_ratio_changes_the_prior(name, linear):
+    theta, x = linear
+    mix = np.linalg.lstsq(theta, x, rcond=None)[0]
+    precision = mix @ mix.T / 0.25 + np.diag([4.0, 1.0])  # theta_0 ~ N(1, 1/4), theta_1 ~ N(0, 1)
+    right = mix @ OBSERVED.T / 0.25 + np.array([[4.0], [0.0]])
+    exact = solve(precision, right).T
+    ratio = np.exp(-2 * (theta[:, 0] - 1) ** 2 + 0.5 * theta[:, 0] ** 2)
+    fitted = ESTIMATORS[name](**FIXED[name]).fit(theta, x, ratio=ratio)
+    means = np.array([p.mean() for p in fitted.condition(OBSERVED)])
+    # Sixty accepted rows, and a bandwidth of 0.7 deviations, are coarse beside deviations of 0.2 to 0.4.
+    assert np.abs(means - exact).max() < 0.6
+    assert fitted.settings()["ratio_effective_sample_size"] == pytest.approx(
+        ratio.sum() ** 2 / (ratio @ ratio)
+    )
+
+
+def test_rows_without_density_carry_no_weight(name, linear):
+    theta, x = linear
+    fitted = ESTIMATORS[name](**FIXED[name]).fit(theta, x, ratio=(theta[:, 0] > -0.5).astype(float))
+    weights = fitted.weights(OBSERVED)
+    assert weights.shape == (3, 600)
+    assert np.all(weights[:, theta[:, 0] <= -0.5] == 0)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-9)
+    assert np.all(fitted.condition(OBSERVED[0]).draw(50, 0)[:, 0] > -1.5)
+
+
+def test_rows_for_a_choice_follow_their_weights():
+    weights = np.where(np.arange(5000) < 1000, 4.0, 0.25)
+    rows, counts = spread_out_by_weight(weights, 500)
+    assert counts.sum() == 500
+    assert counts[rows < 1000].sum() == pytest.approx(500 * 4000 / 5000, abs=1)
+    few, same = spread_out_by_weight(weights, 5000)
+    np.testing.assert_array_equal(few, np.arange(5000))
+    np.testing.assert_array_equal(same, weights)
+
+
+def test_unknown_names_are_answered_with_the_table_of_names():
+    with pytest.raises(ValueError, match=", ".join(ESTIMATORS)):
+        make_estimator("magic")
+    with pytest.raises(TypeError, match=", ".join(ESTIMATORS)):
+        make_estimator(3)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_localised_on_all_rows_is_the_conditional_mean(linear, centred):
+    settings = {"bandwidth": 1.5, "regularisation": 1e-4, "centred": centred}
+    whole = pk.ConditionalMean(**settings).fit(*linear)
+    local = pk.Localised(600, **settings).fit(*linear)
+    np.testing.assert_allclose(local.weights(OBSERVED), whole.weights(OBSERVED), atol=1e-10)
+
+
+def test_localised_on_all_rows_chooses_as_the_conditional_mean_does(linear):
+    whole, local = pk.ConditionalMean().fit(*linear), pk.Localised(600).fit(*linear)
+    assert (local.bandwidth_, local.regularisation_) == (whole.bandwidth_, whole.regularisation_)
+
+
+def test_conditional_mean_is_the_equation(linear):
+    theta, x = linear
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    observed = (OBSERVED - x.mean(axis=0)) / x.std(axis=0)
+
+    def k(a, b):
+        return np.exp(-((a[:, None, :] - b[None, :, :]) ** 2).sum(-1) / (2 * 1.5**2))
+
+    expected = solve(k(scaled, scaled) + 600 * 1e-3 * np.eye(600), k(scaled, observed)).T
+    fitted = pk.ConditionalMean(1.5, 1e-3, centred=False).fit(theta, x)
+    np.testing.assert_allclose(fitted.weights(OBSERVED), expected, atol=1e-10)
+
+
+def test_localised_is_the_equation_on_the_nearest_rows(linear):
+    theta, x = linear
+    scaler = Scaler.fit(x)
+    scaled, observed = scaler.transform(x), scaler.transform(OBSERVED[:1])
+    nearest = np.argsort(((scaled - observed) ** 2).sum(axis=1))[:50]
+    kernel = Gaussian(1.5)
+    gram = kernel(scaled[nearest]) + 50 * 1e-3 * np.eye(50)
+    expected = np.zeros(600)
+    expected[nearest] = solve(gram, kernel(scaled[nearest], observed))[:, 0]
+    fitted = pk.Localised(50, 1.5, 1e-3, centred=False).fit(theta, x)
+    np.testing.assert_allclose(fitted.weights(OBSERVED[0]), expected, atol=1e-10)
+
+
+def test_nadaraya_watson_with_a_top_hat_is_rejection(linear):
+    rejection = pk.Rejection(80).fit(*linear)
+    scaled = rejection.statistics_ - rejection.scaler_.transform(OBSERVED[:1])
+    tolerance = np.sort(np.linalg.norm(scaled, axis=1))[79]
+    top_hat = pk.NadarayaWatson(tolerance * (1 + 1e-12), kernel="top_hat").fit(*linear)
+    np.testing.assert_allclose(top_hat.weights(OBSERVED[0]), rejection.weights(OBSERVED[0]), atol=1e-15)
+
+
+def test_nadaraya_watson_far_from_all_rows(linear):
+    far = np.full(3, 1e3)
+    weights = pk.NadarayaWatson(0.1).fit(*linear).weights(far)
+    assert weights.sum() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="no row of the table lies within the bandwidth"):
+        pk.NadarayaWatson(0.1, kernel="epanechnikov").fit(*linear).weights(far)
+
+
+def test_an_accepted_share_is_a_share_of_the_rows(linear):
+    assert pk.Rejection(0.05).fit(*linear).accepted_ == 30
+    assert pk.Rejection(1.0).fit(*linear).accepted_ == 600
+    assert pk.Rejection(1).fit(*linear).accepted_ == 1
+    assert pk.Rejection(0.05, most=20).fit(*linear).accepted_ == 20
+    assert pk.Rejection(0.05, most=40).fit(*linear).accepted_ == 30
+
+
+def test_leave_one_out_in_closed_form_is_refitting(linear):
+    theta, x = linear[0][:40], linear[1][:40]
+    gram = Gaussian(1.5)(x)
+    closed = LeaveOneOut(gram, theta).residuals(0.3)
+    for i in range(40):
+        others = np.arange(40) != i
+        w = solve(gram[np.ix_(others, others)] + 0.3 * np.eye(39), gram[others, i])
+        np.testing.assert_allclose(closed[i], theta[i] - w @ theta[others], atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "matern"])
+def test_single_precision_is_close_to_double_or_refused(linear, kernel):
+    settings = {"neighbours": 200, "bandwidth": 2.0, "kernel": kernel}
+    double = pk.Localised(**settings, regularisation=1e-4).fit(*linear).condition(OBSERVED)
+    single = pk.Localised(**settings, regularisation=1e-4, single_precision=True).fit(*linear)
+    for one, two in zip(double, single.condition(OBSERVED), strict=True):
+        # Errors of m * eps are magnified by at most the norm of the regression, 1 / sqrt(m lambda) = 7.
+        np.testing.assert_allclose(two.mean(), one.mean(), atol=7 * 200 * np.finfo(np.float32).eps)
+    with pytest.raises(ValueError, match=r"the ridge is 2e-06; rounding needs one above 0\.00023"):
+        pk.Localised(**settings, regularisation=1e-8, single_precision=True).fit(*linear)

@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
+from pymc_kbr.estimators.summaries.relevance import mean_gradients
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.regression.ridge import RidgeRegression
+
+
+@pytest.fixture
+def noisy(rng):
+    """One parameter, one statistic that tells about it and nine that do not."""
+    theta = rng.normal(size=(1500, 1))
+    x = np.hstack([theta + 0.3 * rng.normal(size=(1500, 1)), rng.normal(size=(1500, 9))])
+    return theta, x
+
+
+def test_useless_statistics_are_shortened(noisy):
+    relevance = Relevance.fit(noisy[1], noisy[0])
+    lengths = np.linalg.norm(relevance.matrix, axis=0)
+    assert lengths[0] > 0.9
+    assert lengths[1:].max() < 0.2
+
+
+def test_a_statistic_that_changes_the_spread_alone_counts(rng):
+    x = rng.normal(size=(1500, 3))
+    theta = np.exp(x[:, :1]) * rng.normal(size=(1500, 1))  # its mean is zero whatever x
+    lengths = np.linalg.norm(Relevance.fit(x, theta).matrix, axis=0)
+    assert lengths[0] > 2 * lengths[1:].max()
+
+
+def test_gradients_are_those_of_the_regression(rng):
+    x = rng.normal(size=(200, 2))
+    targets = np.column_stack([x[:, 0] * 2.0, x[:, 1]])
+    found = mean_gradients(x, targets - targets.mean(axis=0))
+    np.testing.assert_allclose(found, np.diag([4.0, 1.0]), atol=0.4)
+
+
+def test_the_posterior_mean_is_a_statistic(noisy):
+    theta, x = noisy
+    summary = PosteriorMean.fit(x, theta)
+    one = summary.transform(x)
+    assert one.shape == (1500, 1)
+    assert np.corrcoef(one[:, 0], theta[:, 0])[0, 1] > np.corrcoef(x[:, 0], theta[:, 0])[0, 1] - 0.01
+
+
+@pytest.mark.parametrize("scale", ["relevance", "posterior_mean", "linear_posterior_mean"])
+def test_learnt_statistics_sharpen_rejection(scale, noisy):
+    theta, x = noisy
+    observed = np.append(1.0, np.zeros(9))
+    plain = pk.Rejection(50).fit(theta, x).condition(observed).cov()
+    learnt = pk.Rejection(50, scale=scale).fit(theta, x).condition(observed).cov()
+    assert learnt[0, 0] < 0.7 * plain[0, 0]
+
+
+def test_a_fitted_summary_can_be_given(noisy):
+    theta, x = noisy
+    fitted = Relevance.fit(x, theta)
+    one = pk.Rejection(50, scale=fitted).fit(theta, x).weights(x[0])
+    np.testing.assert_array_equal(one, pk.Rejection(50, scale="relevance").fit(theta, x).weights(x[0]))
+    with pytest.raises(ValueError, match="fitted on 10 statistics"):
+        pk.Rejection(50, scale=fitted).fit(theta, x[:, :5])
+
+
+def test_constant_statistics_are_left_out(noisy):
+    theta, x = noisy
+    with pytest.warns(UserWarning, match="constant"):
+        relevance = Relevance.fit(np.hstack([x, np.ones((1500, 1))]), theta)
+    assert relevance.size == 11
+    assert relevance.transform(np.ones((2, 11))).shape == (2, 10)
+
+
+def test_a_scaler_has_the_size_of_its_statistics():
+    assert Scaler.fit(np.arange(6.0).reshape(3, 2)).size == 2
+    assert Gaussian(1.0)(np.zeros((1, 2)))[0, 0] == 1
+
+
+@pytest.mark.parametrize("columns", [4, 60])
+def test_left_out_residuals_and_estimates_are_those_of_fits_without_the_row(columns, rng):
+    x, weights = rng.normal(size=(30, columns)), rng.uniform(0.5, 2, size=30)
+    weights /= weights.mean()
+    theta = x[:, :2] + rng.normal(size=(30, 2))
+    x -= weights @ x / weights.sum()
+    regression = RidgeRegression(x, theta, weights)
+    constant = weights @ theta / weights.sum()
+    penalty = regression.ridge * np.eye(columns)
+    np.testing.assert_allclose(
+        regression.predict(x), constant + x @ _slopes(x, theta - constant, weights, penalty), atol=1e-8
+    )
+    ones = np.hstack([np.ones((30, 1)), x])
+    for row in range(30):
+        rest = np.delete(np.arange(30), row)
+        slopes = _slopes(x[rest], theta[rest] - constant, weights[rest], penalty)
+        np.testing.assert_allclose(regression.estimates[row], constant + x[row] @ slopes, atol=1e-8)
+        refitted = _slopes(ones[rest], theta[rest], weights[rest], np.pad(penalty, ((1, 0), (1, 0))))
+        np.testing.assert_allclose(regression.residuals[row], theta[row] - ones[row] @ refitted, atol=1e-8)
+
+
+def _slopes(x, targets, weights, penalty):
+    return np.linalg.solve(x.T @ (weights[:, None] * x) + penalty, x.T @ (weights[:, None] * targets))
+
+
+@pytest.mark.parametrize(
+    ("scale", "noise"),
+    [("linear_posterior_mean", 600), ("linear_posterior_mean", 1200), ("posterior_mean", 40)],
+)
+def test_intervals_hold_with_about_as_many_statistics_as_rows(scale, noise, rng):
+    n, held_out = 800, 300
+    theta = rng.normal(size=(n + held_out, 2))  # nothing tells about the second one
+    x = np.hstack(
+        [theta[:, :1] + 0.3 * rng.normal(size=(len(theta), 10)), rng.normal(size=(len(theta), noise))]
+    )
+    estimator = pk.Adjusted(pk.Rejection(200, scale=scale), "local_linear").fit(
+        theta[:n], x[:n], random_seed=0
+    )
+    draws = np.array([posterior.draw(400, 0) for posterior in estimator.condition(x[n:])])
+    inside = np.abs(np.mean(draws < theta[n:, None], axis=1) - 0.5) < 0.45
+    # Four binomial deviations of 300 rows, and 0.02 for quantiles of 200 atoms.
+    assert inside.mean(axis=0) == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / held_out) + 0.02)

@@ -1,0 +1,282 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import pymc_kbr as pk
+from pymc_kbr.selection.candidate import Trial, difference, label
+from pymc_kbr.selection.default_candidates import default_candidates
+from pymc_kbr.selection.race import EQUAL, ROUNDS, SETTLED, Race
+from pymc_kbr.selection.select import choose, hold_out
+
+LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
+
+
+def table(n=1200, observed=None):
+    rng = np.random.default_rng(4)
+    theta = rng.normal(size=(n, 2))
+    x = theta @ np.array([[1.0, 0.3], [0.0, 1.0]]) + 0.3 * rng.normal(size=(n, 2))
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=["a", "b", "s", "t"])
+    return pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a", "b"], statistics=["s", "t"], observed=observed
+    )
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    candidates = ["rejection", LINEAR, pk.Rejection(400)]
+    return pk.select(table(), candidates=candidates, random_seed=1, progressbar=False)
+
+
+def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
+    assert isinstance(chosen, pk.Adjusted)
+    assert len(chosen.parameters_) == 1200
+    assert chosen.weights(np.zeros(2)).shape == (1200,)
+    assert chosen.get_params()["adjustment"] == "local_linear"
+
+
+def test_of_a_long_table_the_rows_that_are_held_out_are_not_missed():
+    long = table(50_000)
+    learnt = pk.Adjusted(pk.Rejection(300, scale="relevance"), "local_linear")
+    chosen = pk.select(long, candidates=["rejection", learnt], random_seed=1, progressbar=False)
+    assert len(chosen.parameters_) == 49_600
+    assert chosen.get_params() == {**learnt.get_params(), "estimator": chosen.estimator}
+    anew = clone(chosen).fit(long.parameters, long.statistics, long.support)
+    apart = anew.condition([0.5, -0.5]).mean() - chosen.condition([0.5, -0.5]).mean()
+    assert np.abs(apart).max() < 4 * 0.3 / np.sqrt(300)  # of 300 accepted rows each
+
+
+def test_the_scores_of_the_rivals_are_kept(chosen):
+    rows = chosen.selection_.table()
+    assert len(rows) == 3
+    assert rows[0]["excess"] == 0
+    assert all(row["excess"] > 0 for row in rows[1:])
+    assert all(row["note"].startswith("dropped after") for row in rows[1:])
+    assert "local_linear" in chosen.selection_.reason()
+    assert "3 candidates" in chosen.selection_.reason()
+
+
+def test_coverage_of_the_chosen_one_comes_for_free(chosen):
+    rows = len(chosen.selection_.chosen.covered)
+    error = np.sqrt(0.09 / rows)
+    np.testing.assert_allclose(chosen.selection_.coverage(), 0.9, atol=4 * error)
+
+
+def test_the_same_seed_chooses_the_same():
+    one, two = (
+        pk.select(table(), candidates=["rejection", LINEAR], random_seed=3, progressbar=False)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one.selection_.chosen.scores, two.selection_.chosen.scores)
+
+
+def test_all_default_candidates_can_be_fitted():
+    found = pk.select(table(400), random_seed=0, time_budget=600.0, progressbar=False)
+    rows = found.selection_.table()
+    assert len(rows) == len(default_candidates(400))
+    assert not [row for row in rows if row["note"].startswith("refused")]
+    assert all(row["rows"] >= min(ROUNDS) for row in rows)
+
+
+def test_a_budget_that_is_spent_is_reported():
+    found = pk.select(table(), random_seed=0, time_budget=1e-3, progressbar=False)
+    notes = [row["note"] for row in found.selection_.table()]
+    assert sum("no time was left" in note for note in notes) == len(notes) - 1
+    assert np.isfinite(found.condition(np.zeros(2)).mean()).all()
+
+
+def test_a_candidate_that_refuses_is_reported_and_passed_over():
+    few = pk.Adjusted(pk.Rejection(3), "local_linear")
+    found = pk.select(table(), candidates=[few, "rejection"], random_seed=0, progressbar=False)
+    assert isinstance(found, pk.Rejection)
+    assert "take at least twice as many rows" in found.selection_.table()[1]["note"]
+    with pytest.raises(ValueError, match="no candidate could be fitted"):
+        pk.select(table(), candidates=[few], random_seed=0, progressbar=False)
+
+
+def test_few_rows_are_not_divided():
+    found = pk.select(table(60), random_seed=0, progressbar=False)
+    assert isinstance(found, pk.Localised)
+    assert "60 rows are too few" in found.selection_.reason()
+
+
+def test_rows_are_held_out_near_an_observation():
+    x, rng = np.random.default_rng(0).normal(size=(2000, 2)), np.random.default_rng(1)
+    rows = hold_out(x, np.arange(2000), np.array([2.0, 0.0]), rng)
+    assert len(rows) == len(set(rows)) == 200
+    assert x[rows, 0].mean() > 0.8
+    everywhere = hold_out(x, np.arange(2000), None, rng)
+    assert abs(x[everywhere, 0].mean()) < 4 / np.sqrt(200)
+
+
+def test_the_choice_can_differ_between_observations():
+    """To the left of zero theta is x; to the right it is +-x, which one slope cannot follow."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 3000)
+    sign = np.where(x < 0, 1.0, rng.choice([-1.0, 1.0], 3000))
+    theta = (sign * x + 0.05 * rng.normal(size=3000))[:, None]
+    candidates = [
+        pk.Adjusted(pk.Rejection(600, kernel="epanechnikov"), "local_linear"),
+        pk.Adjusted(pk.Rejection(150, kernel="epanechnikov"), "joint_neighbours"),
+    ]
+    found = [
+        choose(
+            theta,
+            x[:, None],
+            pk.Support.unbounded(1),
+            rng=np.random.default_rng(1),
+            candidates=candidates,
+            near=np.array([at]),
+            progressbar=False,
+        ).adjustment
+        for at in (-1.5, 1.5)
+    ]
+    assert found == ["local_linear", "joint_neighbours"]
+
+
+def test_under_another_prior_its_rows_decide():
+    t = table()
+    ratio = (t.parameters[:, 0] > 0).astype(float)
+    found = choose(
+        t.parameters,
+        t.statistics,
+        t.support,
+        rng=np.random.default_rng(0),
+        candidates=[LINEAR],
+        ratio=ratio,
+        progressbar=False,
+    )
+    assert np.all(found.weights(np.zeros(2))[ratio == 0] == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"time_budget": 0.0}, "above zero seconds"),
+        ({"candidates": []}, "at least one"),
+        ({"candidates": ["magic"]}, "no estimator 'magic'"),
+        ({"candidates": [pk.Rejection(0)]}, "between 1"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        pk.select(table(), progressbar=False, **arguments)
+
+
+def test_differences_are_taken_on_common_rows():
+    mean, error = difference(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]), np.ones(3))
+    assert mean == pytest.approx(0.5)
+    assert error == pytest.approx(np.sqrt(0.125))
+
+
+def test_the_chosen_candidate_is_scored_on_all_held_out_rows():
+    """Its rivals are far behind after the first rows."""
+    few = pk.Rejection(1000)
+    found = pk.select(table(), candidates=[LINEAR, few], random_seed=1, progressbar=False)
+    assert [row["rows"] for row in found.selection_.table()] == [120, min(ROUNDS)]
+    assert len(found.selection_.chosen.covered) == 120
+
+
+def a_race():
+    t = table(300)
+    held_out = np.arange(50, 300)
+    rng = np.random.default_rng(0)
+    return Race(
+        t.parameters,
+        t.statistics,
+        t.support,
+        None,
+        np.arange(50),
+        held_out,
+        rng,
+        started=0.0,
+        seconds=1.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "rows", "decided"),
+    [
+        (0.0, 0.5 * EQUAL, SETTLED, True),  # two standard errors are a tenth of what is allowed
+        (0.0, 0.5 * EQUAL, SETTLED - 1, False),
+        (0.0, 20 * EQUAL, SETTLED, False),
+        (0.95 * EQUAL, 0.5 * EQUAL, SETTLED, False),
+    ],
+)
+def test_a_race_ends_when_no_rival_can_be_noticeably_ahead(gain, noise, rows, decided):
+    """Differences alternate by `noise`, so their standard error is a tenth of it after 100 rows."""
+    best = Trial("best", pk.Rejection(50), scores=np.ones(rows))
+    rival = Trial("rival", pk.Rejection(50), scores=1 - gain + noise * (-1.0) ** np.arange(rows))
+    assert a_race()._decided([best, rival], rows) is decided
+    assert a_race()._decided([best], 20)
+
+
+def test_a_race_that_is_cut_short_ranks_by_the_rows_that_all_have():
+    """The leader has more rows than its rival; on the common ones the rival is better."""
+    leader, rival = (Trial(name, pk.Rejection(50), size=50.0) for name in ("leader", "rival"))
+    leader.scores = np.array([1.0, 1.1, 0.9, 1.0, -50.0, -50.0])
+    rival.scores = np.array([0.5, 0.6, 0.4, 0.5])
+    race = a_race()
+    assert [trial.label for trial in race.ranked([leader, rival])] == ["rival", "leader"]
+
+
+def test_time_that_runs_out_between_rounds_is_reported(monkeypatch):
+    """Each candidate but the first is asked for the time once before it is begun; then it has run out."""
+    candidates = [pk.Rejection(60), "rejection"]
+    clock = iter([False] * (len(candidates) - 1))
+    monkeypatch.setattr(Race, "_late", lambda self, share=1.0: next(clock, True))
+    found = pk.select(table(), candidates=candidates, random_seed=1, progressbar=False)
+    assert found.selection_.cut_short
+    assert "ended the comparison early" in found.selection_.reason()
+    assert [row["rows"] for row in found.selection_.table()] == [min(ROUNDS)] * 2
+    monkeypatch.undo()
+    complete = pk.select(table(), candidates=["rejection", LINEAR], random_seed=1, progressbar=False)
+    assert not complete.selection_.cut_short
+
+
+def test_the_race_shares_the_first_regression_of_a_heteroscedastic_adjustment():
+    t = table()
+    plain = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "kernel_ridge").fit(
+        t.parameters, t.statistics, t.support, random_seed=0
+    )
+    other = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "heteroscedastic_kernel_ridge")
+    shared = other.like(plain, 0)
+    assert shared.adjustment_.mean_ is plain.adjustment_.mean_
+    alone = clone(other).fit(t.parameters, t.statistics, t.support, random_seed=0)
+    apart = shared.condition([0.3, 0.1]).mean() - alone.condition([0.3, 0.1]).mean()
+    assert np.all(np.abs(apart) < 0.05 * t.parameters.std(axis=0))
+
+
+def test_what_select_chose_is_fitted_anew_by_calibrate():
+    """A summary fitted to rows that calibrate holds out would have seen them."""
+    candidate = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov", scale="relevance"), "local_linear")
+    found = pk.select(table(), candidates=[candidate], random_seed=1, progressbar=False)
+    assert found.get_params()["estimator__scale"] == "relevance"
+
+
+@pytest.mark.parametrize("n", [100, 300, 500, 900])
+def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
+    """Calibrating fits anew without the rows that it holds out; at most half of the table."""
+    parameters, statistics = table(n).parameters, table(n).statistics
+    held_out = hold_out(statistics, np.arange(n), None, np.random.default_rng(0))
+    for candidate in default_candidates(n - len(held_out)):
+        fitted = clone(candidate).fit(parameters[: n - n // 2], statistics[: n - n // 2], random_seed=0)
+        assert np.all(np.isfinite(fitted.condition(statistics[-1]).mean())), label(candidate)
+
+
+def test_hundreds_of_statistics_are_replaced_by_estimates():
+    """Two parameters seen through 300 noisy statistics."""
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(1500, 2))
+    x = theta @ rng.normal(size=(2, 300)) + 5 * rng.normal(size=(1500, 300))
+    names = [f"s{i}" for i in range(300)]
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=["a", "b", *names])
+    t = pk.ReferenceTable.from_dataframe(frame, parameters=["a", "b"], statistics=names)
+    first = default_candidates(1500, 300)[0]
+    found = pk.select(t, candidates=["rejection", first], random_seed=1, progressbar=False)
+    assert found.get_params()["estimator__scale"] == "linear_posterior_mean"
+    scales = [c.get_params().get("estimator__scale") for c in default_candidates(1500, 300)]
+    assert "relevance" not in scales
+    assert "linear_posterior_mean" not in [
+        c.get_params().get("estimator__scale") for c in default_candidates(1500, 5)
+    ]

@@ -1,0 +1,148 @@
+"""A Dask cluster as a user starts it: a scheduler and two workers from the command line, on loopback."""
+
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client
+
+import pymc_kbr as pk
+from tests import models
+from tests.models import model, table
+
+from .test_simulate import same
+
+ROOT = Path(__file__).parents[2]
+
+
+class Cluster:
+    """Processes of `dask scheduler` and `dask worker`."""
+
+    def __init__(self, folder, workers=2):
+        self.file = folder / "scheduler.json"
+        self.folder = folder
+        at = "tcp://127.0.0.1:0"
+        self.processes = [self.command("scheduler", "--host", at, "--scheduler-file", self.file)]
+        deadline = time.monotonic() + 60
+        while (
+            not (self.file.exists() and self.file.read_text().endswith("}")) and time.monotonic() < deadline
+        ):
+            time.sleep(0.1)
+        self.address = json.loads(self.file.read_text())["address"]
+        self.workers = [self.worker(number) for number in range(workers)]
+
+    def command(self, *arguments):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", arguments[0], *map(str, arguments[1:]), "--no-dashboard"],
+            env=environment,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def worker(self, number):
+        made = self.command(
+            "worker", self.address, "--nthreads", 1, "--no-nanny", "--host", "127.0.0.1", "--name", number
+        )
+        self.processes.append(made)
+        return made
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    made.end()
+
+
+def slow(rng, mean, scale, size=None):
+    time.sleep(0.01)
+    return models.normal_by_hand(rng, mean, scale, size)
+
+
+def test_a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, tmp_path):
+    draws, store = 400, tmp_path / "table.zarr"
+    made = model(slow)
+    with Client(cluster.address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=60)
+        same(table(2500, model()), table(2500, model(), executor=client))  # batches, without a store
+        with pytest.raises(ValueError, match=r"runs its tasks in threads, which cannot be interrupted"):
+            table(50, made, executor=client, timeout=1.0)
+
+        def kill_half_way():
+            while not store.exists() or len(pk.StoredTable.open(store)) < draws // 4:
+                time.sleep(0.05)
+            cluster.workers[0].send_signal(signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_half_way)
+        killer.start()
+        there = table(draws, made, executor=client, store=store)
+        killer.join(timeout=60)
+        assert cluster.workers[0].poll() == -signal.SIGKILL
+        assert len(client.nthreads()) == 1
+    same(table(draws, made), there)
+
+
+def test_chunks_in_flight_are_few(monkeypatch):
+    """The caller hands out no more than a few chunks a worker, however slowly these work."""
+    most, under_way, lock = 0, 0, threading.Lock()
+
+    class Counting(concurrent.futures.ThreadPoolExecutor):
+        def submit(self, *args):
+            nonlocal most, under_way
+            with lock:
+                under_way += 1
+                most = max(most, under_way)
+            future = super().submit(*args)
+            future.add_done_callback(done)
+            return future
+
+    def done(_):
+        nonlocal under_way
+        with lock:
+            under_way -= 1
+
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", 2)
+    with Counting(2) as executor:
+        made = table(200, model(slow), executor=executor)
+    assert len(made) == 200
+    assert 2 <= most <= 8
+
+
+def test_a_pool_of_processes_can_be_given_and_says_what_it_ran_when_it_breaks(tmp_path):
+    def dies(rng, mean, scale, size=None):
+        if mean > 2.9:
+            os._exit(3)
+        return models.normal_by_hand(rng, mean, scale, size)
+
+    from loky import ProcessPoolExecutor
+
+    store = tmp_path / "table.zarr"
+    words = r"the executor with it, while \d+ chunk\(s\) were under way, rows \d+ to \d+"
+    with ProcessPoolExecutor(2) as executor, pytest.raises(RuntimeError, match=words):
+        table(4000, model(dies), executor=executor, store=store)
+    kept = pk.StoredTable.open(store)
+    assert len(kept) + kept.unfinished == 4000
+    whole = table(4000, model(models.normal_by_hand))
+    finished = kept.statistics[0 : len(kept)]
+    assert np.isin(finished[:, 0], whole.statistics[:, 0]).all()
+
+
+@pytest.mark.parametrize("given", ["threads", 2, concurrent.futures.ThreadPoolExecutor])
+def test_what_is_no_executor_is_refused(given):
+    with pytest.raises(TypeError, match=r"give a concurrent.futures.Executor or a dask.distributed.Client"):
+        table(50, model(), executor=given)

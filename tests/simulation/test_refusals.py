@@ -1,0 +1,168 @@
+"""Bad models and bad arguments: each with the words its error must contain."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_kbr as pk
+from tests import models
+from tests.models import DATA, model, table, vector_model
+
+
+def no_free():
+    with pm.Model() as made:
+        pm.Simulator("y", models.normal, 0.0, 1.0, observed=DATA)
+    return made
+
+
+def no_observed():
+    with pm.Model() as made:
+        mean = pm.Normal("mean", 0, 1)
+        pm.Simulator("y", models.normal, mean, 1.0, shape=3)
+    return made
+
+
+def potential():
+    with model() as made:
+        pm.Potential("push", made["mean"] ** 2)
+    return made
+
+
+def gaps():
+    with pytest.warns(Warning, match="missing|impute"):
+        return model(observed=np.array([1.0, np.nan, 2.0]))
+
+
+def gaps_in_data():
+    with pm.Model() as made:
+        data = pm.Data("data", np.array([1.0, 2.0]))
+        mean = pm.Normal("mean", 0, 1)
+        pm.Simulator("y", models.normal, mean, 1.0, observed=data)
+        pm.set_data({"data": np.array([1.0, np.nan])})
+    return made
+
+
+def too_few_arguments(rng, mean, size):
+    return rng.normal(mean, 1.0, size=size)
+
+
+def keyword_size(rng, mean, scale, *, size=None):
+    return rng.normal(mean, scale, size=size)
+
+
+def wrong_shape(rng, mean, scale, size=None):
+    return rng.normal(mean, scale, size=3)
+
+
+def number(rng, mean, scale, size=None):
+    return 1.0
+
+
+def changing_shape(rng, mean, scale, size=None):
+    return rng.normal(0, 1, size=size if float(np.asarray(mean).item()) < 0 else 2)
+
+
+def wrong_vector(rng, mean, scale, size=None):
+    return np.zeros(3)
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "words"),
+    [
+        (no_free, ValueError, "no free variables"),
+        (no_observed, ValueError, "no observed variables"),
+        (potential, ValueError, r"potentials \['push'\]"),
+        (gaps, ValueError, "observed values of 'y' contain NaN"),
+        (gaps_in_data, ValueError, "observed values of 'y' contain NaN"),
+        (lambda: model(too_few_arguments), TypeError, r"called as fn\(rng, parameter_1, parameter_2, size\)"),
+        (lambda: model(keyword_size), TypeError, r"its signature is keyword_size\(rng, mean, scale, \*"),
+        (lambda: vector_model(too_few_arguments), TypeError, "its signature is too_few_arguments"),
+        (lambda: model(wrong_shape), ValueError, r"'y' returned an array of shape \(3,\) in row 0.*\(4,\)"),
+        (lambda: model(number), ValueError, r"shape \(\) in row 0"),
+        (lambda: model(changing_shape), ValueError, r"shape \(2,\) in row \d.*every call must return"),
+        (lambda: vector_model(wrong_vector), ValueError, r"shape \(3,\) in row 0.*\(2,\)"),
+    ],
+)
+def test_bad_models_are_refused(made, error, words):
+    with pytest.raises(error, match=words):
+        table(200, made())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"draws": 0}, ValueError, "draws is 0"),
+        ({"draws": -5}, ValueError, "draws is -5"),
+        ({"draws": 10.0}, TypeError, "draws is 10.0"),
+        ({"draws": True}, TypeError, "draws is True"),
+        ({"cores": 0}, ValueError, "cores is 0"),
+        ({"cores": 1.5}, TypeError, "cores is 1.5"),
+        ({"on_failure": "ignore"}, ValueError, "'raise' or 'drop'"),
+        ({"random_seed": -1}, ValueError, "must not be negative"),
+        ({"random_seed": 1.5}, TypeError, "whole number or a numpy.random.Generator"),
+        ({"random_seed": "one"}, TypeError, "whole number or a numpy.random.Generator"),
+    ],
+)
+def test_bad_arguments_are_refused_before_any_simulation(arguments, error, words):
+    def never(rng, mean, scale, size=None):
+        raise AssertionError("simulated")
+
+    with pytest.raises(error, match=words):
+        pk.simulate(**{"draws": 10, "model": model(never), "progressbar": False, **arguments})
+
+
+def test_no_model_on_the_stack():
+    with pytest.raises(TypeError, match="no PyMC model was given and none is on the context stack"):
+        pk.simulate(10)
+    with pytest.raises(TypeError, match="no PyMC model was given"):
+        pk.sample_abc(10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"draws": 0}, ValueError, "draws is 0"),
+        ({"draws": 2.5}, TypeError, "draws is 2.5"),
+        ({"estimator": "magic"}, ValueError, "rejection, nadaraya_watson, conditional_mean, localised"),
+        ({"estimator": 3}, TypeError, "rejection, nadaraya_watson, conditional_mean, localised"),
+        ({"estimator": pk.Localised(500), "simulations": 100}, ValueError, "neighbours is 500"),
+        ({"estimator": pk.ConditionalMean(regularisation=-1.0)}, ValueError, "regularisation is -1"),
+        ({"simulations": 1}, ValueError, "at least two"),
+    ],
+)
+def test_bad_arguments_of_sample_abc_are_refused(arguments, error, words):
+    with pytest.raises(error, match=words):
+        pk.sample_abc(
+            **{"draws": 10, "simulations": 600, "model": model(), "progressbar": False, **arguments}
+        )
+
+
+def test_estimators_are_refused_before_the_first_simulation():
+    def never(rng, mean, scale, size=None):
+        raise AssertionError("simulated")
+
+    for estimator in ("magic", pk.Localised(neighbours=101), pk.Rejection(accepted=1.5)):
+        with pytest.raises(ValueError, match=r"magic|neighbours|accepted"):
+            pk.sample_abc(10, simulations=100, estimator=estimator, model=model(never), progressbar=False)
+
+
+def test_vector_simulator_refuses_what_is_no_vector():
+    with pm.Model():
+        mean = pm.Normal("mean")
+        with pytest.raises(ValueError, match="has 2 dimensions"):
+            pk.vector_simulator("y", models.two_statistics, mean, observed=np.zeros((2, 2)))
+        with pytest.raises(ValueError, match="no parameters"):
+            pk.vector_simulator("y", models.two_statistics, observed=np.zeros(2))
+
+
+def test_a_table_of_other_parameters_is_refused(small_table):
+    with pytest.raises(ValueError, match=r"parameters \['a', 'b'\]; the model has \['mean', 'scale'\]"):
+        pk.sample_abc(10, reference_table=small_table, model=model())
+
+
+def test_a_table_without_an_observation_is_refused(small_table):
+    import dataclasses
+
+    table = dataclasses.replace(small_table, observed=None)
+    with pytest.raises(ValueError, match="with_observed"):
+        pk.sample_abc(10, reference_table=table)

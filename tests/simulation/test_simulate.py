@@ -1,0 +1,477 @@
+import concurrent.futures
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+from pytensor import tensor as pt
+
+import pymc_kbr as pk
+from pymc_kbr.simulation.model.read import read_model
+from pymc_kbr.simulation.workers.isolated import Isolated
+from pymc_kbr.simulation.workers.row_simulator import Job
+from tests import models
+from tests.models import DATA, model, table, vector_model
+
+
+def same(one, two):
+    np.testing.assert_array_equal(one.parameters, two.parameters)
+    np.testing.assert_array_equal(one.statistics, two.statistics)
+
+
+# --- what comes out ---
+
+
+def test_a_table_holds_draws_from_the_prior_and_their_simulations():
+    made = table(4000, model(sum_stat="mean"))
+    assert made.parameter_names == ["mean", "scale"]
+    assert made.statistic_names == ["y"]
+    mean, scale = made.parameters.T
+    # Deviations of the averages of 4,000 draws: 1 / 63, and 0.6 / 63.
+    assert abs(mean.mean()) < 4 / 63
+    assert abs(scale.mean() - np.sqrt(2 / np.pi)) < 2.4 / 63
+    residual = (made.statistics[:, 0] - mean) / (scale / 2)
+    assert abs(residual.mean()) < 4 / 63
+    assert abs(residual.std() - 1) < 4 / 63 / np.sqrt(2)
+    np.testing.assert_allclose(made.observed, DATA.mean())
+
+
+@pytest.mark.parametrize(
+    ("sum_stat", "expected"),
+    [
+        ("identity", lambda y: y),
+        ("sort", np.sort),
+        ("mean", lambda y: np.array([y.mean()])),
+        ("median", lambda y: np.array([np.median(y)])),
+        (lambda y: np.array([y.mean(), y.std()]), lambda y: np.array([y.mean(), y.std()])),
+        (lambda y: pt.stack([pt.mean(y), pt.max(y)]), lambda y: np.array([y.mean(), y.max()])),
+    ],
+)
+@pytest.mark.parametrize("fn", [models.normal, models.normal_by_hand])
+def test_summaries_of_every_kind_are_those_of_each_row(fn, sum_stat, expected):
+    whole = table(30, model(fn))
+    made = table(30, model(fn, sum_stat=sum_stat))
+    np.testing.assert_allclose(made.observed, expected(DATA))
+    np.testing.assert_allclose(made.statistics, [expected(row) for row in whole.statistics])
+
+
+def test_several_simulators_and_ordinary_distributions_beside_them():
+    with pm.Model() as made:
+        mean = pm.Normal("mean", 0, 1)
+        first = pm.Simulator("first", models.normal, mean, 0.1, observed=DATA)
+        pm.Simulator("second", models.normal_by_hand, mean, 0.1, observed=DATA[:2])
+        pm.Normal("third", mean, 0.1, observed=[[0.0, 1.0], [2.0, 3.0]])
+        pm.Poisson("fourth", pt.exp(mean), observed=3)
+        pm.Normal("fifth", first, 1e-6, observed=DATA)
+        pm.Simulator("sixth", models.normal, first, 1e-6, observed=DATA)
+    t = table(500, made)
+    sizes = [v.size for v in t.statistic_columns.variables]
+    assert sizes == [4, 2, 4, 1, 4, 4]
+    error = t.statistics[:, [0, 4, 6]] - t.parameters
+    assert 0.08 < error.std() < 0.12
+    np.testing.assert_allclose(t.statistics[:, 11:15], t.statistics[:, :4], atol=1e-4)
+    np.testing.assert_allclose(t.statistics[:, 15:], t.statistics[:, :4], atol=1e-4)
+
+
+@pytest.mark.parametrize("fn", [models.normal, models.normal_by_hand])
+def test_a_parameter_may_be_bound_by_another_one_and_go_to_the_simulator_with_it(fn):
+    with pm.Model() as made:
+        upper = pm.Uniform("upper", 0, 1)
+        below = pm.Uniform("below", 0, upper)
+        pm.Simulator("y", fn, upper + 10 * below, 1e-3, observed=DATA)
+    t = table(200, made)
+    upper, below = t.parameters.T
+    assert np.all(below <= upper)
+    np.testing.assert_allclose(t.statistics, np.tile((upper + 10 * below)[:, None], 4), atol=6e-3)
+
+
+def test_free_variables_of_any_kind():
+    with pm.Model(coords={"group": ["x", "y"]}) as made:
+        top = pm.HalfNormal("top", 1)
+        pm.Uniform("below", 0, 2 * top)
+        effect = pm.Normal("effect", 0, top, dims="group")
+        share = pm.Dirichlet("share", np.ones(3))
+        pm.Normal("cut", 0, 1, shape=3, transform=pm.distributions.transforms.ordered)
+        count = pm.Poisson("count", 3, shape=(2, 2))
+        pm.VonMises("angle", 0, 1)
+        pm.ZeroSumNormal("contrast", shape=3)
+        pm.Deterministic("total", effect.sum())
+        chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0))
+        pm.Simulator("y", models.normal, effect.sum() + share[0] + count.sum(), chol[0, 0], observed=DATA)
+    t = table(600, made)
+    parts = t.parameter_columns.split(t.parameters)
+    assert "effect[x]" in t.parameter_names
+    assert t.parameter_names.count("count[1, 0]") == 1
+    assert np.all(parts["below"] <= 2 * parts["top"])
+    np.testing.assert_allclose(parts["share"].sum(axis=1), 1)
+    assert np.all(np.diff(parts["cut"], axis=1) >= 0)
+    assert parts["count"].dtype.kind == "i"
+    np.testing.assert_allclose(parts["contrast"].sum(axis=1), 0, atol=1e-10)
+    back = t.support.backward(t.support.forward(t.parameters))
+    np.testing.assert_allclose(back, t.parameters, atol=1e-8)
+
+
+def test_an_ordered_prior_is_the_one_that_nuts_would_use():
+    with pm.Model() as made:
+        cut = pm.Normal("cut", 0, 1, shape=2, transform=pm.distributions.transforms.ordered)
+        pm.Simulator("y", models.normal, cut[0], 1.0, observed=DATA)
+    t = table(4000, made)
+    # Order statistics of two standard normal draws: means -+ 1 / sqrt(pi), deviation 0.826.
+    np.testing.assert_allclose(t.parameters.mean(axis=0), [-0.5642, 0.5642], atol=4 * 0.826 / np.sqrt(4000))
+    assert 0.45 < float(t.provenance["prior_rejected"]) < 0.55
+
+
+def test_data_containers_are_read_where_the_table_is_made():
+    with pm.Model() as made:
+        data = pm.Data("data", DATA)
+        mean = pm.Normal("mean", 0, 1)
+        pm.Simulator("y", models.normal, mean, 1.0, observed=data)
+    first = table(20, made)
+    with made:
+        pm.set_data({"data": DATA + 1})
+    second = table(20, made)
+    np.testing.assert_allclose(second.observed, first.observed + 1)
+    same(first, second)
+
+
+def test_names_and_coordinates_of_a_vector_of_statistics():
+    made = table(10, vector_model(dims="statistic"))
+    assert made.statistic_names == ["y[centre]", "y[spread]"]
+    assert made.observed.tolist() == [0.1, 1.0]
+
+
+def test_the_vector_helper_gives_scalars_and_arrays_as_they_are():
+    seen = []
+
+    def fn(rng, scalar, vector, constant, size=None):
+        seen.append((np.shape(scalar), np.shape(vector), np.shape(constant), size))
+        return np.array([float(scalar), vector.sum(), float(constant)])
+
+    with pm.Model() as made:
+        a = pm.Normal("a")
+        b = pm.Normal("b", shape=2)
+        pk.vector_simulator("y", fn, a, b, 7.0, observed=pm.Data("data", [0.0, 0.0, 0.0]))
+    t = table(5, made)
+    assert seen[0][:3] == ((), (2,), ())
+    np.testing.assert_allclose(t.statistics[:, 1], t.parameters[:, 1:].sum(axis=1))
+
+
+# --- batches and rows ---
+
+
+@pytest.mark.parametrize(
+    ("made", "how"),
+    [
+        (model(), "in batches"),
+        (model(models.normal_by_hand), "row by row"),
+        (vector_model(), "in batches"),
+        (vector_model(models.two_statistics_by_hand), "row by row"),
+    ],
+)
+def test_batches_are_found_out(made, how):
+    assert table(10, made).provenance["simulated"] == how
+
+
+def wrong_in_batches():
+    """Simulators that return the right shape for a batch, and the wrong numbers."""
+
+    def common_noise(rng, mean, scale, size=None):
+        return mean + scale * rng.standard_normal(size[-1])
+
+    def first_row_only(rng, mean, scale, size=None):
+        return rng.normal(np.ravel(mean)[0], np.ravel(scale)[0], size=size)
+
+    def mean_of_the_batch(rng, mean, scale, size=None):
+        return rng.normal(np.mean(mean), scale, size=size)
+
+    def own_generator(rng, mean, scale, size=None):
+        return mean + np.random.default_rng(rng.integers(2**31)).standard_normal(size)
+
+    def shuffled(rng, mean, scale, size=None):
+        return rng.permutation(rng.normal(mean, scale, size=size))
+
+    def bits(rng, mean, scale, size=None):
+        return mean + rng.bit_generator.random_raw(1)[0] % 7 + rng.normal(size=size)
+
+    def by_column(rng, mean, scale, size=None):
+        return mean + rng.standard_normal(size[::-1]).T
+
+    return [common_noise, first_row_only, mean_of_the_batch, own_generator, shuffled, bits, by_column]
+
+
+@pytest.mark.parametrize("fn", wrong_in_batches(), ids=lambda fn: fn.__name__)
+def test_simulators_that_would_go_wrong_in_batches_run_row_by_row(fn):
+    made = table(20, model(fn))
+    assert made.provenance["simulated"] == "row by row"
+    assert "cannot be called in batches" in made.provenance["why"]
+    with pytest.raises(ValueError, match="batched=True, but the simulator 'y' cannot"):
+        table(20, model(fn), batched=True)
+
+
+def right_in_batches():
+    def many_kinds(rng, mean, scale, size=None):
+        y = rng.gamma(2.0, scale, size) + rng.poisson(np.exp(mean), size) + rng.binomial(5, 0.3, size=size)
+        return y + rng.uniform(size=size) + rng.integers(0, 9, size) + rng.exponential(scale, size)
+
+    def scipy(rng, mean, scale, size=None):
+        from scipy import stats
+
+        return stats.norm.rvs(mean, scale, size=size, random_state=rng)
+
+    def branches(rng, mean, scale, size=None):
+        return np.where(mean > 0, rng.normal(size=size), rng.standard_t(3, size=size) * scale)
+
+    return [many_kinds, scipy, branches]
+
+
+@pytest.mark.parametrize("fn", right_in_batches(), ids=lambda fn: fn.__name__)
+def test_simulators_that_broadcast_run_in_batches(fn):
+    made = table(2000, model(fn))
+    assert made.provenance["simulated"] == "in batches", made.provenance["why"]
+    alone = table(2000, model(fn), batched=False, random_seed=2)
+    pooled = np.sqrt((made.statistics.var(axis=0) + alone.statistics.var(axis=0)) / 2000)
+    difference = np.abs(made.statistics.mean(axis=0) - alone.statistics.mean(axis=0))
+    assert np.all(difference < 4.5 * pooled)
+
+
+def test_rows_of_a_batch_are_independent():
+    made = table(3000, model())
+    noise = (made.statistics - made.parameters[:, :1]) / made.parameters[:, 1:]
+    assert len(np.unique(noise)) == noise.size
+    correlation = np.corrcoef(noise[:-1, 0], noise[1:, 0])[0, 1]
+    assert abs(correlation) < 4 / np.sqrt(3000)
+
+
+def test_a_batch_with_a_row_that_raises_is_done_row_by_row():
+    def raises_for_one(rng, mean, scale, size=None):
+        if np.any(mean > 3):
+            raise RuntimeError("too high")
+        return rng.normal(mean, scale, size=size)
+
+    made = table(3000, model(raises_for_one), on_failure="drop")
+    high = len(made.failures)
+    assert made.provenance["simulated"] == "in batches"
+    assert 0 < high < 20
+    assert np.all(made.failures.parameters[:, 0] > 3)
+    assert np.all(made.parameters[:, 0] <= 3)
+
+
+# --- seeds, cores, executors ---
+
+
+def shifted(shift):
+    """A simulator that no module holds, to be run row by row."""
+
+    def local(rng, mean, scale, size=None):
+        return shift + models.normal_by_hand(rng, mean, scale, size)
+
+    return local
+
+
+@pytest.mark.parametrize("made", [model(), model(shifted(0.5))])
+def test_cores_do_not_change_a_bit(made):
+    one = table(2500, made)
+    same(one, table(2500, made, cores=2))
+    assert not np.array_equal(one.statistics, table(2500, made, random_seed=2).statistics)
+
+
+def test_workers_are_started_where_they_are_not_forked(monkeypatch):
+    def ends(rng, mean, scale, size=None):
+        if mean > 100:
+            os._exit(3)
+        return models.normal_by_hand(rng, mean, scale, size)
+
+    monkeypatch.setattr("pymc_kbr.simulation.workers.isolated.CAN_FORK", False)
+    monkeypatch.setattr("pymc_kbr.simulation.workers.isolated.ATTEMPTS", 1)  # each imports PyMC
+    made = model(ends)
+    job, rows = Job.of(read_model(made), 1), table(3, made).parameters
+    with Isolated(job) as isolated:
+        for row, values in enumerate(rows):
+            there, here = isolated.try_row(row, values), job.try_row(row, values)
+            assert all(np.array_equal(one, two) for one, two in zip(there, here, strict=True))
+        assert isolated.try_row(3, rows[0] + 200) == "the simulator ended its process (EXIT(3))"
+
+
+@pytest.mark.parametrize("made", [model(), model(models.normal_by_hand)])
+@pytest.mark.parametrize("draws", [2, 37])
+def test_a_longer_table_begins_with_the_shorter_one(made, draws):
+    short, long = table(draws, made), table(1500, made)
+    np.testing.assert_array_equal(long.parameters[:draws], short.parameters)
+    np.testing.assert_array_equal(long.statistics[:draws], short.statistics)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 500])
+def test_the_size_of_the_work_units_does_not_change_a_bit(rows, monkeypatch):
+    made = vector_model(models.two_statistics_by_hand)
+    one = table(300, made)
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.SECONDS_A_CHUNK", rows * 1e9)
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", rows)
+    same(one, table(300, made))
+
+
+def test_large_data_make_smaller_batches(monkeypatch):
+    monkeypatch.setattr("pymc_kbr.simulation.workers.row_simulator.BLOCK_VALUES", 64)
+    same(table(200, model()), table(200, model(), cores=2))
+
+
+@pytest.mark.parametrize("made", [model(), vector_model(models.two_statistics_by_hand)])
+def test_any_executor_gives_the_same(made):
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        same(table(100, made), table(100, made, executor=executor))
+
+
+def test_a_generator_as_seed_and_no_seed():
+    one = table(10, model(), random_seed=np.random.default_rng(3))
+    same(one, table(10, model(), random_seed=np.random.default_rng(3)))
+    free = table(10, model(), random_seed=None)
+    same(free, table(10, model(), random_seed=free.seed))
+
+
+def test_randomness_from_elsewhere_is_noticed():
+    elsewhere = np.random.default_rng(0)
+
+    def unseeded(rng, mean, scale, size=None):
+        return mean + elsewhere.standard_normal(size)
+
+    with pytest.warns(UserWarning, match="'y' gave two results from one state of its generator"):
+        table(10, model(unseeded))
+
+
+def test_a_simulator_that_cannot_be_sent_is_named_and_works_here():
+    lock = threading.Lock()
+
+    def locked(rng, mean, scale, size=None):
+        with lock:
+            return models.normal_by_hand(rng, mean, scale, size)
+
+    with pytest.raises(TypeError, match=r"simulator of 'y' cannot be sent.*cores=1"):
+        table(10, model(locked), cores=2)
+    assert len(table(10, model(locked))) == 10
+
+
+SCRIPT = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {root!r})
+from tests.models import *
+def slow(rng, mean, scale, size=None):
+    time.sleep(0.01)
+    return normal_by_hand(rng, mean, scale, size)
+import psutil
+# A process that a shell has put into the background may have been told to ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def workers():
+    return [child for child in psutil.Process().children(recursive=True) if child.ppid() != os.getpid()]
+def interrupt():
+    while len(workers()) < 2:
+        time.sleep(0.1)
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    table(20_000, model(slow), cores=2)
+except KeyboardInterrupt:
+    time.sleep(1)
+    print("interrupted, workers left:", len(workers()))
+"""
+
+
+def test_an_interrupt_ends_the_workers(request):
+    script = SCRIPT.format(root=str(request.config.rootpath))
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert "interrupted, workers left: 0" in run.stdout, run.stderr[-2000:]
+
+
+# --- failures ---
+
+
+def test_a_failure_names_the_row_its_parameters_and_the_error():
+    with pytest.raises(pk.SimulationError, match="'drop'") as caught:
+        table(50, model(models.fails_when_high))
+    error = caught.value
+    assert f"simulation {error.row} of 50" in str(error)
+    assert f"mean = {error.parameters['mean']:.6g}" in str(error)
+    assert ("the population died out" in str(error)) == (error.parameters["mean"] > 1)
+    assert ("NaN or infinity in y" in str(error)) == (error.parameters["mean"] < -1)
+
+
+@pytest.mark.parametrize(
+    ("fn", "cores"), [(models.fails_when_high, 1), (models.nan_when_high, 1), (models.nan_when_high, 2)]
+)
+def test_dropped_rows_keep_their_parameters(fn, cores):
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        made = table(1200, model(fn), on_failure="drop", cores=cores)
+    whole = table(1200, model())
+    assert len(made) + len(made.failures) == 1200
+    np.testing.assert_array_equal(made.failures.parameters, whole.parameters[made.failures.rows])
+    kept = np.setdiff1d(np.arange(1200), made.failures.rows)
+    np.testing.assert_array_equal(made.parameters, whole.parameters[kept])
+    assert np.isfinite(made.statistics).all()
+    assert np.all(made.failures.parameters[:, 0] > 1) == (fn is models.nan_when_high)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("batched", [None, False])
+def test_a_simulator_that_exits_ends_one_simulation(cores, batched):
+    def exits(rng, mean, scale, size=None):
+        if np.any(mean > 1):
+            sys.exit("no population left")
+        return rng.normal(mean, scale, size=size)
+
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        made = table(300, model(exits), on_failure="drop", cores=cores, batched=batched)
+    assert np.all(made.failures.parameters[:, 0] > 1)
+    assert set(made.failures.messages) == {"SystemExit: no population left"}
+    assert len(made) + len(made.failures) == 300
+
+
+def test_rare_failures_are_dropped_without_a_warning():
+    def rare(rng, mean, scale, size=None):
+        y = rng.normal(mean, scale, size=size)
+        return np.where(np.abs(mean) > 3, np.inf, y)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        made = table(3000, model(rare), on_failure="drop")
+    assert 0 < len(made.failures) < 30
+
+
+def test_when_all_fail_there_is_no_table():
+    def never(rng, mean, scale, size=None):
+        raise RuntimeError("no")
+
+    with pytest.raises(
+        pk.SimulationError, match="20 of 20 simulations failed, the first with RuntimeError: no"
+    ):
+        table(20, model(never), on_failure="drop")
+
+
+# --- the screen, and memory ---
+
+
+def test_no_progress_bar_prints_nothing(capfd):
+    table(300, model())
+    table(30, model(models.normal_by_hand))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_progress_bar_counts_rows(capfd):
+    pk.simulate(300, model=model(), random_seed=1)
+    out = capfd.readouterr().out
+    assert "in batches" in out
+    assert "300/300" in out
+
+
+@pytest.mark.statistical
+def test_peak_memory_is_below_twice_the_table():
+    made = model(observed=np.zeros(100))
+    table(10, made)
+    tracemalloc.start()
+    t = table(100_000, made)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * (t.parameters.nbytes + t.statistics.nbytes)

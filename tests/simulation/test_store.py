@@ -1,0 +1,320 @@
+"""Simulations that outlive whatever ends their process."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_kbr as pk
+from tests import models, survival
+from tests.models import model, table, vector_model
+
+from .test_simulate import same
+
+ROWS = 1100
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chunks_of_many_rows():
+    """How many rows are written at once depends on the seconds that one takes, and on nothing here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pymc_kbr.simulation.workers.executors.SECONDS_A_CHUNK", 1e9)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return table(ROWS, vector_model(models.two_statistics_by_hand), batched=False)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory, whole):
+    """A store of 1,100 rows in chunks of 512."""
+    path = tmp_path_factory.mktemp("kept") / "table.zarr"
+    same(table(ROWS, vector_model(models.two_statistics_by_hand), batched=False, store=path), whole)
+    return path
+
+
+@pytest.fixture
+def store(kept, tmp_path):
+    return shutil.copytree(kept, tmp_path / "table.zarr")
+
+
+def again(store, draws=ROWS, fn=models.two_statistics_by_hand, **kwargs):
+    return table(draws, vector_model(fn), store=store, **kwargs)
+
+
+def never(rng, mean, scale, size=None):
+    """Simulates what `two_statistics_by_hand` does, once: a resumed run tries a single row."""
+    never.calls += 1
+    assert never.calls == 1
+    return models.two_statistics_by_hand(rng, mean, scale, size)
+
+
+# --- what is there ---
+
+
+def test_xarray_alone_reads_a_store(store, whole):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dataset = xr.open_zarr(store)
+    assert dict(dataset.sizes)["row"] == ROWS
+    assert list(dataset["parameter"].values) == ["mean", "scale"]
+    assert list(dataset["statistic"].values) == whole.statistic_names
+    np.testing.assert_array_equal(dataset["parameters"].values, whole.parameters)
+    np.testing.assert_array_equal(dataset["statistics"].values, whole.statistics)
+    assert dataset["parameters"].dims == ("row", "parameter")
+    assert np.all(dataset["status"].values == 1)
+
+
+@pytest.mark.parametrize("made", [model(), vector_model(models.two_statistics_by_hand)])
+def test_a_store_changes_no_bit_and_leaves_nothing_beside_it(made, tmp_path):
+    same(table(2500, made), table(2500, made, store=tmp_path / "t.zarr"))
+    assert os.listdir(tmp_path) == ["t.zarr"]
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_stored_table_knows_what_a_table_knows(store, whole):
+    stored = pk.StoredTable.open(store)
+    assert (len(stored), stored.unfinished, len(stored.failures)) == (ROWS, 0, 0)
+    assert "1100 rows in table.zarr" in repr(stored)
+    loaded = stored.load()
+    same(loaded, whole)
+    assert (loaded.seed, loaded.support) == (whole.seed, whole.support)
+    np.testing.assert_array_equal(loaded.observed, whole.observed)
+    np.testing.assert_array_equal(loaded.observed_data["y"], whole.observed_data["y"])
+    few = stored.load(10)
+    assert len(few) == 10
+    assert np.isin(few.statistics[:, 0], whole.statistics[:, 0]).all()
+    other = stored.with_observed({"y[0]": 1.0, "y[1]": 2.0})
+    np.testing.assert_array_equal(other.load().observed, [1.0, 2.0])
+
+
+def test_sample_abc_reads_a_stored_table_a_part_at_a_time(store, whole):
+    there, here = (
+        pk.sample_abc(50, reference_table=t, estimator=pk.Localised(100), random_seed=1, progressbar=False)
+        for t in (pk.StoredTable.open(store), whole)
+    )
+    np.testing.assert_allclose(
+        there["posterior"]["mean"].values.mean(), here["posterior"]["mean"].values.mean(), atol=0.2
+    )
+    with pytest.raises(ValueError, match=r"stays on the disk, with 1100 rows, and `prior`"):
+        pk.sample_abc(50, reference_table=pk.StoredTable.open(store), prior=np.zeros((9, 1)))
+
+
+def test_auto_chooses_on_some_rows_of_a_stored_table_and_fits_all(store, monkeypatch):
+    monkeypatch.setattr("pymc_kbr.sample.IN_MEMORY", 300)
+    monkeypatch.setattr("pymc_kbr.selection.select.IN_MEMORY", 300)
+    stored = pk.StoredTable.open(store)
+    result = pk.sample_abc(50, reference_table=stored, random_seed=1, progressbar=False)
+    assert result["posterior"].attrs["simulations"] == len(stored) + len(stored.failures)
+    assert result["posterior"].attrs["fitted_rows"] == len(stored)
+    assert "the lowest energy score of" in result["posterior"].attrs["chosen"]
+    picking = pk.Adjusted(pk.Rejection(50), "local_linear")
+    chosen = pk.select(stored, candidates=[picking], random_seed=1, progressbar=False)
+    assert len(chosen.weights(stored.observed)) == chosen.fitted_rows_ == len(stored)
+    assert chosen.selection_.chosen.estimator is not chosen
+    for whole in (pk.ConditionalMean(), pk.Adjusted(pk.Rejection(50), "joint_neighbours")):
+        chosen = pk.select(stored, candidates=[whole], random_seed=1, progressbar=False)
+        assert len(chosen.weights(stored.observed)) == chosen.fitted_rows_ == 300
+
+
+def test_simulating_to_a_store_returns_it_unread(tmp_path, whole):
+    made = vector_model(models.two_statistics_by_hand)
+    stored = pk.simulate_to_store(
+        ROWS, tmp_path / "t.zarr", model=made, random_seed=1, batched=False, progressbar=False
+    )
+    assert isinstance(stored, pk.StoredTable)
+    same(stored.load(), whole)
+
+
+# --- going on ---
+
+
+def test_the_same_call_simulates_nothing_again(store, whole):
+    never.calls = 0
+    same(again(store, fn=never), whole)
+    assert never.calls == 1
+    never.calls = 0
+    same(again(store, fn=never, random_seed=None), whole)  # a call without a seed goes on with the store's
+
+
+def test_a_longer_call_extends_and_a_shorter_one_takes_the_beginning(store, whole):
+    longer = table(ROWS + 700, vector_model(models.two_statistics_by_hand), batched=False)
+    same(again(store, ROWS + 700), longer)
+    same(again(store, ROWS), whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dict(xr.open_zarr(store).sizes)["row"] == ROWS + 700
+
+
+def test_another_observation_uses_the_same_simulations(store, whole):
+    never.calls = 0
+    made = vector_model(never, observed=(5.0, 5.0))
+    there = table(ROWS, made, store=store)
+    np.testing.assert_array_equal(there.statistics, whole.statistics)
+    np.testing.assert_array_equal(there.observed, [5.0, 5.0])
+
+
+@pytest.mark.parametrize("array", ["parameters", "statistics", "status", "message"])
+@pytest.mark.parametrize("how", ["gone", "empty", "cut", "flipped"])
+def test_a_damaged_chunk_is_recognised_and_simulated_again(store, whole, array, how):
+    part = store / array / "c" / ("1/0" if array in ("parameters", "statistics") else "1")
+    if array == "message":  # empty ones take no file
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(b"what a power cut has left")
+    content = part.read_bytes()
+    if how == "gone":
+        part.unlink()
+    else:
+        middle = len(content) // 2
+        flipped = content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
+        part.write_bytes({"empty": b"", "cut": content[:middle], "flipped": flipped}[how])
+    lost = how != "gone" or array in ("parameters", "statistics")
+    expected = pytest.warns(UserWarning, match="1 of 3 chunks .* are damaged") if lost else _silent()
+    with expected:
+        same(again(store), whole)
+    with _silent():
+        same(again(store), whole)
+
+
+def _silent():
+    return warnings.catch_warnings(action="error", category=UserWarning)
+
+
+def test_failures_are_kept_and_simulated_again_only_where_they_stop(tmp_path):
+    path, made = tmp_path / "t.zarr", model(models.fails_when_high)
+    with pytest.raises(pk.SimulationError, match="failed at mean"):
+        table(1200, made, store=path)
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        there = table(1200, made, store=path, on_failure="drop")
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        here = table(1200, made, on_failure="drop")
+    same(here, there)
+    np.testing.assert_array_equal(here.failures.rows, there.failures.rows)
+    np.testing.assert_array_equal(here.failures.parameters, there.failures.parameters)
+    assert here.failures.messages == there.failures.messages
+    mended = model(lambda rng, mean, scale, size=None: models.normal_by_hand(rng, mean, 1.0, size))
+    complete = table(1200, mended, store=path)  # the rows that did not fail are the same
+    assert len(complete.failures) == 0
+    np.testing.assert_array_equal(complete.statistics, table(1200, mended, batched=False).statistics)
+
+
+# --- the second writer, the full disk, the folder that may not be written ---
+
+
+def test_a_second_writer_is_refused_and_the_lock_ends_with_its_process(store, whole):
+    code = (
+        "import sys, time; from pathlib import Path; from pymc_kbr.tables.store import locked\n"
+        "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(100)"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, store], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout.readline() == "locked\n"
+    with pytest.raises(BlockingIOError, match="another process is writing to the store"):
+        again(store)
+    assert len(pk.StoredTable.open(store)) == ROWS  # reading is no matter
+    writer.kill()
+    writer.wait()
+    writer.stdout.close()
+    same(again(store), whole)
+
+
+def test_a_full_disk_stops_with_what_is_finished(tmp_path, whole):
+    path, made = tmp_path / "t.zarr", vector_model(models.two_statistics_by_hand)
+    table(512, made, batched=False, store=path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    largest = max(file.stat().st_size for file in path.rglob("*") if "/c/" in str(file))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest // 2, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"cannot be written any more: File too large; 512 of \d+ rows"):
+            table(ROWS, made, batched=False, store=path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    finished = pk.StoredTable.open(path)
+    assert (len(finished), finished.unfinished) == (512, ROWS - 512)
+    np.testing.assert_array_equal(finished.load().statistics, whole.statistics[:512])
+    same(again(path), whole)
+
+
+def test_a_folder_that_may_not_be_written_is_named_before_any_work(kept):
+    def no_work(rng, mean, scale, size=None):
+        raise AssertionError("simulated")
+
+    user = os.geteuid()
+    folder = tempfile.mkdtemp()  # whose parents anyone may enter
+    shutil.copytree(kept, f"{folder}/table.zarr")
+    os.chmod(folder, 0o555)
+    os.chmod(f"{folder}/table.zarr", 0o555)
+    if user == 0:
+        os.seteuid(65534)  # permissions do not hold for root
+    try:
+        for name in ("table.zarr", "new.zarr"):
+            with pytest.raises(PermissionError, match="may not be written; choose a store elsewhere"):
+                again(f"{folder}/{name}", fn=no_work)
+        assert len(pk.StoredTable.open(f"{folder}/table.zarr").load()) == ROWS
+    finally:
+        os.seteuid(user)
+        os.chmod(folder, 0o755)
+        shutil.rmtree(folder)
+
+
+# --- kills ---
+
+
+def test_a_table_is_equal_after_its_caller_was_killed():
+    """`python -m tests.survival` kills twenty times, every second time a worker; so do the tests below."""
+    said = []
+    assert survival.survive(kills=1, draws=1500, seconds=1, seed=1, show=said.append, resume_on=1) == 0
+    assert "the caller" in said[0]
+    assert "equal after resuming" in said[0]
+
+
+# --- simulations that hang or end their process ---
+
+
+def test_simulations_that_hang_or_end_their_process_fail_alone():
+    whole = table(60, model(models.normal_by_hand))
+    order = np.argsort(whole.parameters[:, 0])
+    interrupted, crashes, stuck = order[[-1, -2, 0]]
+    highest, high, lowest = whole.parameters[[interrupted, crashes, stuck], 0]
+
+    def harmful(rng, mean, scale, size=None):
+        if mean == lowest:  # what follows is not interrupted, as a loop in C is not
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+            time.sleep(600)
+        if mean == high:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        while mean == highest:
+            try:
+                time.sleep(60)
+            except Exception:
+                continue
+        return models.normal_by_hand(rng, mean, scale, size)
+
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        made = table(60, model(harmful), timeout=0.3, on_failure="drop")
+    said = dict(zip(made.failures.rows.tolist(), made.failures.messages, strict=True))
+    assert set(said) == {interrupted, crashes, stuck}
+    assert "it did not end within 0.3 s" in said[interrupted]
+    assert "its process had to be ended" in said[stuck]
+    assert "the simulator ended its process (SIGSEGV(-11))" in said[crashes]
+    np.testing.assert_array_equal(made.failures.parameters, whole.parameters[made.failures.rows])
+    np.testing.assert_array_equal(made.statistics, np.delete(whole.statistics, made.failures.rows, axis=0))
+
+
+def test_the_first_rows_may_hang_too():
+    def never_ends(rng, mean, scale, size=None):
+        while True:
+            time.sleep(1)
+
+    with pytest.raises(pk.SimulationError, match=r"simulation 0 of 20 failed at .*did not end within 0.1 s"):
+        table(20, model(never_ends), timeout=0.1)

@@ -1,0 +1,123 @@
+"""`estimator="auto"`, the warnings of `sample_abc`, and the predictive check, end to end."""
+
+import json
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.tables.columns import Columns
+
+
+def skewed(rng, mean, scale, size):
+    return rng.normal(mean, scale, size)
+
+
+def make_model(observed, prior=(0.0, 2.0)):
+    with pm.Model() as model:
+        mean = pm.Normal("mean", *prior)
+        pm.Simulator("y", skewed, mean, 1.0, sum_stat="mean", observed=observed)
+    return model
+
+
+@pytest.fixture(scope="module")
+def data():
+    return np.random.default_rng(1).normal(0.7, 1.0, 30)
+
+
+@pytest.fixture(scope="module")
+def idata(data):
+    with make_model(data), warnings.catch_warnings():
+        warnings.simplefilter("error", pk.PosteriorWarning)
+        return pk.sample_abc(2000, simulations=2000, random_seed=1, progressbar=False)
+
+
+def test_auto_is_the_default_and_says_what_it_chose(idata):
+    attrs = idata["posterior"].attrs
+    assert "held-out rows" in attrs["chosen"]
+    trials = json.loads(attrs["selection"])
+    assert len(trials) > 10
+    assert trials[0]["excess"] == 0
+    assert json.loads(attrs["warnings"]) == []
+
+
+def test_its_posterior_is_the_exact_one(idata, data):
+    precision = 1 / 4 + 30
+    draws = np.asarray(idata["posterior"]["mean"]).ravel()
+    deviation = precision**-0.5
+    size = idata["posterior"].attrs["effective_sample_size"]
+    assert abs(draws.mean() - data.sum() / precision) < deviation * (4 / np.sqrt(size) + 0.05)
+    assert draws.std() == pytest.approx(deviation, rel=4 / np.sqrt(2 * size) + 0.05)
+
+
+def test_another_prior_is_taken_by_auto(data):
+    model, sceptical = make_model(data), make_model(data, (0.0, 0.2))
+    table = pk.simulate(2000, model=model, random_seed=1, progressbar=False)
+    found = pk.sample_abc(
+        1000, reference_table=table, model=model, prior=sceptical, random_seed=1, progressbar=False
+    )
+    precision = 1 / 0.04 + 30
+    draws = np.asarray(found["posterior"]["mean"]).ravel()
+    size = found["posterior"].attrs["effective_sample_size"]
+    assert abs(draws.mean() - data.sum() / precision) < precision**-0.5 * (4 / np.sqrt(size) + 0.2)
+
+
+def test_an_observation_outside_warns_on_the_screen_and_in_the_result(data):
+    with make_model(data + 50.0), pytest.warns(pk.PosteriorWarning, match="outside what was simulated"):
+        found = pk.sample_abc(100, simulations=500, estimator="rejection", random_seed=1, progressbar=False)
+    assert "outside" in [w["name"] for w in json.loads(found["posterior"].attrs["warnings"])]
+
+
+def test_few_accepted_rows_warn(data):
+    with make_model(data), pytest.warns(pk.PosteriorWarning, match="effective sample size"):
+        pk.sample_abc(100, simulations=500, estimator=pk.Rejection(10), random_seed=1, progressbar=False)
+
+
+def test_the_predictive_check_accepts_the_model_and_sees_what_the_mean_does_not(idata, data):
+    with make_model(data):
+        assert pk.predictive_check(idata, draws=60, random_seed=0).p_values["y"] > 0.05
+    wide = data.mean() + 4 * (data - data.mean())  # the same mean, another spread
+    with make_model(wide):
+        found = pk.predictive_check(idata, draws=60, random_seed=0)
+    assert found.p_values["y"] < 0.05
+    assert found.observed["y"] > found.simulated["y"].max()
+
+
+def test_vectors_are_one_point_each():
+    def simulate(rng, mean, size):
+        return np.array([mean, 2 * mean]) + 0.1 * rng.normal(size=2)
+
+    def model(observed):
+        with pm.Model() as made:
+            mean = pm.Normal("mean", 0, 1)
+            pk.vector_simulator("y", simulate, mean, observed=observed)
+        return made
+
+    with model([0.5, 1.0]) as made:
+        idata = pk.sample_abc(200, simulations=1000, estimator="adjusted", random_seed=0, progressbar=False)
+        assert pk.predictive_check(idata, draws=50, random_seed=0).p_values["y"] > 0.05
+    with model([0.5, -1.0]):
+        assert pk.predictive_check(idata, draws=50, random_seed=0).p_values["y"] < 0.05
+    with pytest.raises(ValueError, match="at least 20"):
+        pk.predictive_check(idata, model=made, draws=5)
+
+
+def test_a_calibration_corrects_the_draws_and_says_so(data):
+    model = make_model(data)
+    table = pk.simulate(2000, model=model, random_seed=1, progressbar=False)
+    blunt = pk.Rejection(100)
+    calibration = pk.calibrate(blunt, table, rows=300, random_seed=0, progressbar=False)
+    arguments = {"reference_table": table, "model": model, "estimator": blunt, "random_seed": 1}
+    plain = pk.sample_abc(500, **arguments)
+    moved = pk.sample_abc(500, calibration=calibration, **arguments)
+    assert "recalibrated" not in plain["posterior"].attrs
+    assert "300 held-out rows" in moved["posterior"].attrs["recalibrated"]
+    expected = calibration.recalibrated(np.asarray(plain["posterior"]["mean"]).reshape(-1, 1))
+    np.testing.assert_allclose(np.asarray(moved["posterior"]["mean"]).ravel(), expected[:, 0])
+    small = pk.Calibration(
+        calibration.pit, calibration.contraction, calibration.energy_scores, Columns.scalars(["a"]), 10
+    )
+    with pytest.raises(ValueError, match="calibration is of the parameters"):
+        pk.sample_abc(10, calibration=small, **arguments)
