@@ -1,0 +1,34 @@
+"""The kernel chain rule: a prior and a conditional embedding become a joint one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_kbr.embedding.embedding import Embedding
+from pymc_kbr.gram import Gram
+
+
+def chain_rule(gram: Gram, prior: Embedding, ridge: float) -> np.ndarray:
+    """Weights of pairs (x_i, u_j) for which they have the embedding of the joint distribution.
+
+    Parameters
+    ----------
+    gram : Gram
+        G_theta.
+    prior : Embedding
+        sum_j a_j k(., u_j), in the kernel of `gram`.
+    ridge : float
+        n * eta.
+
+    Returns
+    -------
+    ndarray of shape (n, l)
+        Omega = (G_theta + n eta I)^-1 K diag(a), with K_ij = k(theta_i, u_j); its row sums are the weights of
+        `sum_rule`.
+
+    References
+    ----------
+    .. [1] L. Song, K. Fukumizu, A. Gretton, Kernel embeddings of conditional distributions, IEEE
+       Signal Processing Magazine 30 (2013), 98-111.
+    """
+    return gram.regularised(ridge).solve(gram.cross(prior.atoms.points)) * prior.weights
