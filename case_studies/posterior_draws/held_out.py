@@ -104,7 +104,7 @@ def main() -> None:
             add(f"{name} (seed {seed}): {reason}", chosen, seconds, (parameters[-k:], columns[-k:]))
     for candidate in [] if arguments.quick else default_candidates(n):
         started = time.perf_counter()
-        candidate.fit(parameters[:n], statistics[:n], fitted.support_, random_seed=0)
+        candidate.fit(parameters[:n], statistics[:n], fitted.table_.support, random_seed=0)
         add(label(candidate), candidate, time.perf_counter() - started, held_out)
     result = pd.DataFrame(lines)
     arguments.output.mkdir(parents=True, exist_ok=True)

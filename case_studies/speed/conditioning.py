@@ -19,10 +19,10 @@ def localised(parameters: np.ndarray, statistics: np.ndarray, observed: np.ndarr
     estimator = Localised(neighbours).fit(parameters, statistics)
     ours = seconds(lambda: estimator.condition(observed), 3)
 
-    tree = KDTree(estimator.statistics_)
-    x = estimator.scaler_.transform(observed)
+    tree = KDTree(estimator.table_.statistics)
+    x = estimator.table_.scaler.transform(observed)
     search = seconds(lambda: tree.query(x, k=neighbours, workers=-1), 3)
-    nearest = estimator.statistics_[tree.query(x[0], k=neighbours)[1]]
+    nearest = estimator.table_.statistics[tree.query(x[0], k=neighbours)[1]]
     gram = Gaussian(estimator.bandwidth_)(nearest)
     gram.flat[:: neighbours + 1] += estimator.settings()["regularisation"] * neighbours
     copies = [np.asfortranarray(gram) for _ in range(50)]
@@ -104,11 +104,11 @@ def localised_batch(rows: int, observations: int, neighbours: int = 200) -> list
     table = []
     for single in (False, True):
         estimator = Localised(neighbours, single_precision=single).fit(theta, x)
-        scaled = estimator.scaler_.transform(observed)
+        scaled = estimator.table_.scaler.transform(observed)
         ours = seconds(lambda: estimator.condition(observed), 5)  # noqa: B023
-        tree = KDTree(estimator.statistics_)
+        tree = KDTree(estimator.table_.statistics)
         search = seconds(lambda: tree.query(scaled, k=neighbours, workers=-1), 5)  # noqa: B023
-        near = estimator.statistics_[tree.query(scaled, k=neighbours)[1]]
+        near = estimator.table_.statistics[tree.query(scaled, k=neighbours)[1]]
         stack = np.stack([Gaussian(estimator.bandwidth_)(rows) for rows in near])
         stack[:, range(neighbours), range(neighbours)] += estimator.settings()["regularisation"] * neighbours
         cholesky = seconds(lambda: np.linalg.cholesky(stack), 5)  # noqa: B023

@@ -103,8 +103,5 @@ class FittedTable:
         """The statistics in the form that a solver takes."""
         return self.statistics
 
-    def check_solver(self, solver: Solver) -> None:
-        """Refuse a solver that cannot work on this table: none."""
-
     def check_weights(self, observations: int) -> None:
         """Refuse so many observations if the weights of all rows do not fit into memory."""

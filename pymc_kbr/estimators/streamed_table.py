@@ -1,4 +1,7 @@
-"""A reference table that stays on the disk, for the estimators: the only file here that reads a part at a time."""
+"""A reference table that stays on the disk, for the estimators.
+
+The only file here that reads a part at a time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.checks import check_shapes, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
 from pymc_kbr.estimators.summaries import Summary, coordinates, make_summary
-from pymc_kbr.gram import Exact, Solver
+from pymc_kbr.gram import Solver
 from pymc_kbr.gram.solvers import solver_for, streams
 
 
@@ -39,13 +42,14 @@ class StreamedTable(FittedTable):
     ) -> StreamedTable:
         """One pass over the rows, which scales them and takes a sample."""
         check_shapes(parameters, statistics)
+        held = support_of(support, int(parameters.shape[1]))
         scan = scan_table(Chunks(parameters), Chunks(statistics), scale is not False)
         scaler: Summary = scan.scaler
         if not isinstance(scale, bool | np.bool_):
             scaler = make_summary(scale, scan.statistics, scan.parameters)
-        n, p = (int(number) for number in parameters.shape)
+        n = int(parameters.shape[0])
         changed = Chunks(statistics, scaler.transform)
-        return cls(scaler, changed, Chunks(parameters), support_of(support, p), n, scan=scan)
+        return cls(scaler, changed, Chunks(parameters), held, n, scan=scan)
 
     @property
     def deviation(self) -> np.ndarray:  # type: ignore[override]
@@ -66,7 +70,8 @@ class StreamedTable(FittedTable):
         """The way to nearest rows, in one pass."""
         if units:
             raise TypeError(
-                "a kernel of several bandwidths needs its rows in memory, and these are read a part at a time; "
+                "a kernel of several bandwidths needs its rows in memory, and these are read a part at a "
+                "time; "
                 "take one bandwidth, or load some rows (`stored.load(20_000)`)"
             )
         return super().nearest(count)
@@ -87,21 +92,13 @@ class StreamedTable(FittedTable):
         """The statistics, read where a solver wants them at once: they are few enough for it."""
         return self.statistics if streams(solver_for(solver, self.size)) else self.statistics[0 : self.size]
 
-    def check_solver(self, solver: Solver) -> None:
-        """Refuse a solver that needs all rows and is not the exact one, which refuses too many itself."""
-        taken = solver_for(solver, self.size)
-        if not streams(taken) and not isinstance(taken, Exact):
-            raise ValueError(
-                f"the solver {taken!r} works on tables in memory, and these rows are read a part at a "
-                "time; take solver='incomplete_cholesky', 'nystroem' or 'random_features'"
-            )
-
     def check_weights(self, observations: int) -> None:
         """Refuse so many observations if the weights of all rows do not fit into memory."""
         needed, there = 16.0 * observations * self.size, physical_memory()
         if needed > 0.8 * there:
             raise MemoryError(
-                f"the weights of {self.size} rows for {observations} observations need {needed / 1e9:.1f} GB and "
+                f"the weights of {self.size} rows for {observations} observations need {needed / 1e9:.1f} "
+                "GB and "
                 f"this machine has {there / 1e9:.1f} GB; condition on fewer observations at once, or take "
                 "Localised"
             )

@@ -249,13 +249,13 @@ class Race:
                 self._summaries[value] = SUMMARIES[value].fit(self.train[1], self.train[0])
         prepared = with_summaries(estimator, self._summaries)
         if isinstance(prepared, Adjusted):
-            scale, adjustment = id(prepared.scale), repr(make_adjustment(prepared.adjustment))
+            scale, adjustment = id(prepared.scale_of_statistics()), repr(make_adjustment(prepared.adjustment))
             same_scale = [fitted for (other, _), fitted in self._fitted.items() if other == scale]
             nearest = self._fitted.get((scale, adjustment), same_scale[0] if same_scale else None)
             if nearest is None:
                 prepared.fit(*self.train, ratio=self.ratio, random_seed=self.seed)
             else:
-                prepared.like(nearest, self.seed)
+                prepared.fit_sharing(nearest, np.random.default_rng(self.seed))
             self._fitted.setdefault((scale, adjustment), prepared)
             return prepared
         return prepared.fit(*self.train, ratio=self.ratio, random_seed=self.seed)

@@ -173,7 +173,6 @@ def select(
 def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generator) -> Estimator:
     """An estimator that was chosen on some rows of a table, fitted to all of them if it picks rows."""
     if not (chosen.streams and chosen.picks):
-        chosen.fitted_rows_ = len(chosen.parameters_)  # type: ignore[attr-defined]
         return chosen
     fitted = clone(chosen).fit(
         stored.parameters,  # type: ignore[arg-type]
@@ -181,9 +180,7 @@ def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generat
         stored.support,
         random_seed=rng,
     )
-    fitted.selection_ = chosen.selection_  # type: ignore[attr-defined]
-    fitted.fitted_rows_ = len(stored)  # type: ignore[attr-defined]
-    return fitted
+    return fitted.chosen_by(chosen.selection_, len(stored))
 
 
 def choose(
@@ -208,8 +205,7 @@ def choose(
         chosen = Localised().fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
         note = f"{len(rows)} rows are too few to choose among estimators; {LEAST_ROWS} are needed"
         trial = Trial(label(chosen), chosen, note=note)
-        chosen.selection_ = Selection((trial,), np.empty(0), 0.0)  # type: ignore[attr-defined]
-        return chosen
+        return chosen.chosen_by(Selection((trial,), np.empty(0), 0.0), n)
     held_out = hold_out(statistics, rows, near, rng)
     rest = np.setdiff1d(rows, held_out)
     given = (
@@ -242,8 +238,7 @@ def choose(
         fitted = best.fitted.set_params(**names_of_summaries(best.estimator))
     weights = np.ones(len(held_out)) if ratio is None else ratio[held_out] / ratio[held_out].mean()
     seconds = time.perf_counter() - started
-    fitted.selection_ = Selection(tuple(trials), weights, seconds, race.cut_short)  # type: ignore[attr-defined]
-    return fitted
+    return fitted.chosen_by(Selection(tuple(trials), weights, seconds, race.cut_short), len(fitted.table_))
 
 
 def hold_out(

@@ -30,7 +30,7 @@ def chosen():
 
 def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
     assert isinstance(chosen, pk.Adjusted)
-    assert len(chosen.parameters_) == 1200
+    assert len(chosen.table_) == 1200
     assert chosen.weights(np.zeros(2)).shape == (1200,)
     assert chosen.get_params()["adjustment"] == "local_linear"
 
@@ -39,7 +39,7 @@ def test_of_a_long_table_the_rows_that_are_held_out_are_not_missed():
     long = table(50_000)
     learnt = pk.Adjusted(pk.Rejection(300, scale="relevance"), "local_linear")
     chosen = pk.select(long, candidates=["rejection", learnt], random_seed=1, progressbar=False)
-    assert len(chosen.parameters_) == 49_600
+    assert len(chosen.table_) == 49_600
     assert chosen.get_params() == {**learnt.get_params(), "estimator": chosen.estimator}
     anew = clone(chosen).fit(long.parameters, long.statistics, long.support)
     apart = anew.condition([0.5, -0.5]).mean() - chosen.condition([0.5, -0.5]).mean()
@@ -240,7 +240,7 @@ def test_the_race_shares_the_first_regression_of_a_heteroscedastic_adjustment():
         t.parameters, t.statistics, t.support, random_seed=0
     )
     other = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "heteroscedastic_kernel_ridge")
-    shared = other.like(plain, 0)
+    shared = other.fit_sharing(plain, np.random.default_rng(0))
     assert shared.adjustment_.mean_ is plain.adjustment_.mean_
     alone = clone(other).fit(t.parameters, t.statistics, t.support, random_seed=0)
     apart = shared.condition([0.3, 0.1]).mean() - alone.condition([0.3, 0.1]).mean()

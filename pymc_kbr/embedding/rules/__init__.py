@@ -1,7 +1,7 @@
 """Kernel sum, chain and Bayes rules: from embeddings and a table's Gram matrices to embeddings.
 
-Rows i of a table are simulations (theta_i, x_i); G_theta and G_x are the Gram matrices of both sides. A rule is a
-value: what it makes of a Gram matrix, of the prior's weights and of its regularisation.
+Rows i of a table are simulations (theta_i, x_i); G_theta and G_x are the Gram matrices of both sides. A rule
+is a value: what it makes of a Gram matrix, of the prior's weights and of its regularisation.
 """
 
 from pymc_kbr.embedding.rules.averages import bayes_average, posterior_decoding

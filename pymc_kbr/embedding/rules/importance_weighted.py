@@ -21,9 +21,9 @@ class ImportanceWeighted:
     2. D = diag(max(gamma, 0)).
     3. w = D^(1/2) (D^(1/2) G_x D^(1/2) + lambda I)^-1 D^(1/2) k_x; the posterior is sum_i w_i k(., theta_i).
 
-    Here gamma has the sum one. In print it is the ratio itself, n times as large: its lambda is n times the one
-    here for the same weights. With gamma = 1 / n this is the conditional mean embedding, w = (G_x + n lambda I)^-1
-    k_x, eq. 1 of the localised draft.
+    Here gamma has the sum one. In print it is the ratio itself, n times as large: its lambda is n times the
+    one here for the same weights. With gamma = 1 / n this is the conditional mean embedding, w = (G_x + n
+    lambda I)^-1 k_x, eq. 1 of the localised draft.
 
     References
     ----------

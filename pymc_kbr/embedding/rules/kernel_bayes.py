@@ -20,7 +20,8 @@ class SquaredRule:
 
     w = D G_x ((D G_x)^2 + delta I)^-1 D k_x.
 
-    Here gamma has the sum one; in print the weights sum to n, and delta is n^2 times as large for the same weights.
+    Here gamma has the sum one; in print the weights sum to n, and delta is n^2 times as large for the same
+    weights.
 
     On the prior's own points u_j, with Omega (n, l) of `chain_rule`, whose row sums are gamma:
 
