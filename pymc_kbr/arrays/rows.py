@@ -73,8 +73,8 @@ def as_pairs(parameters: Any, statistics: Any) -> tuple[np.ndarray, np.ndarray]:
     labels = _labels(parameters), _labels(statistics)
     if labels[0] is not None and labels[1] is not None and not labels[0].equals(labels[1]):
         raise ValueError(
-            "the rows of the parameters and of the statistics have other labels, or in another order; bring "
-            "them into one order, as by `statistics.loc[parameters.index]`, or drop the labels by `to_numpy()`"
+            "the rows of the parameters and of the statistics have other labels, or another order; bring "
+            "them into one order, as by `statistics.loc[parameters.index]`, or drop the labels: `to_numpy()`"
         )
     return as_rows("the parameters", parameters), as_rows("the statistics", statistics)
 
