@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+LARGEST = 1e300
+"""The largest number that is taken: sums of 1e8 of them, and their differences, are still floats."""
 
 
 def as_rows(name: str, value: Any) -> np.ndarray:
@@ -77,6 +81,31 @@ def as_pairs(parameters: Any, statistics: Any) -> tuple[np.ndarray, np.ndarray]:
             "them into one order, as by `statistics.loc[parameters.index]`, or drop the labels: `to_numpy()`"
         )
     return as_rows("the parameters", parameters), as_rows("the statistics", statistics)
+
+
+def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = None) -> None:
+    """Refuse numbers whose sums no float holds.
+
+    Parameters
+    ----------
+    name : str
+    array : ndarray of shape (n, d)
+        Finite.
+    columns : sequence of str, length d, optional
+        Their names; numbers where left out.
+
+    Raises
+    ------
+    ValueError
+        That names the columns.
+    """
+    beyond = np.flatnonzero(np.abs(array).max(axis=0, initial=0.0) > LARGEST)
+    if len(beyond):
+        named = [columns[i] if columns is not None else i for i in beyond.tolist()]
+        raise ValueError(
+            f"{name} in the columns {named} go beyond {LARGEST:g}, and their sums beyond what a float holds; "
+            "give them in larger units, or their logarithms"
+        )
 
 
 def _is_frame(value: Any) -> bool:

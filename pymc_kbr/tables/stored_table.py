@@ -13,7 +13,9 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import observation
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.reference_table import Failures, ReferenceTable
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.store import DONE, FAILED, UNFINISHED, TableStore
 
 
@@ -213,4 +215,5 @@ class StoredTable:
             observed_data=self.observed_data,
             provenance=documents["provenance"],
             timings=documents["timings"],
+            origin=Origin.from_documents(documents),
         )
