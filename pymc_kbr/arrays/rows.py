@@ -44,17 +44,17 @@ def as_rows(name: str, value: Any) -> np.ndarray:
     masked = sum(int(np.ma.count_masked(part)) for part in parts if isinstance(part, np.ma.MaskedArray))
     if masked:
         raise ValueError(
-            f"{name} hold {masked} masked entries; leave their rows out, or fill them: a mask is not kept"
+            f"{masked} masked entries in {name}; leave their rows out, or fill them: a mask is not kept"
         )
     _check_columns(name, value)
     try:
         array = np.asarray(value if not _is_frame(value) else value.to_numpy(dtype=float))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} are no array of numbers ({error}); give rows of one length, of numbers alone"
+            f"no array of numbers can be made of {name} ({error}); give rows of one length, of numbers alone"
         ) from None
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} are of type {array.dtype}; {_advice(array.dtype.kind)}")
+        raise TypeError(f"the type of {name} is {array.dtype}; {_advice(array.dtype.kind)}")
     return np.asarray(array, dtype=float)
 
 
@@ -103,8 +103,8 @@ def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = No
     if len(beyond):
         named = [columns[i] if columns is not None else i for i in beyond.tolist()]
         raise ValueError(
-            f"{name} in the columns {named} go beyond {LARGEST:g}, and their sums beyond what a float holds; "
-            "give them in larger units, or their logarithms"
+            f"numbers beyond {LARGEST:g} in {name}, columns {named}: no float holds their sums; give them in "
+            "larger units, or their logarithms"
         )
 
 
@@ -129,7 +129,9 @@ def _check_columns(name: str, value: Any) -> None:
     columns = value.items() if hasattr(value, "columns") else [(value.name, value)]
     kinds = {str(column): str(held.dtype) for column, held in columns if _kind(held) not in "fiub"}
     if kinds:
-        raise TypeError(f"{name} have columns without real numbers: {kinds}; convert them, or leave them out")
+        raise TypeError(
+            f"no real numbers in some columns of {name}: {kinds}; convert them, or leave them out"
+        )
 
 
 def _kind(column: Any) -> str:

@@ -24,6 +24,7 @@ from pymc_kbr.simulation.prior.truncated import (
 )
 from pymc_kbr.simulation.provenance import Clock
 from pymc_kbr.simulation.workers.row_simulator import RowSimulator
+from pymc_kbr.tables.checks import check_varies
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -65,7 +66,9 @@ class Forward:
         graph = read_model(model)
         check_signatures(graph)
         prior = PriorSampler(graph, 0)
-        support = prior_support(graph, prior.block(0)[:SUPPORT_ROWS])
+        draws = prior.block(0)[:SUPPORT_ROWS]
+        check_varies(draws, graph.parameters)
+        support = prior_support(graph, draws)
         simulator = RowSimulator.of(graph, 0)
         clock.lap("compile")
         return cls(graph, prior, support, simulator, clock.laps["compile"])

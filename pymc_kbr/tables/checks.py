@@ -41,6 +41,22 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
     check_range(f"the {side}s", array, names)
 
 
+def check_varies(parameters: np.ndarray, columns: Columns) -> None:
+    """Refuse parameters that are the same in all rows.
+
+    Single entries of an array may be, as the diagonal of a correlation matrix is; so may whole numbers be by
+    chance, in a short table.
+    """
+    for variable, part in zip(columns.variables, columns.slices().values(), strict=True):
+        values = parameters[:, part]
+        if len(values) > 1 and not variable.discrete and np.all(values == values[0]):
+            raise ValueError(
+                f"the parameter {variable.name!r} is {np.unique(values[0]).tolist()} in all rows, so that "
+                "there is nothing to infer about it; give it a prior with a deviation above zero, or make it "
+                "a constant of the model"
+            )
+
+
 def check_pairs(
     parameters: np.ndarray, statistics: np.ndarray, parameter_names: list[str], statistic_names: list[str]
 ) -> None:
@@ -155,8 +171,6 @@ def observation(
     """The observed statistics in the order of `names`, from a mapping, a Series or a sequence."""
     if observed is None:
         return None
-    if isinstance(observed, np.ma.MaskedArray):
-        return as_rows("the observation", observed)
     if hasattr(observed, "keys"):
         values: Any = observed
         missing = [name for name in names if name not in values.keys()]  # noqa: SIM118  (a Series iterates over values)
@@ -165,7 +179,7 @@ def observation(
         observed = [values[name] for name in names]
     try:
         return np.array(as_rows("the observation", observed))
-    except (TypeError, ValueError):
+    except TypeError as error:
         raise ValueError(
-            f"the observation {observed!r} is not numeric; give one number a statistic"
+            f"the observation {observed!r} is not numeric ({error}); give one number a statistic"
         ) from None

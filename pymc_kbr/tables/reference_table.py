@@ -20,11 +20,13 @@ from pymc_kbr.tables.checks import (
     check_pairs,
     check_side,
     check_support,
+    check_varies,
     observation,
 )
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +67,8 @@ class ReferenceTable:
         If parameters or statistics are complex, or no numbers.
     ValueError
         If there are fewer than two rows, the shapes or the row labels of data frames disagree, a value is
-        masked, not finite or beyond what can be summed, a parameter lies outside the support, or the support
-        is so wide that rows cannot be told from each other in it.
+        masked, not finite or beyond what can be summed, a parameter is constant or lies outside the
+        support, or the support is so wide that rows cannot be told from each other in it.
     """
 
     parameters: np.ndarray
@@ -88,6 +90,7 @@ class ReferenceTable:
         check_side("parameter", parameters, self.parameter_columns)
         check_side("statistic", statistics, self.statistic_columns)
         check_pairs(parameters, statistics, self.parameter_names, self.statistic_names)
+        check_varies(parameters, self.parameter_columns)
         if observed is not None:
             check_observed(observed, self.statistic_names)
         check_support(self.support, parameters, self.parameter_names)
@@ -261,55 +264,13 @@ class ReferenceTable:
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the table to one NetCDF file (see `pymc_kbr.tables.file` for its errors)."""
-        arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            "parameters": (("row", "parameter"), self.parameters),
-            "statistics": (("row", "statistic"), self.statistics),
-            "failed_rows": (("failure",), self.failures.rows),
-            "failed_parameters": (("failure", "parameter"), self.failures.parameters),
-            "parameter": (("parameter",), np.array(self.parameter_names, dtype=object)),
-            "statistic": (("statistic",), np.array(self.statistic_names, dtype=object)),
-        }
-        if self.observed is not None:
-            arrays["observed"] = (("statistic",), self.observed)
-        for name, values in self.observed_data.items():
-            dims = tuple(f"observed_data_{name}_dim_{i}" for i in range(values.ndim))
-            arrays[f"observed_data_{name}"] = (dims, values)
-        documents = {
-            "parameter_columns": self.parameter_columns.to_json(),
-            "statistic_columns": self.statistic_columns.to_json(),
-            "support": self.support.to_json(),
-            "failure_messages": list(self.failures.messages),
-            "seed": None if self.seed is None else str(self.seed),
-            "provenance": self.provenance,
-            "timings": self.timings,
-            "origin": self.origin.to_json(),
-        }
-        table_file.write(Path(path), arrays, documents, overwrite=overwrite)
+        table_file.write(Path(path), arrays_of(self), documents_of(self), overwrite=overwrite)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> ReferenceTable:
         """Read a table that `save` wrote (see `pymc_kbr.tables.file` for its errors)."""
-        arrays, documents = table_file.read(Path(path))
-        mark = "observed_data_"
-        return cls(
-            parameters=arrays["parameters"],
-            statistics=arrays["statistics"],
-            observed=arrays.get("observed"),
-            parameter_columns=Columns.from_json(documents["parameter_columns"]),
-            statistic_columns=Columns.from_json(documents["statistic_columns"]),
-            support=Support.from_json(documents["support"]),
-            failures=Failures(
-                arrays["failed_rows"], arrays["failed_parameters"], tuple(documents["failure_messages"])
-            ),
-            seed=None if documents["seed"] is None else int(documents["seed"]),
-            observed_data={
-                name.removeprefix(mark): values for name, values in arrays.items() if name.startswith(mark)
-            },
-            provenance=documents["provenance"],
-            timings=documents["timings"],
-            origin=Origin.from_documents(documents),
-        )
+        return cls(**fields_from(*table_file.read(Path(path))))
 
 
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:

@@ -15,9 +15,9 @@ import cloudpickle
 import numpy as np
 from loky import ProcessPoolExecutor  # type: ignore[import-untyped]
 
+from pymc_kbr.simulation.workers.fork_server import CAN_FORK
 from pymc_kbr.simulation.workers.forked_pool import ForkedPool
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled, try_row_pickled
-from pymc_kbr.simulation.workers.template import CAN_FORK
 from pymc_kbr.simulation.workers.worker_process import ONE_THREAD, begin
 
 ATTEMPTS = 2
