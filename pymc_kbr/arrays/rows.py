@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+LARGEST = 1e300
+"""The largest number that is taken: sums of 1e8 of them, and their differences, are still floats."""
 
 
 def as_rows(name: str, value: Any) -> np.ndarray:
@@ -40,17 +44,17 @@ def as_rows(name: str, value: Any) -> np.ndarray:
     masked = sum(int(np.ma.count_masked(part)) for part in parts if isinstance(part, np.ma.MaskedArray))
     if masked:
         raise ValueError(
-            f"{name} hold {masked} masked entries; leave their rows out, or fill them: a mask is not kept"
+            f"{masked} masked entries in {name}; leave their rows out, or fill them: a mask is not kept"
         )
     _check_columns(name, value)
     try:
         array = np.asarray(value if not _is_frame(value) else value.to_numpy(dtype=float))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} are no array of numbers ({error}); give rows of one length, of numbers alone"
+            f"no array of numbers can be made of {name} ({error}); give rows of one length, of numbers alone"
         ) from None
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} are of type {array.dtype}; {_advice(array.dtype.kind)}")
+        raise TypeError(f"the type of {name} is {array.dtype}; {_advice(array.dtype.kind)}")
     return np.asarray(array, dtype=float)
 
 
@@ -73,11 +77,35 @@ def as_pairs(parameters: Any, statistics: Any) -> tuple[np.ndarray, np.ndarray]:
     labels = _labels(parameters), _labels(statistics)
     if labels[0] is not None and labels[1] is not None and not labels[0].equals(labels[1]):
         raise ValueError(
-            "the rows of the parameters and of the statistics have other labels, or in another order; bring "
-            "them into one order, as by `statistics.loc[parameters.index]`, or drop the labels by "
-            "`to_numpy()`"
+            "the rows of the parameters and of the statistics have other labels, or another order; bring "
+            "them into one order, as by `statistics.loc[parameters.index]`, or drop the labels: `to_numpy()`"
         )
     return as_rows("the parameters", parameters), as_rows("the statistics", statistics)
+
+
+def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = None) -> None:
+    """Refuse numbers whose sums no float holds.
+
+    Parameters
+    ----------
+    name : str
+    array : ndarray of shape (n, d)
+        Finite.
+    columns : sequence of str, length d, optional
+        Their names; numbers where left out.
+
+    Raises
+    ------
+    ValueError
+        That names the columns.
+    """
+    beyond = np.flatnonzero(np.abs(array).max(axis=0, initial=0.0) > LARGEST)
+    if len(beyond):
+        named = [columns[i] if columns is not None else i for i in beyond.tolist()]
+        raise ValueError(
+            f"numbers beyond {LARGEST:g} in {name}, columns {named}: no float holds their sums; give them in "
+            "larger units, or their logarithms"
+        )
 
 
 def _is_frame(value: Any) -> bool:
@@ -101,7 +129,9 @@ def _check_columns(name: str, value: Any) -> None:
     columns = value.items() if hasattr(value, "columns") else [(value.name, value)]
     kinds = {str(column): str(held.dtype) for column, held in columns if _kind(held) not in "fiub"}
     if kinds:
-        raise TypeError(f"{name} have columns without real numbers: {kinds}; convert them, or leave them out")
+        raise TypeError(
+            f"no real numbers in some columns of {name}: {kinds}; convert them, or leave them out"
+        )
 
 
 def _kind(column: Any) -> str:
