@@ -41,9 +41,7 @@ def covered(draws: np.ndarray, truth: np.ndarray, probability: float = 0.9) -> n
     return (lower <= truth) & (truth <= upper)
 
 
-def energy_score(
-    draws: np.ndarray, truth: np.ndarray, power: float = 1.0, *, fair: bool = False
-) -> float:
+def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0, *, fair: bool = False) -> float:
     """The energy score of draws (m, p) at a true value (p,), in the same units; smaller is better.
 
     Parameters
@@ -55,7 +53,7 @@ def energy_score(
         modes that are blurred more than to a location that is wrong.
     fair : bool
         Whether X and X' are different draws, so that the score's expectation does not depend on m [2]_;
-        otherwise it is the score of the draws' empirical distribution, in which each is paired with itself, too.
+        otherwise it is the score of the draws' empirical distribution, where each is paired with itself, too.
 
     Notes
     -----
@@ -63,8 +61,8 @@ def energy_score(
 
     References
     ----------
-    .. [1] T. Gneiting, A. Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 102 (2007),
-       359-378.
+    .. [1] T. Gneiting, A. Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 102
+       (2007), 359-378.
     .. [2] C. Ferro, Fair scores for ensemble forecasts, Q. J. R. Meteorol. Soc. 140 (2014), 1917-1923.
     """
     to_truth = np.mean(np.sum((draws - truth) ** 2, axis=1) ** (power / 2))

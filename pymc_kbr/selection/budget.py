@@ -11,7 +11,7 @@ FOR_FIRST_ROUND = 0.55
 """Share of a budget after which no further candidate is begun: the rest is for more rows."""
 
 REFIT_RESERVE, LEAST_REFIT_RESERVE = 1.5, 0.1
-"""Kept to fit the chosen candidate to all rows: times the costliest fit so far, but at least a share of all."""
+"""Kept to fit the chosen candidate to all rows: times the costliest fit so far, at least a share of all."""
 
 
 def check_budget(work: float, time_budget: float | None) -> None:

@@ -42,7 +42,7 @@ class Candidate:
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))
     covered: list[np.ndarray] = field(default_factory=list)
     size: float = 0.0
-    cost: Cost = Cost(0.0, 0.0)
+    cost: Cost = field(default=Cost(0.0, 0.0))
     seconds: float = 0.0
     seconds_a_row: float = 0.0
     note: str = ""

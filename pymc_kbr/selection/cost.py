@@ -1,9 +1,9 @@
 """What a candidate costs, from its settings and the size of the table alone.
 
-A clock tells the same candidate differently on every machine, and beside every other process; what is decided by it
-cannot be repeated. Here the cost of each piece of work is a formula: its leading terms in the numbers of rows,
-statistics and parameters, with factors fitted to measured seconds of one core, which they meet but for half as
-much more or less. The unit is therefore about one second; only sums and comparisons of costs matter.
+A clock tells something else on every machine, and beside every other process; what is decided by it cannot
+be repeated. Here the cost of each piece of work is a formula: its leading terms in the numbers of rows,
+statistics and parameters, with factors fitted to measured seconds of one core, most of which they meet within
+a factor of two. The unit is therefore about one second of one core; only sums and comparisons of costs matter.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
 
 
 def _kernel_regression(n: int, d: int) -> float:
-    """Of the choice of a bandwidth, and of a factorisation whose rank, up to 600, grows with the dimension."""
+    """Of the choice of a bandwidth, and of a factorisation whose rank grows with the dimension, up to 600."""
     return 0.45 + 1e-4 * n * min(1.0, (d / 6) ** 2)
 
 

@@ -72,7 +72,7 @@ class Fitting:
         return id(prepared.scale), repr(make_adjustment(prepared.adjustment))
 
     def _nearest(self, prepared: Adjusted) -> Adjusted | None:
-        """The fitted candidate whose work can be shared: of the same adjustment, or the first in this scale."""
+        """The fitted candidate to share with: of the same adjustment, or the first in the same scale."""
         scale, adjustment = self._key(prepared)
         same_scale = [fitted for (other, _), fitted in self._fitted.items() if other == scale]
         return self._fitted.get((scale, adjustment), same_scale[0] if same_scale else None)

@@ -9,7 +9,7 @@ from rich.progress import Progress
 
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.threads import one_blas_thread, side_by_side
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators import Adjusted, Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
@@ -213,7 +213,9 @@ class Race:
             return self._scored_here(fitted, rows)
         parts = [rows[i : i + ROWS_AT_ONCE] for i in range(0, len(rows), ROWS_AT_ONCE)]
         with side_by_side(len(parts)) as each:
-            return [line for part in each(lambda part: self._scored_here(fitted, part), parts) for line in part]
+            return [
+                line for part in each(lambda part: self._scored_here(fitted, part), parts) for line in part
+            ]
 
     def _scored_here(self, fitted: Estimator, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:
         lines = []

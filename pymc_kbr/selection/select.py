@@ -283,11 +283,11 @@ def _given(candidates: Sequence[str | Estimator] | None, n: int, d: int) -> list
 
 def _warn_of_time(found: Selection, time_budget: float | None) -> None:
     tried = sum(len(one.scores) > 0 for one in found.candidates)
+    rows = len(found.chosen.scores)
     warnings.warn(
         f"the time budget of {time_budget} seconds ended the choice of an estimator with {tried} of "
-        f"{len(found.candidates)} candidates tried, the chosen one on {len(found.chosen.scores)} rows: the same "
-        "seed may choose another one elsewhere; give more seconds, or leave `time_budget` out, and take less "
-        "`work` instead where it lasts too long",
+        f"{len(found.candidates)} candidates tried, the chosen one on {rows} rows: another run with "
+        "the same seed may choose differently; give more seconds, or leave `time_budget` out, and take less `work` where it lasts too long",
         UserWarning,
         stacklevel=4,
     )

@@ -20,7 +20,9 @@ def test_in_one_dimension_it_is_the_crps(fair, rng):
     energy = energy_score(draws, truth, 1.0, fair=fair)
     assert energy == pytest.approx(crps(draws, truth, fair=fair)[0], rel=1e-12)
     # The kernel -|a - b| gives the same.
-    assert energy == pytest.approx(kernel_score(draws, truth, lambda a, b=None: -cdist(a, a if b is None else b), fair=fair))
+    assert energy == pytest.approx(
+        kernel_score(draws, truth, lambda a, b=None: -cdist(a, a if b is None else b), fair=fair)
+    )
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0])

@@ -248,13 +248,15 @@ def test_work_that_runs_out_between_rounds_is_reported():
 
 
 def test_seconds_that_run_out_between_rounds_are_reported(monkeypatch):
-    """The clock of the budget jumps once both candidates have been begun."""
-    calls = []
-    monkeypatch.setattr(
-        Budget, "_elapsed", lambda self: 0.0 if len(calls) < 1 else 1e9, raising=True
-    )
-    score = Race._score
-    monkeypatch.setattr(Race, "_score", lambda self, one, *rest: (score(self, one, *rest), calls.append(one) if one.label == "Rejection()" else None))
+    """The clock jumps as soon as both candidates have been scored on the first rows."""
+    begun, score = [], Race._score
+
+    def counted(self, one, *rest):
+        score(self, one, *rest)
+        begun.append(one)
+
+    monkeypatch.setattr(Race, "_score", counted)
+    monkeypatch.setattr(Budget, "_elapsed", lambda self: 1e9 if len(begun) >= 2 else 0.0)
     candidates = [pk.Rejection(60), "rejection"]
     with pytest.warns(UserWarning, match="with 2 of 2 candidates tried"):
         found = pk.select(table(), candidates=candidates, time_budget=60.0, random_seed=1, progressbar=False)
