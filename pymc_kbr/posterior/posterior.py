@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from pymc_kbr.embedding.herding import herd
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.smoothing import SMOOTHINGS, check_smoothing
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,3 +247,34 @@ class Posterior:
     def negative_share(self) -> float:
         """Share of the absolute weight that is negative."""
         return float(np.maximum(-self.weights, 0).sum() / np.abs(self.weights).sum())
+
+    def to_arviz(
+        self,
+        draws: int | np.ndarray = 1000,
+        *,
+        random_seed: int | np.random.Generator | None = None,
+        table: ReferenceTable | None = None,
+        model: pm.Model | None = None,
+        estimator: str = "",
+        timings: dict[str, float] | None = None,
+        notes: dict[str, Any] | None = None,
+    ) -> Any:
+        """Pack the posterior and its draws for ArviZ: see `pymc_kbr.to_arviz`, which has the arguments.
+
+        Returns
+        -------
+        arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+        """
+        # Imported here: whoever stays with arrays needs no ArviZ.
+        from pymc_kbr.posterior.arviz import to_arviz
+
+        return to_arviz(
+            self,
+            draws,
+            random_seed=random_seed,
+            table=table,
+            model=model,
+            estimator=estimator,
+            timings=timings,
+            notes=notes,
+        )
