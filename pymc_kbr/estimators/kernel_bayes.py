@@ -6,13 +6,12 @@ import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.embedding.rules import bayes_rule
 from pymc_kbr.estimators.prior_weights import PriorWeights
 from pymc_kbr.estimators.with_prior import WithPrior
 from pymc_kbr.gram import Auto, Gram, Operator, Solver
 from pymc_kbr.gram.dense import centred_gram
-from pymc_kbr.regression.leave_one_out import MOST_ROWS
 
 AUTO = Auto(memory=1.28e8)
 """What "auto" is here: exact up to 4,000 rows, where the complex factorisation takes some seconds."""
@@ -63,7 +62,7 @@ class KernelBayes(WithPrior):
         """The delta with as many degrees of freedom as lambda, by the spectrum of at most 1000 rows."""
         x = self._tuning[0]
         gamma = np.full(len(x), 1 / len(x)) if self._chunked else gamma
-        rows = spread_out(len(x), MOST_ROWS)
+        rows = spread_out(len(x), ROWS_FOR_CHOICES)
         root = np.sqrt(gamma[rows] / gamma[rows].sum())
         gram = self.kernel_(x[rows])
         if self._centre is not None:

@@ -98,7 +98,9 @@ def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> di
                 print(f"  {mutant.path}:{mutant.lines[0]} {mutant.function}: {mutant.change}", flush=True)
 
         outcomes(new, tests, options.jobs, report)
-        print(f"  {time.perf_counter() - started:.0f} s, {tests.seconds:.1f} s a run of the tests", flush=True)
+        print(
+            f"  {time.perf_counter() - started:.0f} s, {tests.seconds:.1f} s a run of the tests", flush=True
+        )
     counts = Counter(outcome[mutant.key] != "survived" for mutant in chosen)
     print(f"  {counts[True]} of {len(chosen)} caught", flush=True)
     return {mutant.key: outcome[mutant.key] for mutant in chosen}
@@ -112,7 +114,9 @@ def record(room: str, chosen: list[Mutant], outcome: dict[str, str]) -> None:
     for mutant in survived:
         name = (room, mutant.path, mutant.function, mutant.change)
         rows.append([*name, reasons.get(name, "")])
-    replace(HERE / "survivors.csv", room, ["room", "file", "function", "change", "why it does not matter"], rows)
+    replace(
+        HERE / "survivors.csv", room, ["room", "file", "function", "change", "why it does not matter"], rows
+    )
     tried, lost = Counter(mutant.path for mutant in chosen), Counter(mutant.path for mutant in survived)
     no_matter = Counter(row[1] for row in rows if row[4])
     table = [

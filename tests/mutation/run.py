@@ -132,9 +132,7 @@ def _tested(tests: Iterable[str], plugins: list[Any] | None = None) -> int:
     return int(pytest.main([*OPTIONS, "--hypothesis-profile=mutation", *tests], plugins=plugins))
 
 
-def outcomes(
-    mutants: Iterable[Mutant], room: Room, jobs: int, report: Callable[[Mutant, str], None]
-) -> None:
+def outcomes(mutants: Iterable[Mutant], room: Room, jobs: int, report: Callable[[Mutant, str], None]) -> None:
     """Say of each mutant whether it was "caught", ended by "time-out", or "survived"."""
     longest = 20 + 10 * room.seconds
     running: dict[int, tuple[Mutant, float]] = {}
