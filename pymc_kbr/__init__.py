@@ -1,74 +1,79 @@
-"""Kernel Bayesian inference without a likelihood, for PyMC models."""
+"""Kernel Bayesian inference without a likelihood, for PyMC models.
 
-from pymc_kbr.arrays.support import Support
-from pymc_kbr.checking.calibration import Calibration, calibrate
-from pymc_kbr.checking.diagnostics import PosteriorWarning
-from pymc_kbr.checking.observation_support import observation_support
-from pymc_kbr.checking.plots import plot_calibration, plot_observation_support, plot_posterior_weights
-from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
-from pymc_kbr.comparison.compare import compare
-from pymc_kbr.comparison.line import SampleSMC
-from pymc_kbr.comparison.plots import plot_accuracy_runtime
-from pymc_kbr.estimators import (
-    ESTIMATORS,
-    Adjusted,
-    ConditionalMean,
-    Estimator,
-    ImportanceWeightedKernelBayes,
-    KernelBayes,
-    KernelDensity,
-    Localised,
-    NadarayaWatson,
-    Rejection,
-)
-from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.rounds.emulate import emulate
-from pymc_kbr.rounds.zoom import zoom
-from pymc_kbr.sample import sample_abc
-from pymc_kbr.selection.select import Selection, select
-from pymc_kbr.simulation import SimulationError, simulate, simulate_to_store, vector_simulator
-from pymc_kbr.tables.reference_table import ReferenceTable
-from pymc_kbr.tables.stored_table import StoredTable
+Public names are imported when they are first used: arrays alone never wait for PyMC.
+"""
 
-# A posterior knows arrays only; its way to ArviZ is joined to it here, above both.
-setattr(Posterior, "to_arviz", to_arviz)  # noqa: B010
+from importlib import import_module as _import_module
 
-__all__ = [
-    "ESTIMATORS",
-    "Adjusted",
-    "Calibration",
-    "ConditionalMean",
-    "Estimator",
-    "ImportanceWeightedKernelBayes",
-    "KernelBayes",
-    "KernelDensity",
-    "Localised",
-    "NadarayaWatson",
-    "Posterior",
-    "PosteriorWarning",
-    "PredictiveCheck",
-    "ReferenceTable",
-    "Rejection",
-    "SampleSMC",
-    "Selection",
-    "SimulationError",
-    "StoredTable",
-    "Support",
-    "calibrate",
-    "compare",
-    "emulate",
-    "observation_support",
-    "plot_accuracy_runtime",
-    "plot_calibration",
-    "plot_observation_support",
-    "plot_posterior_weights",
-    "predictive_check",
-    "sample_abc",
-    "select",
-    "simulate",
-    "simulate_to_store",
-    "to_arviz",
-    "vector_simulator",
-    "zoom",
-]
+# Read by people and at run time; `__init__.pyi` says the same to type checkers, and a test compares them.
+_HOMES = {
+    "ESTIMATORS": "estimators",
+    "Adjusted": "estimators",
+    "Calibration": "checking.calibration",
+    "ConditionalMean": "estimators",
+    "Estimator": "estimators",
+    "ImportanceWeightedKernelBayes": "estimators",
+    "KernelBayes": "estimators",
+    "KernelDensity": "estimators",
+    "Localised": "estimators",
+    "NadarayaWatson": "estimators",
+    "Posterior": "posterior.posterior",
+    "PosteriorWarning": "checking.diagnostics",
+    "PredictiveCheck": "checking.predictive_check",
+    "ReferenceTable": "tables.reference_table",
+    "Rejection": "estimators",
+    "SampleSMC": "comparison.line",
+    "Selection": "selection.select",
+    "SimulationError": "simulation",
+    "StoredTable": "tables.stored_table",
+    "Support": "arrays.support",
+    "calibrate": "checking.calibration",
+    "compare": "comparison.compare",
+    "emulate": "rounds.emulate",
+    "observation_support": "checking.observation_support",
+    "plot_accuracy_runtime": "comparison.plots",
+    "plot_calibration": "checking.plots",
+    "plot_observation_support": "checking.plots",
+    "plot_posterior_weights": "checking.plots",
+    "predictive_check": "checking.predictive_check",
+    "sample_abc": "sample",
+    "select": "selection.select",
+    "simulate": "simulation",
+    "simulate_to_store": "simulation",
+    "to_arviz": "posterior.arviz",
+    "vector_simulator": "simulation",
+    "zoom": "rounds.zoom",
+}
+_ROOMS = {
+    "arrays",
+    "checking",
+    "comparison",
+    "embedding",
+    "estimators",
+    "gram",
+    "kernels",
+    "posterior",
+    "regression",
+    "rounds",
+    "selection",
+    "simulation",
+    "tables",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name, or a room of the package, on first use (PEP 562)."""
+    if name in _ROOMS:
+        return _import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found  # the next use is an ordinary look-up
+    return found
+
+
+def __dir__() -> list[str]:
+    """Public names and rooms, imported or not."""
+    return sorted({*globals(), *_HOMES, *_ROOMS})

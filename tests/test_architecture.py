@@ -1,118 +1,196 @@
-"""The floors of the house: arrays below, PyMC and ArviZ each in one place."""
+"""The rows of the tree: rooms on floors, PyMC and ArviZ each in one place, and files a reader can hold."""
 
 import ast
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+import pymc_kbr as pk
+
 PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
-ARRAYS_ONLY = [
-    "chunks",
-    "threads",
-    "neighbours",
-    "kernels",
-    "gram",
-    "embedding",
-    "rules",
-    "density_ratio",
-    "posterior",
-    "smoothing",
-    "regression",
-    "summaries",
-    "adjustments",
-    "estimators",
-    "cross_validation",
-    "bijections",
-    "support",
-    "columns",
-    "scores",
-]
 FLOORS = [
-    ["errors", "chunks", "threads"],
-    [
-        "bijections",
-        "support",
-        "columns",
-        "table_file",
-        "table_store",
-        "neighbours",
-        "table_checks",
-        "kernels",
-        "scores",
-        "peak_memory",
-        "comparison_file",
-    ],
-    ["reference_table", "gram", "smoothing"],
-    ["stored_table"],
-    ["simulation", "embedding", "datasets", "regression"],
-    ["posterior", "rules", "summaries", "adjustments"],
-    ["density_ratio", "to_arviz", "diagnostics", "posterior_scores"],
-    ["estimators", "new_prior"],
-    ["cross_validation", "candidates", "trial", "calibration", "predictive_check", "emulator"],
-    ["race", "bounds"],
-    ["selection"],
-    ["sample", "zoom", "emulate", "comparison_line"],
-    ["plots", "comparison"],
-    ["benchmark"],
+    ["arrays"],
+    ["kernels", "tables"],
+    ["gram"],
+    ["regression", "embedding"],
+    ["posterior", "simulation"],  # another prior needs a density ratio, which is on the floor beneath
+    ["estimators"],
+    ["selection", "checking", "rounds"],
+    ["comparison", "sample"],
 ]
+ARRAYS = ["arrays", "kernels", "gram", "regression", "embedding", "posterior", "estimators"]
+"""Rooms that know arrays only; `.ci/arrays` runs their tests where nothing else is installed."""
+
+ARVIZ = "posterior/arviz.py"
+KNOW_PYMC = {ARVIZ}  # deterministic variables are computed from a posterior's draws
+HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
+FILES = sorted(PACKAGE.rglob("*.py"))
+FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
 
 
-def modules(part):
-    path = PACKAGE / part
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+def inside(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def statements(node):
+    """Everything beneath a node that runs: what only type checkers read is left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from statements(child)
+
+
+def module_of(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
 
 
 def imported(path):
-    """Top-level names and parts of pymc_kbr that a file imports."""
+    """Names of the modules that a file imports, at its top or later."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            if node.module == "pymc_kbr":
-                names |= {f"pymc_kbr.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{inside(path)} has a relative import"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                names.add(whole if whole in MODULES else node.module)
     return names
 
 
-@pytest.mark.parametrize("part", ARRAYS_ONLY)
-def test_array_floors_import_numpy_scipy_and_scikit_learn_only(part):
-    allowed = {"numpy", "scipy", "sklearn", "threadpoolctl", "pymc_kbr"}
-    standard = {
-        "__future__",
-        "abc",
-        "collections",
-        "concurrent",
-        "contextlib",
-        "copy",
-        "dataclasses",
-        "functools",
-        "itertools",
+def users_of(*packages):
+    return {inside(path) for path in FILES if {name.split(".")[0] for name in imported(path)} & set(packages)}
+
+
+def room_of(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+def rooms_used(room):
+    used = {
+        room_of(name)
+        for module, path in MODULES.items()
+        if room_of(module) == room
+        for name in imported(path)
+        if name in MODULES
     }
-    standard |= {"math", "os", "threading", "typing", "warnings"}
-    for path in modules(part):
-        top = {name.split(".")[0] for name in imported(path)}
-        assert top <= allowed | standard, f"{path.name} imports {sorted(top - allowed - standard)}"
+    return used - {room}
 
 
-def test_no_floor_imports_a_floor_above_or_beside_it():
-    floor = {part: level for level, parts in enumerate(FLOORS) for part in parts}
-    inside_a_floor = {("support", "bijections"), ("table_checks", "columns")}
-    for part, level in floor.items():
-        for path in modules(part):
-            for name in imported(path):
-                pieces = name.split(".")
-                if pieces[0] != "pymc_kbr" or len(pieces) < 2 or pieces[1] not in floor:
-                    continue
-                if pieces[1] != part and (part, pieces[1]) not in inside_a_floor:
-                    assert floor[pieces[1]] < level, f"{path.name} imports {name}"
+def test_every_room_has_its_floor():
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    files = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    assert rooms | files == {room for rooms in FLOORS for room in rooms}
 
 
-def test_every_module_has_its_floor():
-    parts = {p.stem for p in PACKAGE.glob("*.py")} | {p.parent.name for p in PACKAGE.glob("*/__init__.py")}
-    assert parts - {"__init__"} == {part for parts in FLOORS for part in parts}
+@pytest.mark.parametrize("level", range(len(FLOORS)))
+def test_a_room_uses_only_the_floors_beneath_it(level):
+    beneath = {room for rooms in FLOORS[:level] for room in rooms}
+    for room in FLOORS[level]:
+        assert rooms_used(room) <= beneath, f"{room} is on floor {level + 1}"
 
 
-def test_only_to_arviz_imports_arviz():
-    users = {p.name for p in PACKAGE.rglob("*.py") if "arviz" in {n.split(".")[0] for n in imported(p)}}
-    assert users == {"to_arviz.py"}
+def test_no_circle_between_files():
+    arrows = {module: imported(path) & MODULES.keys() for module, path in MODULES.items()}
+    assert len(list(TopologicalSorter(arrows).static_order())) == len(MODULES)
+
+
+def test_only_simulation_imports_pymc():
+    outside = {name for name in users_of("pymc", "pytensor") if not name.startswith("simulation/")}
+    assert outside == KNOW_PYMC
+
+
+def test_only_one_file_imports_arviz():
+    assert users_of("arviz", "arviz_base", "arviz_stats", "arviz_plots") == {ARVIZ}
+
+
+@pytest.mark.parametrize("room", ARRAYS)
+def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
+    allowed = {"numpy", "scipy", "sklearn", "threadpoolctl"} | sys.stdlib_module_names
+    for path in set((PACKAGE / room).rglob("*.py")) - {PACKAGE / ARVIZ}:
+        names = imported(path)
+        assert {room_of(name) for name in names if name in MODULES} <= set(ARRAYS), inside(path)
+        assert {name.split(".")[0] for name in names} - {"pymc_kbr"} <= allowed, inside(path)
+
+
+def loaded_by(modules):
+    """Which heavy packages are in memory after these modules were imported, in a process of their own."""
+    code = f"import sys, importlib\nfor m in {modules!r}: importlib.import_module(m)\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_the_package_itself_imports_nothing():
+    loaded = loaded_by(["pymc_kbr"])
+    assert not loaded & (HEAVY | {"numpy", "scipy", "sklearn"})
+
+
+def test_array_rooms_load_nothing_heavy():
+    modules = [m for m, path in MODULES.items() if room_of(m) in ARRAYS and inside(path) != ARVIZ]
+    own = loaded_by(["sklearn.base"])  # scikit-learn takes pandas along where it is installed
+    assert loaded_by(modules) & HEAVY <= own & {"pandas"}
+
+
+def test_public_names_resolve_and_are_listed():
+    assert set(pk.__all__) <= set(dir(pk))
+    for name in pk.__all__:
+        assert getattr(pk, name) is not None
+    assert pk.kernels.Gaussian(1.0).bandwidth == 1.0
+    with pytest.raises(AttributeError, match="no attribute 'localized'"):
+        _ = pk.localized
+
+
+def test_type_checkers_read_the_same_names_from_the_same_places():
+    names = {}
+    for node in ast.parse((PACKAGE / "__init__.pyi").read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name: node.module.removeprefix("pymc_kbr").lstrip(".") for alias in node.names}
+        else:
+            listed = {literal.value for literal in node.value.elts}
+    rooms = {room for room, home in names.items() if not home}
+    assert rooms == {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == pk._ROOMS
+    assert {name: home for name, home in names.items() if home} == pk._HOMES
+    assert listed == set(pk.__all__)
+
+
+def test_few_entries_at_the_root():
+    assert len([path for path in PACKAGE.iterdir() if path.name != "__pycache__"]) <= 20
+
+
+@pytest.mark.parametrize("path", FILES, ids=inside)
+def test_files_and_functions_fit_a_reader(path):
+    text = path.read_text()
+    lines = len(text.splitlines())
+    assert lines <= 300, f"{lines} lines"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            length = node.end_lineno - body[0].lineno + 1 if body else 0
+            assert length <= 50, f"the body of {node.name} has {length} lines"
+
+
+def paths_named(readme):
+    """What stands in backquotes and looks like a file or a folder."""
+    return set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", readme.read_text()))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=inside)
+def test_readmes_name_what_is_there(folder):
+    readme = folder / "README.md"
+    assert readme.exists(), "a folder of the package has a README"
+    named = paths_named(readme)
+    for name in named:
+        places = [parent / name for parent in (folder, PACKAGE, PACKAGE.parent)]
+        assert any(place.exists() for place in places), f"{name} is named and is not there"
+    if folder != PACKAGE:
+        missing = {path.name for path in folder.glob("*.py")} - {"__init__.py"} - named
+        assert not missing, f"not named: {sorted(missing)}"

@@ -12,6 +12,9 @@ import numpy as np
 RAISE = 10.0
 """Factor by which a ridge is raised when a factorisation fails."""
 
+MOST_RAISES = 40
+"""Times that a ridge is raised before the matrix is given up."""
+
 
 class Operator(ABC):
     """A factored inverse, made once and applied to many right-hand sides.
@@ -101,7 +104,7 @@ def raising(factor: Callable[[float], object], ridge: float, least: float) -> tu
         except np.linalg.LinAlgError:
             raised += 1
             ridge = max(RAISE * ridge, least)
-            if not np.isfinite(ridge) or raised > 40:
+            if not np.isfinite(ridge) or raised > MOST_RAISES:
                 raise
     if raised:
         warn_raised(given, ridge, raised)

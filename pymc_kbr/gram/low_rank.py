@@ -91,7 +91,10 @@ class WoodburyOperator(Operator):
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the approximated kernel's values at x (k, d): shape (k, n).
 
-        S F (F' S S F + ridge I)^-1 f(x), which equals `solve` of F f(x) and subtracts nothing.
+        S F (F' S S F + ridge I)^-1 f(x), which equals `solve` of F f(x) and subtracts nothing. Eq. 5 of the
+        localised draft has the kernel's own values k(x), which is `solve` of these: what of k(x) lies
+        outside the span of F is then divided by the ridge alone, so that weights grow with the
+        factorisation's error over the ridge instead of with the error.
         """
         weights = self.scaled @ cho_solve(self.factor, self.gram.feature_map(x).T)
         return (weights if self.scale is None else scaled_rows(self.scale, weights)).T

@@ -11,12 +11,13 @@ import arviz as az
 import numpy as np
 import xarray as xr
 
-from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.columns import Columns, Variable
-from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
     import pymc as pm
+
+    from pymc_kbr.posterior.posterior import Posterior
+    from pymc_kbr.tables.reference_table import ReferenceTable
 
 ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 

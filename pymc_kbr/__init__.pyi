@@ -1,0 +1,83 @@
+# Types of the public names; at run time `__init__.py` imports each on first use.
+from pymc_kbr import arrays as arrays
+from pymc_kbr import checking as checking
+from pymc_kbr import comparison as comparison
+from pymc_kbr import embedding as embedding
+from pymc_kbr import estimators as estimators
+from pymc_kbr import gram as gram
+from pymc_kbr import kernels as kernels
+from pymc_kbr import posterior as posterior
+from pymc_kbr import regression as regression
+from pymc_kbr import rounds as rounds
+from pymc_kbr import selection as selection
+from pymc_kbr import simulation as simulation
+from pymc_kbr import tables as tables
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.checking.calibration import Calibration, calibrate
+from pymc_kbr.checking.diagnostics import PosteriorWarning
+from pymc_kbr.checking.observation_support import observation_support
+from pymc_kbr.checking.plots import plot_calibration, plot_observation_support, plot_posterior_weights
+from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
+from pymc_kbr.comparison.compare import compare
+from pymc_kbr.comparison.line import SampleSMC
+from pymc_kbr.comparison.plots import plot_accuracy_runtime
+from pymc_kbr.estimators import (
+    ESTIMATORS,
+    Adjusted,
+    ConditionalMean,
+    Estimator,
+    ImportanceWeightedKernelBayes,
+    KernelBayes,
+    KernelDensity,
+    Localised,
+    NadarayaWatson,
+    Rejection,
+)
+from pymc_kbr.posterior.arviz import to_arviz
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.rounds.emulate import emulate
+from pymc_kbr.rounds.zoom import zoom
+from pymc_kbr.sample import sample_abc
+from pymc_kbr.selection.select import Selection, select
+from pymc_kbr.simulation import SimulationError, simulate, simulate_to_store, vector_simulator
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
+
+__all__ = [
+    "Adjusted",
+    "Calibration",
+    "ConditionalMean",
+    "ESTIMATORS",
+    "Estimator",
+    "ImportanceWeightedKernelBayes",
+    "KernelBayes",
+    "KernelDensity",
+    "Localised",
+    "NadarayaWatson",
+    "Posterior",
+    "PosteriorWarning",
+    "PredictiveCheck",
+    "ReferenceTable",
+    "Rejection",
+    "SampleSMC",
+    "Selection",
+    "SimulationError",
+    "StoredTable",
+    "Support",
+    "calibrate",
+    "compare",
+    "emulate",
+    "observation_support",
+    "plot_accuracy_runtime",
+    "plot_calibration",
+    "plot_observation_support",
+    "plot_posterior_weights",
+    "predictive_check",
+    "sample_abc",
+    "select",
+    "simulate",
+    "simulate_to_store",
+    "to_arviz",
+    "vector_simulator",
+    "zoom",
+]
