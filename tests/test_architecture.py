@@ -179,8 +179,10 @@ def test_files_and_functions_fit_a_reader(path):
 
 
 def paths_named(readme):
-    """What stands in backquotes and looks like a file or a folder."""
-    return set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", readme.read_text()))
+    """Links inside the project, and what stands in backquotes and looks like a file or a folder."""
+    text = readme.read_text()
+    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link}
+    return links | set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", text))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=inside)
@@ -194,3 +196,17 @@ def test_readmes_name_what_is_there(folder):
     if folder != PACKAGE:
         missing = {path.name for path in folder.glob("*.py")} - {"__init__.py"} - named
         assert not missing, f"not named: {sorted(missing)}"
+
+
+def test_the_map_finds_each_equation_in_its_file():
+    rows = re.findall(r"^\|.*\|(.*)\|$", (PACKAGE / "README.md").read_text(), re.MULTILINE)
+    found = 0
+    for named in (re.findall(r"`([\w./]+)`", row) for row in rows):
+        files = [PACKAGE / name for name in named if name.endswith(".py")]
+        for name in set(named) - {path.relative_to(PACKAGE).as_posix() for path in files}:
+            if files and not name.endswith("/"):
+                texts = [path.read_text() for path in files]
+                last = name.split(".")[-1]
+                assert any(re.search(rf"\b(def|class) {last}\b", text) for text in texts), name
+                found += 1
+    assert found
