@@ -9,7 +9,7 @@ from scipy.linalg import eigvalsh
 
 from pymc_kbr.arrays.memory import physical_memory
 from pymc_kbr.arrays.refusals import positive
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.embedding.rules import Rule
 from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.prior_weights import PriorWeights
@@ -17,7 +17,7 @@ from pymc_kbr.gram import Exact, Gram, Operator, RandomFeatures, Solver, make_so
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import FAMILIES, Gaussian, Kernel, Linear, check_kernel, median_heuristic
-from pymc_kbr.regression.leave_one_out import MOST_ROWS, SCALES, Choice, choose_kernel_and_ridge
+from pymc_kbr.regression.leave_one_out import SCALES, Choice, choose_kernel_and_ridge
 
 NEAR = 0.5
 """Standard errors by which a simpler setting's leave-one-out error may exceed the lowest one.
@@ -153,7 +153,7 @@ class RuleEstimator(Estimator):
         With D the prior's positive weights of sum one.
         """
         x, gamma = self.table_.tuning[0], self._prior.gamma
-        rows = spread_out(len(x), MOST_ROWS)
+        rows = spread_out(len(x), ROWS_FOR_CHOICES)
         share = np.ones(len(rows)) if gamma is None else np.maximum(gamma, 0)[rows]
         root = np.sqrt(share / share.sum())
         gram = self.kernel_(x[rows])

@@ -71,7 +71,10 @@ class Fitting:
         return prepared
 
     def _table(self, prepared: Estimator) -> FittedTable:
-        """The rows in the scale of a candidate, which all of the same scale share, with their nearest rows."""
+        """The rows in the scale of a candidate, which all of the same scale share.
+
+        With their nearest rows.
+        """
         scale = prepared.scale_of_statistics()
         if id(scale) not in self._tables:
             self._tables[id(scale)] = tabulate(*self._rows, scale, self._ratio, check=prepared.check)

@@ -282,7 +282,8 @@ def _warn_of_time(found: Selection, time_budget: float | None) -> None:
     warnings.warn(
         f"the time budget of {time_budget} seconds ended the choice of an estimator with {tried} of "
         f"{len(found.candidates)} candidates tried, the chosen one on {rows} rows: another run with "
-        "the same seed may choose differently; give more seconds, or leave `time_budget` out, and take less `work` where it lasts too long",
+        "the same seed may choose differently; give more seconds, or leave `time_budget` out, and take less "
+        "`work` where it lasts too long",
         UserWarning,
         stacklevel=4,
     )
