@@ -36,7 +36,7 @@ def compared(then: pd.DataFrame, now: pd.DataFrame, within: float) -> pd.DataFra
     DataFrame
         A row for each figure: `line`, `column`, `then`, `now`, `relative`, `same`.
     """
-    texts = [name for name in then.columns if then[name].dtype == object or name in COUNTS]
+    texts = [name for name in then.columns if not pd.api.types.is_numeric_dtype(then[name]) or name in COUNTS]
     keys = [name for name in texts if name in now.columns]
     figures = [
         name
