@@ -18,7 +18,7 @@ from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-AT_ONCE = 50
+OBSERVATIONS_AT_ONCE = 50
 """Observations that are conditioned on together."""
 
 
@@ -205,7 +205,7 @@ def calibrate(
     unit = np.sqrt(np.where(variance > 0, variance, 1.0))
     pit = np.empty((rows, len(unit)))
     contraction, scores = np.empty_like(pit), np.empty(rows)
-    parts = np.array_split(np.arange(rows), -(-rows // AT_ONCE))
+    parts = np.array_split(np.arange(rows), -(-rows // OBSERVATIONS_AT_ONCE))
     for part in track(parts, "calibrating", disable=not progressbar, transient=True):
         posteriors = chosen.condition(table.statistics[held_out[part]])
         for i, posterior in zip(part, posteriors, strict=True):
