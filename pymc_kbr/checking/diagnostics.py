@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
+from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -114,7 +115,7 @@ def _outliers(table: ReferenceTable) -> list[Concern]:
     for name, column in zip(table.statistic_names, table.statistics.T, strict=True):
         away = np.abs(column - np.median(column))
         order = np.argpartition(away, len(away) - few)
-        wide, narrow = _deviation(column), _deviation(column[order[:-few]])
+        (wide,), (narrow,) = deviations(column[:, None]), deviations(column[order[:-few], None])
         # A statistic that is the same in all other rows tells of these few alone: it may be measured by them.
         if 0 < TIMES_WIDER * narrow < wide:
             rows = np.sort(order[-few:][away[order[-few:]] > TIMES_WIDER * narrow])
@@ -123,18 +124,12 @@ def _outliers(table: ReferenceTable) -> list[Concern]:
                 Concern(
                     "outliers",
                     f"the deviation of the statistic {name!r} is {wide:.2g}, and {narrow:.2g} without "
-                    f"{len(rows)} of {len(table)} rows ({shown}): measured by it all others are alike, and it "
-                    "hardly counts; drop these rows if the simulator went wrong in them, or take the "
+                    f"{len(rows)} of {len(table)} rows ({shown}): measured by it all others are alike, and "
+                    "it hardly counts; drop these rows if the simulator went wrong in them, or take the "
                     "statistic's logarithm",
                 )
             )
     return found
-
-
-def _deviation(values: np.ndarray) -> float:
-    """Standard deviation of values whose squares may be too large for a number."""
-    largest = float(np.abs(values).max())
-    return float(np.std(values / largest)) * largest if largest > 0 else 0.0
 
 
 def _effective_sample_size(posterior: Posterior) -> Concern | None:
@@ -143,8 +138,9 @@ def _effective_sample_size(posterior: Posterior) -> Concern | None:
         return None
     return Concern(
         "effective_sample_size",
-        f"the effective sample size of the weights is {size:.1f}, below {COARSE_SIZE}: quantiles and intervals "
-        "rest on few simulations; simulate more rows, accept more of them, or take estimator='auto'",
+        f"the effective sample size of the weights is {size:.1f}, below {COARSE_SIZE}: quantiles and "
+        "intervals rest on few simulations; simulate more rows, accept more of them, or take "
+        "estimator='auto'",
     )
 
 

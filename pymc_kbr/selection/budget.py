@@ -23,7 +23,9 @@ def check_budget(work: float, time_budget: float | None) -> None:
         If one is not above zero.
     """
     if not work > 0:
-        raise ValueError(f"work is {work!r}; it must be above zero, and is 20 where it is left out")
+        raise ValueError(
+            f"work is {work!r}; it must be above zero: leave it out for some 10 to 20 seconds on two cores"
+        )
     if time_budget is not None and not time_budget > 0:
         raise ValueError(
             f"time_budget is {time_budget!r}; it must be above zero seconds, or None for no limit of time"

@@ -23,7 +23,7 @@ from pymc_kbr.selection.selection import Selection
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
-WORK = 20.0
+WORK = 30.0
 """Of a choice, in the units of `pymc_kbr.selection.cost`: some 10 to 20 seconds on two cores."""
 
 HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 400

@@ -57,6 +57,18 @@ def test_typical_observations_are_not_called_outside():
     assert far <= 8
 
 
+def test_distances_are_those_to_the_nearest_ten_other_rows():
+    """Against a plain sort; were each row its own neighbour, all of the references would be too small."""
+    t = table(TYPICAL, n=300)
+    support = observation_support(t)
+    x = (t.statistics - t.statistics.mean(axis=0)) / t.statistics.std(axis=0)
+    apart = np.sort(np.linalg.norm(x[:, None] - x[None], axis=2), axis=1)
+    assert np.all(apart[:, 0] == 0)
+    np.testing.assert_allclose(np.sort(support.references), np.sort(apart[:, 1:11].mean(axis=1)))
+    y = (np.array(TYPICAL) - t.statistics.mean(axis=0)) / t.statistics.std(axis=0)
+    assert support.distance == pytest.approx(np.sort(np.linalg.norm(x - y, axis=1))[:10].mean())
+
+
 def test_an_observation_outside_is_named_with_its_statistics():
     support = observation_support(table([0.5, 3.0, 0.4]))
     assert support.far
