@@ -114,6 +114,7 @@ class Calibration:
             )
         m, result = len(draws), np.empty_like(draws)
         for i, (column, pit) in enumerate(zip(draws.T, self.pit.T, strict=True)):
+            # By ranks, so that the joint order of the draws, their copula, stays as it is.
             levels = (np.argsort(np.argsort(column)) + 0.5) / m
             known = (np.arange(len(pit)) + 0.5) / len(pit)
             result[:, i] = np.quantile(column, np.interp(levels, known, np.sort(pit)))
@@ -210,6 +211,7 @@ def calibrate(
         posteriors = chosen.condition(table.statistics[held_out[part]])
         for i, posterior in zip(part, posteriors, strict=True):
             drawn, truth = posterior.draw(draws, rng), table.parameters[held_out[i]]
+            # The truth is one more draw; its place among those that equal it is drawn, too.
             below, equal = np.sum(drawn < truth, axis=0), np.sum(drawn == truth, axis=0)
             pit[i] = (below + rng.random(len(unit)) * (equal + 1)) / (draws + 1)
             contraction[i] = 1 - drawn.var(axis=0) / unit**2

@@ -123,6 +123,7 @@ def emulate(
     units = np.where(deviation > 0, deviation, 1.0) if scales is None else scales
     emulator = Emulator.fit(table, units, rng)
     _warn_of_errors(emulator.error, size, scales is not None)
+    # Rows are wanted where they are likely under the noise: each look narrows where the next one searches.
     if scales is not None:
         for seed in seeds[:-1]:
             narrowed, closer = likely_bounds(emulator, table, forward, int(seed), within, scales)

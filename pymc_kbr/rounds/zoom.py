@@ -155,6 +155,7 @@ def zoom(
     while len(tables) < rounds and idle < MOST_IDLE_ROUNDS:
         table = add(size, bounds)
         spent += size
+        # From the second half of the seeds: a round's draws and its pilot's must not be the same.
         seed = int(seeds[rounds + len(tables)])
         narrowed, bounds, last = (
             (*narrower(table, bounds, scale), False)
@@ -168,6 +169,7 @@ def zoom(
 
 def joined(tables: list[ReferenceTable]) -> ReferenceTable:
     """All rows of some tables that lie in the support of the last one."""
+    # Each table is a draw of the prior between its bounds, so between the last ones all are of one law.
     last = tables[-1]
     inside = [last.support.contains(table.parameters) for table in tables]
     drawn = [len(table) + len(table.failures) for table in tables]

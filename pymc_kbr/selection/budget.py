@@ -81,6 +81,7 @@ class Budget:
 
     def may_begin(self, rows: int, cost: Cost) -> str:
         """Why a further candidate may not be fitted and scored on some rows; empty where it may."""
+        # Since costs are known beforehand, one that would take all that is left is not begun either.
         needed = cost.fit + rows * cost.a_row
         if max(self._work.spent / FOR_FIRST_ROUND, self._work.spent + needed) > self.work:
             return f"not tried: no work was left; it needs {needed:.1f}, and {self._work.spent:.1f} are spent"

@@ -58,6 +58,7 @@ def embedding_distances(
         truth = Embedding(Atoms(parameters[held_out], kernel), np.full(len(held_out), 1 / len(held_out)))
         for number, estimator in enumerate(estimators):
             fitted = clone(estimator).fit(parameters[train], statistics[train], random_seed=seed)
+            # The mean of embeddings is the embedding of mean weights, so that one distance is enough.
             average = fitted.weights(statistics[held_out]).mean(axis=0)
             scores[number] += Embedding(Atoms(parameters[train], kernel), average).distance(truth) ** 2
     return scores

@@ -46,6 +46,7 @@ class Fitting:
         named = set(names_of_summaries(estimator).values()) - set(self._summaries)
         summaries = sum(summary_cost(name, n, d, p) for name in named)
         nearest = None
+        # A summary that is still to be fitted is a scale of its own, in which nothing is known yet.
         if isinstance(estimator, Adjusted) and not named:
             nearest = self._nearest(with_summaries(estimator, self._summaries))
         own = cost_of(estimator, n, d, p, nearest)
@@ -60,6 +61,7 @@ class Fitting:
         if not isinstance(prepared, Adjusted):
             return prepared.fit(*self._rows, ratio=self._ratio, random_seed=self._seed)
         nearest = self._nearest(prepared)
+        # What was scaled and factored once is the same for all candidates in that scale.
         if nearest is None:
             prepared.fit(*self._rows, ratio=self._ratio, random_seed=self._seed)
         else:

@@ -229,5 +229,6 @@ def hold_out(
         scaler = Scaler.fit(statistics[rows])
         most = max(2 * count, int(NEAREST_SHARE * len(rows)))
         tree = KDTree(scaler.transform(statistics[rows]))
+        # Not the very nearest alone: these would be held out of the rows that the candidates need most.
         rows = rows[tree.query(scaler.transform(near[None])[0], k=min(most, len(rows)))[1]]
     return rng.choice(rows, min(count, len(rows) // 2), replace=False)
