@@ -43,7 +43,8 @@ class Fitting:
         """What a candidate costs, less what has been computed for others already."""
         parameters, statistics, _ = self._rows
         n, p, d = *parameters.shape, statistics.shape[1]
-        named = set(names_of_summaries(estimator).values()) - set(self._summaries)
+        # In one order, so that the sum is rounded alike in every process.
+        named = sorted(set(names_of_summaries(estimator).values()) - set(self._summaries))
         summaries = sum(summary_cost(name, n, d, p) for name in named)
         nearest = None
         # A summary that is still to be fitted is a scale of its own, in which nothing is known yet.

@@ -59,7 +59,7 @@ def test_candidates_that_are_tied_are_ranked_by_effective_sample_size():
     small, large = (Candidate(name, LINEAR, size=size) for name, size in (("small", 30.0), ("large", 300.0)))
     # Two parameters, so that a tie is two fifths of a standard error, which is 0.01 here.
     small.scores = common
-    for excess, order in ((0.002, ["large", "small"]), (0.008, ["small", "large"])):
+    for excess, order in ((0.003, ["large", "small"]), (0.008, ["small", "large"])):
         large.scores = common + excess + 0.1 * (-1.0) ** np.arange(100)
         assert [one.label for one in race.ranked([small, large])] == order
 
