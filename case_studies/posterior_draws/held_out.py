@@ -22,6 +22,7 @@ from pymc_kbr.estimators import Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.default_candidates import default_candidates
+from pymc_kbr.selection.select import WORK
 
 HERE = Path(__file__).parent
 PRIOR_DEVIATIONS = np.array([2.309, 2.887])
@@ -65,7 +66,7 @@ def main() -> None:
     )
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `select`")
-    parser.add_argument("--budget", type=float, default=20.0, help="work for `select`, about seconds")
+    parser.add_argument("--budget", type=float, default=WORK, help="work for `select`, about seconds")
     parser.add_argument("--quick", action="store_true", help="1,000 rows, 50 held out, no candidates")
     parser.add_argument("--output", type=Path, default=HERE)
     arguments = parser.parse_args()

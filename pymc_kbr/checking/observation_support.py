@@ -12,11 +12,11 @@ from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-NEIGHBOURS, REFERENCES = 10, 1000
+NEAREST_ROWS, REFERENCE_ROWS = 10, 1000
 """Rows to which distances are averaged, and rows whose distances the observation's is compared with."""
 
 
-FAR = 0.995
+FAR_PERCENTILE = 0.995
 """Share of these rows that are nearer to their neighbours than an observation that is called far."""
 
 
@@ -51,7 +51,7 @@ class ObservationSupport:
     @property
     def far(self) -> bool:
         """Whether the observation is unlike what was simulated."""
-        return self.percentile > FAR
+        return self.percentile > FAR_PERCENTILE
 
     def worst(self, most: int = 3) -> list[str]:
         """The statistics that make up most of the distance."""
@@ -90,10 +90,10 @@ def observation_support(table: ReferenceTable, observed: np.ndarray | None = Non
         warnings.simplefilter("ignore")  # constant statistics were reported when the estimator was fitted
         scaler = Scaler.fit(table.statistics)
     x, y = scaler.transform(table.statistics), scaler.transform(observed[None])[0]
-    k = min(NEIGHBOURS, len(x) - 1)
+    k = min(NEAREST_ROWS, len(x) - 1)
     tree = KDTree(x)
     distances, rows = tree.query(y, k=[*range(1, k + 1)], workers=-1)
-    references = spread_out(len(x), REFERENCES)
+    references = spread_out(len(x), REFERENCE_ROWS)
     noise = table.noise * np.random.default_rng(0).normal(size=(len(references), len(observed)))
     noisy = scaler.transform(table.statistics[references] + noise)
     others, near = tree.query(noisy, k=[*range(1, k + 2)], workers=-1)

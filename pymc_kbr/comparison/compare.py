@@ -129,6 +129,7 @@ def compare(
                         rows = plan.rows(int(budget))
                         found = line_of(estimator, rows, source, scoring, random_seed + repetition)
                         line = {**key, **found, "settings": settings}
+                        # All columns, those of a failure too: a file of lines has one header.
                         line = {
                             column: line.get(column)
                             for column in (*columns_of(rows.table.parameter_names), "settings")
@@ -188,6 +189,7 @@ class _Plan:
                 )
             whole, rows = self.table, np.arange(budget)
             seconds = whole.timings["simulate"] * budget / self.most
+        # Shorter tables are the beginnings of the longest one, so that budgets differ by their rows alone.
         part = replace(whole, parameters=whole.parameters[rows], statistics=whole.statistics[rows])
         return Rows(part, self.truth, self.observed, self.data, seconds)
 

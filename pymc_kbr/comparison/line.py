@@ -118,7 +118,7 @@ def line_of(
             k, scores = score_posteriors(
                 posteriors, rows.truth, rows.observed, rows.table.parameters.std(axis=0), scoring.exact
             )
-    except Exception as error:
+    except Exception as error:  # of whatever kind: one estimator's failure must not end a comparison of days
         failed = {"seconds_condition": float("nan"), "seconds_fit": time.perf_counter() - clock}
         return line | failed | {"note": f"{type(error).__name__}: {error}"}
     line |= {
@@ -159,6 +159,7 @@ def _amortised(
         started = time.perf_counter()
         posteriors = fitted.condition(rows.observed[part])
         drawn = [posterior.draw(scoring.draws, rng) for posterior in posteriors]
+        # Modes and scores are asked for by the comparison, not by a user: their seconds do not count.
         costs.condition += time.perf_counter() - started
         for posterior, d in zip(posteriors, drawn, strict=True):
             mode = _mode(posterior, d) if scoring.modes else None

@@ -18,10 +18,10 @@ from pymc_kbr.tables.reference_table import Failures, ReferenceTable
 if TYPE_CHECKING:
     import pymc as pm
 
-LARGE = 0.05
+LARGE_ERROR = 0.05
 """Error, as a share of a statistic's deviation in the table, above which a warning is given."""
 
-CLOSER = 5
+MOST_NARROWINGS = 5
 """Times, at most, that rows close in on the observation."""
 
 
@@ -119,10 +119,11 @@ def emulate(
         forward.check_can_be_truncated()
     started = time.perf_counter()
     rng = np.random.default_rng(entropy_of(random_seed))
-    seeds = rng.integers(2**63, size=CLOSER + 1)
+    seeds = rng.integers(2**63, size=MOST_NARROWINGS + 1)
     units = np.where(deviation > 0, deviation, 1.0) if scales is None else scales
     emulator = Emulator.fit(table, units, rng)
     _warn_of_errors(emulator.error, size, scales is not None)
+    # Rows are wanted where they are likely under the noise: each look narrows where the next one searches.
     if scales is not None:
         for seed in seeds[:-1]:
             narrowed, closer = likely_bounds(emulator, table, forward, int(seed), within, scales)
@@ -158,7 +159,7 @@ def _warn_of_errors(error: float, size: int, noise: bool) -> None:
             UserWarning,
             stacklevel=3,
         )
-    elif not noise and error > LARGE:
+    elif not noise and error > LARGE_ERROR:
         warnings.warn(
             f"statistics are predicted with a leave-one-out error of {error:.0%} of their deviations in the "
             "table; where the simulator is noisy put an estimator on the table itself, otherwise simulate "

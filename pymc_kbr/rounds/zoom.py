@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.estimators.summaries import check_scale
-from pymc_kbr.rounds.bounds import NEAREST, narrower, narrower_with_noise
+from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
 from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table
 from pymc_kbr.tables.reference_table import Failures, ReferenceTable
@@ -19,14 +19,14 @@ from pymc_kbr.tables.stored_table import StoredTable
 if TYPE_CHECKING:
     import pymc as pm
 
-ROWS = 10
+ROWS_FACTOR = 10
 """Times as many rows as bounds are drawn around are simulated in a round at least.
 
 On the Lotka-Volterra model of `case_studies.simulators` bounds from 100 rows, seven times as many, have cut
 the posterior off once in 16 runs, those of 200 rows never in 12.
 """
 
-IDLE = 2
+MOST_IDLE_ROUNDS = 2
 """Rounds one after the other that narrow nothing, after which there is no further one."""
 
 
@@ -131,7 +131,7 @@ def zoom(
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
     forward.check_can_be_truncated()
     size = draws // (2 * rounds if noise is None else rounds + 1)
-    least = ROWS * (NEAREST + 2 * forward.graph.parameters.size)
+    least = ROWS_FACTOR * (NEAREST_ROWS + 2 * forward.graph.parameters.size)
     if size < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
@@ -163,16 +163,17 @@ def zoom(
 
     spent, idle = 0, 0
     bounds: Within | None = None
-    while len(tables) < rounds and idle < IDLE:
+    while len(tables) < rounds and idle < MOST_IDLE_ROUNDS:
         table = add(size, bounds)
         spent += size
+        # From the second half of the seeds: a round's draws and its pilot's must not be the same.
         seed = int(seeds[rounds + len(tables)])
         narrowed, bounds, last = (
             (*narrower(table, bounds, scale), False)
             if deviations is None
             else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
         )
-        idle = 0 if narrowed else IDLE if last else idle + 1
+        idle = 0 if narrowed else MOST_IDLE_ROUNDS if last else idle + 1
     table = add(draws - spent, bounds)
     origin = dataclasses.replace(table.origin, noise=noise_kept(deviations))
     return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
@@ -180,6 +181,7 @@ def zoom(
 
 def joined(tables: list[ReferenceTable]) -> ReferenceTable:
     """All rows of some tables that lie in the support of the last one."""
+    # Each table is a draw of the prior between its bounds, so between the last ones all are of one law.
     last = tables[-1]
     inside = [last.support.contains(table.parameters) for table in tables]
     drawn = [len(table) + len(table.failures) for table in tables]

@@ -23,7 +23,9 @@ def check_budget(work: float, time_budget: float | None) -> None:
         If one is not above zero.
     """
     if not work > 0:
-        raise ValueError(f"work is {work!r}; it must be above zero, and is 20 where it is left out")
+        raise ValueError(
+            f"work is {work!r}; it must be above zero: leave it out for some 10 to 20 seconds on two cores"
+        )
     if time_budget is not None and not time_budget > 0:
         raise ValueError(
             f"time_budget is {time_budget!r}; it must be above zero seconds, or None for no limit of time"
@@ -79,6 +81,7 @@ class Budget:
 
     def may_begin(self, rows: int, cost: Cost) -> str:
         """Why a further candidate may not be fitted and scored on some rows; empty where it may."""
+        # Since costs are known beforehand, one that would take all that is left is not begun either.
         needed = cost.fit + rows * cost.a_row
         if max(self._work.spent / FOR_FIRST_ROUND, self._work.spent + needed) > self.work:
             return f"not tried: no work was left; it needs {needed:.1f}, and {self._work.spent:.1f} are spent"

@@ -3,8 +3,7 @@
 A clock tells something else on every machine, and beside every other process; what is decided by it cannot
 be repeated. Here the cost of each piece of work is a formula: its leading terms in the numbers of rows,
 statistics and parameters, with factors fitted to measured seconds of one core, most of which they meet within
-a factor of two. The unit is therefore about one second of one core; only sums and comparisons of costs
-matter.
+a factor of two. The unit is therefore about one second of one core; but only sums and comparisons matter.
 """
 
 from __future__ import annotations

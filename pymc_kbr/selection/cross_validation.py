@@ -66,6 +66,7 @@ def embedding_distances(
             fitted = clone(estimator).fit(parameters[train], statistics[train], random_seed=seed)
             measured_in = fitted.parameter_kernel_ if kernel is None else kernel
             truth = Embedding(Atoms(parameters[held_out], measured_in), equal)
+            # The mean of embeddings is the embedding of mean weights, so that one distance is enough.
             average = fitted.weights(statistics[held_out]).mean(axis=0)
             scores[number] += Embedding(Atoms(parameters[train], measured_in), average).distance(truth) ** 2
     return scores

@@ -46,9 +46,11 @@ class Fitting:
         """What a candidate costs, less what has been computed for others already."""
         parameters, statistics, _ = self._rows
         n, p, d = *parameters.shape, statistics.shape[1]
-        named = set(names_of_summaries(estimator).values()) - set(self._summaries)
+        # In one order, so that the sum is rounded alike in every process.
+        named = sorted(set(names_of_summaries(estimator).values()) - set(self._summaries))
         summaries = sum(summary_cost(name, n, d, p) for name in named)
         nearest = None
+        # A summary that is still to be fitted is a scale of its own, in which nothing is known yet.
         if isinstance(estimator, Adjusted) and not named:
             nearest = self._nearest(with_summaries(estimator, self._summaries))
         own = cost_of(estimator, n, d, p, nearest)
@@ -63,6 +65,7 @@ class Fitting:
         if not isinstance(prepared, Adjusted):
             return prepared.fit_table(self._table(prepared), rng)
         nearest = self._nearest(prepared)
+        # What was scaled and factored once is the same for all candidates in that scale.
         if nearest is None:
             prepared.fit_table(self._table(prepared), rng)
         else:

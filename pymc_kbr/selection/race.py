@@ -106,7 +106,7 @@ class Race:
                 self._drop(alive, ROUNDS.get(stop, len(alive)), stop)
                 if self._decided(alive, stop):
                     break
-        ranked = self.ranked(alive)
+        ranked = self.ranked(alive)  # before the best one alone is scored further
         self._score_the_rest(ranked)
         if not ranked:
             raise ValueError(none_fitted(candidates))
@@ -121,7 +121,7 @@ class Race:
         In the first round in their order, then the best one and the cheaper ones first.
         """
         order = alive if start == 0 else [alive[0], *sorted(alive[1:], key=lambda other: other.cost.a_row)]
-        for one in list(order):
+        for one in list(order):  # a copy: those that are dropped leave `alive`
             if start > 0 and not self._may_score(one, stop - start):
                 return False
             if start == 0:
@@ -221,6 +221,7 @@ class Race:
         lines = []
         for row, posterior in zip(rows.tolist(), fitted.condition(self.observed[rows]), strict=True):
             smoothing = "none" if posterior.effective_sample_size > UNSMOOTHED else None
+            # Each row draws from a stream of its own, whichever thread scores it and whatever came before.
             draws = posterior.draw(SCORED_DRAWS, np.random.default_rng((self.seed, row)), smoothing=smoothing)
             score = energy_score(draws / self.unit, self.truth[row] / self.unit, POWER, fair=True)
             size = effective_sample_size(posterior.simplex_weights)

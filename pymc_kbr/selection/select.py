@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -17,14 +15,15 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.selection.budget import Budget, check_budget
-from pymc_kbr.selection.candidate import Candidate, difference, label, mean_score
+from pymc_kbr.selection.candidate import Candidate, label
 from pymc_kbr.selection.default_candidates import default_candidates
 from pymc_kbr.selection.fitting import names_of_summaries
 from pymc_kbr.selection.race import Race
+from pymc_kbr.selection.selection import Selection
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
-WORK = 20.0
+WORK = 30.0
 """Of a choice, in the units of `pymc_kbr.selection.cost`: some 10 to 20 seconds on two cores."""
 
 HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 400
@@ -41,79 +40,6 @@ IN_MEMORY = 20_000
 
 NEAREST_SHARE = 0.25
 """Share of the table, nearest to the observation, from which rows are held out where there is one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """What was tried, and what was chosen.
-
-    Parameters
-    ----------
-    candidates : tuple of Candidate
-        The best first.
-    weights : ndarray of shape (h,)
-        Of the held-out rows.
-    seconds : float
-    work : float
-        What was spent of the budget of work.
-    ended_early : bool
-        Whether a budget ended the comparison before it was decided: with more another one may be chosen.
-    cut_short : bool
-        Whether the time budget kept something from being compared: another run may choose another one.
-    """
-
-    candidates: tuple[Candidate, ...]
-    weights: np.ndarray
-    seconds: float
-    work: float = 0.0
-    ended_early: bool = False
-    cut_short: bool = False
-
-    @property
-    def chosen(self) -> Candidate:
-        """The best one."""
-        return self.candidates[0]
-
-    def table(self) -> list[dict[str, Any]]:
-        """One row a candidate: its score, the excess over the chosen one's, the standard error of that."""
-        return [
-            {
-                "candidate": one.label,
-                "rows": len(one.scores),
-                "score": mean_score(one.scores, self.weights),
-                **dict(zip(("excess", "standard_error"), self._excess(one), strict=True)),
-                "effective_sample_size": one.size,
-                "seconds": one.seconds,
-                "note": one.note,
-            }
-            for one in self.candidates
-        ]
-
-    def reason(self) -> str:
-        """One sentence that says what was chosen and why."""
-        best, *others = self.candidates
-        tried = [one for one in others if len(one.scores)]
-        if not len(best.scores):
-            return f"{best.label}: {best.note}"
-        compared = len(tried[0].scores) if tried else len(best.scores)
-        text = (
-            f"{best.label}: the lowest energy score of {1 + len(tried)} candidates on {compared} held-out "
-            "rows, or the most atoms of those that cannot be told from it: "
-            f"{mean_score(best.scores, self.weights):.4f} on {len(best.scores)}"
-        )
-        if tried:
-            excess, error = self._excess(tried[0])
-            text += f"; next {tried[0].label}, {excess:+.4f} with a standard error of {error:.4f}"
-        if self.ended_early or self.cut_short:
-            text += f"; the budget of {'time' if self.cut_short else 'work'} ended the comparison early"
-        return text
-
-    def coverage(self) -> np.ndarray:
-        """Share of held-out rows whose parameters the chosen candidate's central 90% covered, shape (p,)."""
-        return np.average(self.chosen.covered, axis=0, weights=self.weights[: len(self.chosen.covered)])
-
-    def _excess(self, one: Candidate) -> tuple[float, float]:
-        return difference(one.scores, self.chosen.scores, self.weights)
 
 
 def select(
@@ -298,5 +224,6 @@ def hold_out(
         scaler = Scaler.fit(statistics[rows])
         most = max(2 * count, int(NEAREST_SHARE * len(rows)))
         tree = KDTree(scaler.transform(statistics[rows]))
+        # Not the very nearest alone: these would be held out of the rows that the candidates need most.
         rows = rows[tree.query(scaler.transform(near[None])[0], k=min(most, len(rows)))[1]]
     return rng.choice(rows, min(count, len(rows) // 2), replace=False)
