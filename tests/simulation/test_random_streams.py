@@ -54,8 +54,16 @@ def test_no_seed_gives_another_table_each_time():
     assert one.seed != other.seed
 
 
+def python_number():
+    return random.random()
+
+
+def numpy_number():
+    return float(np.random.random())  # noqa: NPY002  (the global state is what this is about)
+
+
 @pytest.mark.skipif(not CAN_FORK, reason="processes are not forked on this system")
-@pytest.mark.parametrize("state", [random.random, np.random.random])
+@pytest.mark.parametrize("draw", [python_number, numpy_number])
 def test_forked_workers_have_global_random_numbers_of_their_own(draw):
     from pymc_kbr.simulation.workers.fork_server import fork_worker
 
