@@ -106,6 +106,7 @@ def simulate_first_rows(
             outputs[row] = outcomes[row]  # type: ignore[assignment]
         if len(outputs) == (1 if known else ENOUGH_FIRST_ROWS):
             break
+    # A store that is gone on with has asked this question when it was begun.
     repeatable = known or not outputs or _repeatable(simulator, parameters, outputs, try_row)
     return FirstRows(parameters, simulator.chunk(0, outcomes), outputs, seconds, repeatable)
 

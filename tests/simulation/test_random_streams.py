@@ -8,14 +8,14 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.simulation.streams import BLOCK, PILOT, PRIOR, ROW, streams
+from pymc_kbr.simulation.streams import BATCH, PILOT, PRIOR, ROW, streams
 from pymc_kbr.simulation.workers.fork_server import CAN_FORK
 from tests import models
 from tests.models import model, table
 
 
 def test_no_two_streams_are_the_same():
-    keys = itertools.product((1, 2), (PRIOR, ROW, BLOCK, PILOT), range(5))
+    keys = itertools.product((1, 2), (PRIOR, ROW, BATCH, PILOT), range(5))
     drawn = [stream.random(3) for key in keys for stream in streams(*key, 4)]
     assert len({tuple(numbers) for numbers in drawn}) == 2 * 4 * 5 * 4
     # A stream does not depend on how many others are made beside it.

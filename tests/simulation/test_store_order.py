@@ -246,7 +246,7 @@ def test_a_pickled_object_in_a_store_is_not_loaded(tmp_path):
             return (ran.touch, ())
 
     group = zarr.open_group(tmp_path / "bad.zarr", mode="w", zarr_format=2)
-    group.attrs.update({"format": layout.FORMAT, "format_version": layout.VERSION})
+    group.attrs.update({"format": layout.STORE_FORMAT, "format_version": layout.STORE_VERSION})
     group.attrs["checksum"] = layout.checksum_of({})
     for name in ROW_ARRAYS:
         folder = tmp_path / "bad.zarr" / name

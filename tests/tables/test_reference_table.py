@@ -153,7 +153,7 @@ def test_damaged_foreign_and_future_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="checksum"):
         pk.ReferenceTable.load(path)
     with h5py.File(path, "a") as file:
-        file.attrs["format_version"] = table_file.VERSION + 1
+        file.attrs["format_version"] = table_file.FILE_VERSION + 1
     with pytest.raises(ValueError, match="format version"):
         pk.ReferenceTable.load(path)
 
