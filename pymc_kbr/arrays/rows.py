@@ -99,7 +99,9 @@ def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = No
     ValueError
         That names the columns.
     """
-    beyond = np.flatnonzero(np.abs(array).max(axis=0, initial=0.0) > LARGEST)
+    # Both ends, and not absolute values, which would take the memory of another table.
+    largest = np.maximum(array.max(axis=0, initial=0.0), -array.min(axis=0, initial=0.0))
+    beyond = np.flatnonzero(largest > LARGEST)
     if len(beyond):
         named = [columns[i] if columns is not None else i for i in beyond.tolist()]
         raise ValueError(

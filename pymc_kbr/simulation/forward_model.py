@@ -65,6 +65,7 @@ class Forward:
         clock = Clock()
         graph = read_model(model)
         check_signatures(graph)
+        # Bounds are read from draws of a fixed seed: the same model has the same support in every table.
         prior = PriorSampler(graph, 0)
         draws = prior.block(0)[:SUPPORT_ROWS]
         check_varies(draws, graph.parameters)
@@ -133,6 +134,7 @@ class Forward:
         ValueError
             As `decide_batches`.
         """
+        # Rounds simulate one model many times; what was found out once holds for all of them.
         if batched not in self._batches:
             decided, reason = decide_batches(self.graph, simulator, first_rows, batched)
             self._batches[batched] = decided.batch, reason

@@ -102,6 +102,7 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
     if held is not None:
         check_identity(path, held.documents["identity"], identity)
         batched = _is_batched(held)
+    # Even where all rows are there, one is simulated: another simulator must not pass for the store's.
     first_rows = try_first_rows(simulation, known=batched is False)
     if held is not None:
         _check_goes_on(held, options, first_rows)
@@ -247,6 +248,7 @@ def check_first_rows(
         That shows the first difference.
     """
     rows = min(len(held), len(now))
+    # Rows that failed then or now have nothing to compare.
     both = np.isfinite(held[:rows]).all(axis=1) & np.isfinite(now[:rows]).all(axis=1)
     # Another processor may round the last digits otherwise.
     for row in np.flatnonzero(both):

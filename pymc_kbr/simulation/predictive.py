@@ -77,6 +77,7 @@ def _simulate(
     graph: ModelGraph, columns: np.ndarray, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Data by variable, and statistics (k, d), row by row."""
+    # Row by row: a draw of the posterior may be one at which a batch would fail as a whole.
     simulator = RowSimulator.of(graph, int(rng.integers(2**63)))
     rows = []
     for row, parameters in enumerate(columns):

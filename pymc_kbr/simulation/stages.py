@@ -138,6 +138,7 @@ def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool =
     simulator, reason = simulation.simulator, "as the store was begun"
     if not row_by_row:
         simulator, reason = forward.in_batches(simulator, first_rows, options.batched)
+    # A table of its own needs no more of its last batch than it has rows.
     if not options.to_be_extended:
         simulator = dataclasses.replace(simulator, block_rows=min(simulator.block_rows, options.draws))
     if options.cores > 1 and simulator.batch is None:
@@ -156,6 +157,7 @@ def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, desti
     """
     options, prior = simulation.options, simulation.prior
     pieces = destination.pieces()
+    # First rows were simulated one by one: they are rows of the table only where the others are, too.
     tried = 0 if way.batched else len(first_rows.chunk.statistics)
     missing = sum(map(len, pieces))
     with progress_bar(options.progressbar) as bar:
@@ -172,6 +174,7 @@ def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, desti
         # A batch is drawn as a whole, also where the table ends within it.
         block = way.simulator.block_rows if way.batched else 1
         whole = [range(piece.start, -(-piece.stop // block) * block) for piece in pieces]
+        # The process that has tried the first rows has compiled the model already.
         started = simulation.isolated.take_over() if whole else None
         for chunk, parameters in simulate_chunks(
             way.simulator, prior, whole, cores=options.cores, executor=options.executor, started=started

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-PRIOR, ROW, BLOCK, PILOT = range(4)
+PRIOR, ROW, BATCH, PILOT = range(4)
 """What a stream is for: the first number of its key."""
 
 BLOCK_ROWS = 1024
@@ -49,6 +49,7 @@ def entropy_of(random_seed: int | np.random.Generator | None) -> int:
     if random_seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
     if isinstance(random_seed, np.random.Generator):
+        # One number is drawn, so that the next table from the same generator is another one.
         return int(random_seed.integers(2**63))
     return int(random_seed)
 
@@ -78,6 +79,7 @@ class RowStreams(np.random.Generator):
     """
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        # NumPy's generator wants bits of its own; nothing is ever drawn from these.
         super().__init__(np.random.PCG64(0))
         self._generators = list(generators)
 
@@ -101,6 +103,7 @@ def _by_row(name: str) -> Callable[..., np.ndarray]:
         shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
         if size is not None:
             shape = tuple(np.atleast_1d(size).tolist())
+        # Without a leading axis of rows there is no telling which row a number belongs to.
         rows = len(self._generators)
         if not shape or shape[0] != rows:
             raise NotRowByRow(f"it drew {name} of shape {shape} for a batch of {rows} rows")
@@ -129,6 +132,7 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
+# What joins numbers of several rows, or shuffles, cannot be handed out row by row.
 for _name in dir(np.random.Generator):
     _method = getattr(np.random.Generator, _name)
     if not _name.startswith("_") and callable(_method):

@@ -29,6 +29,7 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
     twice = repeated(names)
     if twice:
         raise ValueError(f"the {side} names {twice} stand more than once; rename them")
+    # Rows with gaps are not dropped here: that would condition the prior without a word.
     bad = ~np.isfinite(array).all(axis=1)
     if np.any(bad):
         row = np.flatnonzero(bad)[0]

@@ -15,8 +15,8 @@ import numpy as np
 import zarr
 from zarr.codecs import ZstdCodec
 
-FORMAT = "pymc_kbr table store"
-VERSION = 1
+STORE_FORMAT = "pymc_kbr table store"
+STORE_VERSION = 1
 
 COMPRESSED = [ZstdCodec(level=1, checksum=True)]
 """Every array is compressed, and a damaged part of it is recognised."""
@@ -60,7 +60,7 @@ def create_group(
     """
     partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial"))
     try:
-        marks = {"format": FORMAT, "format_version": VERSION, "checksum": checksum_of(texts)}
+        marks = {"format": STORE_FORMAT, "format_version": STORE_VERSION, "checksum": checksum_of(texts)}
         group = zarr.create_group(partial, zarr_format=3, attributes={**marks, **texts})
         _add_row_arrays(group, rows, chunk_rows, columns)
         names = {side: ((side,), np.array(labels, dtype=object)) for side, labels in columns.items()}
@@ -71,6 +71,7 @@ def create_group(
             )
             made[...] = values
         consolidate(partial)
+        # `mkdtemp` lets nobody else read it.
         os.chmod(partial, 0o755)
         os.rename(partial, path)
     except OSError as error:

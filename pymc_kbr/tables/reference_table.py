@@ -95,6 +95,7 @@ class ReferenceTable:
             check_observed(observed, self.statistic_names)
         check_support(self.support, parameters, self.parameter_names)
         for name, array in {"parameters": parameters, "statistics": statistics, "observed": observed}.items():
+            # Estimators keep views of these arrays, so a later change would change what they have fitted.
             if array is not None:
                 array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -230,6 +231,7 @@ class ReferenceTable:
                 )
         if self.support != other.support:
             raise ValueError("the table to append has another prior support; both must come from one prior")
+        # Rows of one seed are the same simulations: a second time they would only look like more data.
         twice = [seed for seed in self.seeds if seed is not None and seed in other.seeds]
         if twice:
             raise ValueError(

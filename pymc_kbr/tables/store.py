@@ -17,11 +17,11 @@ from pymc_kbr.tables.errors import describe
 from pymc_kbr.tables.layout import (
     DONE,
     FAILED,
-    FORMAT,
     MARKS,
     ROW_ARRAYS,
+    STORE_FORMAT,
+    STORE_VERSION,
     UNFINISHED,
-    VERSION,
     checksum_of,
     consolidate,
     create_group,
@@ -115,15 +115,15 @@ class TableStore:
                 f"{path} cannot be read as a Zarr group: it is damaged, or no store ({describe(error)}); "
                 "choose another name, or move it away"
             ) from error
-        if attributes.get("format") != FORMAT:
+        if attributes.get("format") != STORE_FORMAT:
             raise ValueError(
-                f"{path} is a Zarr group, but no store of simulations: it lacks the mark {FORMAT!r}; choose "
-                "another name"
+                f"{path} is a Zarr group, but no store of simulations: it lacks the mark {STORE_FORMAT!r}; "
+                "choose another name"
             )
-        if attributes.get("format_version") != VERSION:
+        if attributes.get("format_version") != STORE_VERSION:
             raise ValueError(
                 f"{path} has format version {attributes.get('format_version')} and this pymc_kbr reads "
-                f"version {VERSION}; read it with the pymc_kbr that wrote it"
+                f"version {STORE_VERSION}; read it with the pymc_kbr that wrote it"
             )
         try:
             if attributes["checksum"] != checksum_of({k: v for k, v in attributes.items() if k not in MARKS}):

@@ -201,6 +201,7 @@ class StoredTable:
         if rows is None or rows >= n:
             parameters, statistics = self.parameters[0:n], self.statistics[0:n]
         else:
+            # Evenly, and not the first ones: chunks are read as a whole, wherever they are.
             chosen = np.linspace(0, n - 1, rows).astype(int)
             chosen = chosen if self._kept is None else self._kept[chosen]
             parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)

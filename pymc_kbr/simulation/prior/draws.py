@@ -33,7 +33,7 @@ class PriorSampler:
     def _use(self, program: Program, *, batched: bool) -> None:
         self._program, self.batched = program, batched
         self._function = program.compile()
-        self.block(0)
+        self.block(0)  # a graph that compiles may still not draw
 
     def with_entropy(self, entropy: int) -> PriorSampler:
         """The same prior, drawn from other streams."""
@@ -137,6 +137,7 @@ class PriorRows:
         self._blocks += 1
         self._drawn += len(block)
         self._rejected += len(block) - len(inside)
+        # Less than one row a block, a thousandth: the caller would wait for ever.
         if self._made < self._blocks and self._blocks >= 100:
             raise ValueError(
                 f"of {self._drawn} draws from the prior only {self._made} satisfy the model's "

@@ -22,10 +22,10 @@ PILOTS = 4096
 LEAST_SHARE = 1e-3
 """Share of candidates that must be kept: below it drawing the prior would take longer than simulating."""
 
-CORNERS = 10
+MOST_WITH_CORNERS = 10
 """Parameters up to which the density is looked at in the corners too."""
 
-WORTH = 10
+EVEN_DRAWS_WORTH = 10
 """Times as many candidates that even draws may cost as independent ones of the prior."""
 
 Within = Mapping[str, tuple[Any, Any]]
@@ -137,7 +137,7 @@ class TruncatedSampler:
     even : bool
         Whether uniform candidates, and the numbers that decide which of them are kept, fill their cube
         evenly (scrambled Sobol points): means over draws are then nearer to the prior's than by chance. Draws
-        of the prior are then preferred only where they are `WORTH` times as often kept.
+        of the prior are then preferred only where they are `EVEN_DRAWS_WORTH` times as often kept.
 
     Attributes
     ----------
@@ -170,13 +170,15 @@ class TruncatedSampler:
         self.batched = sampler.batched
         (rng,) = streams(entropy, PILOT, 0, 1)
         pilot = self._between(rng, PILOTS)
-        if support.size <= CORNERS:
+        # A density that is largest in a corner is seldom met by points inside.
+        if support.size <= MOST_WITH_CORNERS:
             pilot = np.vstack([pilot, self._lower + (self._upper - self._lower) * _corners(support.size)])
         density = self._log_density(pilot)
+        # The largest density met stands for the largest there is; `account` says how often it did not.
         self._bound = float(density.max())
         inside = float(support.contains(sampler.block(0)).mean())
         kept = float(np.exp(density[:PILOTS] - self._bound).mean()) if np.isfinite(self._bound) else 0.0
-        self.uniform = kept > inside or (even and kept > max(inside / WORTH, LEAST_SHARE))
+        self.uniform = kept > inside or (even and kept > max(inside / EVEN_DRAWS_WORTH, LEAST_SHARE))
         self.share = kept if self.uniform else inside
         if self.share < LEAST_SHARE:
             raise ValueError(

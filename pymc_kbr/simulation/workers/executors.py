@@ -19,7 +19,7 @@ import cloudpickle
 import numpy as np
 
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
-from pymc_kbr.simulation.workers.isolated import processes, run_alone
+from pymc_kbr.simulation.workers.isolated import processes, simulate_alone
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled
 from pymc_kbr.simulation.workers.time_limit import can_be_interrupted
 
@@ -134,7 +134,7 @@ def simulate_chunks(
                 return
             except WorkersDied as died:
                 under_way = died.work
-            yield from run_alone(simulator, under_way, count)
+            yield from simulate_alone(simulator, under_way, count)
     elif simulator.batch is not None and cores > 1 and len(pieces) > 1:
         with ThreadPoolExecutor(cores) as threads:
             yield from _in_flight(
@@ -186,6 +186,7 @@ def check_executor(executor: Any, timeout: float | None) -> None:
         raise TypeError(
             f"executor is {executor!r}; give a concurrent.futures.Executor or a dask.distributed.Client"
         )
+    # Only a worker itself knows whether it runs tasks where a signal reaches them.
     if timeout is not None and not _as_executor(executor)[0].submit(can_be_interrupted).result():
         raise ValueError(
             f"timeout is {timeout:g} and the executor runs its tasks in threads, which cannot be interrupted"
@@ -201,6 +202,7 @@ def _as_executor(executor: Any) -> tuple[Executor, int]:
 
 
 def _pickled(simulator: RowSimulator, executor: Executor) -> Callable[[int, np.ndarray], Future[Chunk]]:
+    # Pickled once: workers keep what they have compiled for as long as these bytes are the same.
     payload = cloudpickle.dumps(simulator)
     return lambda start, parameters: executor.submit(simulate_pickled, payload, start, parameters)
 
@@ -241,7 +243,7 @@ def _in_flight(
                     # Dask's word for a task that has ended several workers, known here by name alone.
                     if type(error).__name__ != "KilledWorker":
                         raise
-                    yield from run_alone(simulator, [work], 1)
+                    yield from simulate_alone(simulator, [work], 1)
     finally:
         for future in running:
             future.cancel()

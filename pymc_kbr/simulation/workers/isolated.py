@@ -80,17 +80,17 @@ class Isolated:
         """
         return self._call(try_row_pickled, row, parameters)
 
-    def run(self, start: int, parameters: np.ndarray) -> Chunk | None:
-        """`RowSimulator.run`, or None where the process dies."""
+    def simulate(self, start: int, parameters: np.ndarray) -> Chunk | None:
+        """`RowSimulator.simulate`, or None where the process dies."""
         outcome = self._call(simulate_pickled, start, parameters, attempts=1)
         return outcome if isinstance(outcome, Chunk) else None
 
-    def run_until_a_death(self, start: int, parameters: np.ndarray) -> Chunk:
+    def simulate_until_a_death(self, start: int, parameters: np.ndarray) -> Chunk:
         """Row by row, to the first row that ends its process or to the last one."""
         outcomes: list[list[np.ndarray] | str] = []
         for row, values in enumerate(parameters, start):
             outcomes.append(self.try_row(row, values))
-            if self._worker is None:
+            if self._worker is None:  # it died, and the next rows may be handed to another one
                 break
         return self._simulator.chunk(start, outcomes)
 
@@ -127,7 +127,7 @@ class Isolated:
         return f"the simulator ended its process ({code}{memory})"
 
 
-def run_alone(
+def simulate_alone(
     simulator: RowSimulator, work: list[tuple[int, np.ndarray]], cores: int
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
     """Chunks that were under way when a worker died, each in a process of its own.
@@ -145,11 +145,11 @@ def run_alone(
     """
     free: SimpleQueue[Isolated] = SimpleQueue()
 
-    def run(start: int, parameters: np.ndarray, whole: bool) -> Chunk:
+    def on_free_worker(start: int, parameters: np.ndarray, whole: bool) -> Chunk:
         worker = free.get()
         try:
-            chunk = worker.run(start, parameters) if whole else None
-            return chunk or worker.run_until_a_death(start, parameters)
+            chunk = worker.simulate(start, parameters) if whole else None
+            return chunk or worker.simulate_until_a_death(start, parameters)
         finally:
             free.put(worker)
 
@@ -158,7 +158,7 @@ def run_alone(
             free.put(workers.enter_context(Isolated(simulator)))
         running: dict[Future[Chunk], np.ndarray] = {}
         try:
-            running = {threads.submit(run, *one, True): one[1] for one in work}
+            running = {threads.submit(on_free_worker, *one, True): one[1] for one in work}
             while running:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -167,7 +167,7 @@ def run_alone(
                     count = len(chunk.statistics)
                     if count < len(parameters):
                         rest = parameters[count:]
-                        running[threads.submit(run, chunk.start + count, rest, False)] = rest
+                        running[threads.submit(on_free_worker, chunk.start + count, rest, False)] = rest
                     yield chunk, parameters[:count]
         finally:
             for future in running:

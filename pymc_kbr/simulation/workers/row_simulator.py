@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_kbr.simulation.model.graphs import Program, forward_rows
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.simulation.streams import BLOCK, BLOCK_ROWS, ROW, streams
+from pymc_kbr.simulation.streams import BATCH, BLOCK_ROWS, ROW, streams
 from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.errors import describe
@@ -192,7 +192,7 @@ class RowSimulator:
 
     def _simulate_block(self, block: int, parameters: np.ndarray) -> np.ndarray:
         assert self.batch is not None
-        generators = streams(self.entropy, BLOCK, block, len(self.batch.generators))
+        generators = streams(self.entropy, BATCH, block, len(self.batch.generators))
         outputs = self._function("batch")(*generators, *self.values(parameters))
         self._check_shapes(outputs, block * self.block_rows, (len(parameters),))
         return self._flat(outputs, (len(parameters),))
