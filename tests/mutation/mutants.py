@@ -112,7 +112,10 @@ def _counting(node: Any) -> Iterator[Any]:
         name = getattr(node.func, "attr", node.func)
         if getattr(name, "value", None) in (*UNREAD_CALLS, *NEVER_CHANGED):
             return
-    if isinstance(node, cst.Assign) and getattr(node.targets[0].target, "value", None) in UNREAD_NAMES:
+    if isinstance(node, cst.Assign) and (
+        getattr(node.targets[0].target, "value", None) in UNREAD_NAMES
+        or (isinstance(node.value, cst.Call) and getattr(node.value.func, "value", None) == "TypeVar")
+    ):
         return
     yield node
     for child in node.children:
