@@ -101,6 +101,11 @@ def test_columns_for_many_calls_are_those_of_the_gram_matrix(kernel, offset):
     )
 
 
+def test_the_distance_from_one_point():
+    np.testing.assert_allclose(squared_distances(A[:1], B)[0], ((A[0] - B) ** 2).sum(axis=1))
+    assert squared_distances(A[:1]).tolist() == [[0.0]]
+
+
 @pytest.mark.parametrize("b", [None, B])
 def test_squared_distances_are_the_sums_of_squares(b):
     other = A if b is None else b
@@ -132,9 +137,14 @@ def test_the_matern_kernel_of_any_smoothness_is_its_closed_form():
 
 
 def test_kernels_are_added_and_multiplied_in_any_order():
-    one, two, three = Gaussian(1.0), Linear(1.0), Laplace(2.0)
+    one, two, three = Gaussian(1.0), Linear(1.0), Linear(0.5) + Laplace(2.0)
     np.testing.assert_allclose((one + two * three)(A, B), one(A, B) + two(A, B) * three(A, B))
     np.testing.assert_allclose(((one + two) * three).diag(A), (one.diag(A) + two.diag(A)) * three.diag(A))
+
+
+def test_the_names_of_families_and_profiles():
+    assert FAMILIES == {"gaussian": Gaussian, "laplace": Laplace, "matern": Matern}
+    assert list(PROFILES) == ["gaussian", "epanechnikov", "top_hat"]
 
 
 @pytest.mark.parametrize("kernel", FAMILIES)
@@ -220,6 +230,8 @@ def test_deviations_that_are_known_take_the_place_of_the_rows_own():
     unit = np.array([2.0, 1.0, 3.0])
     np.testing.assert_allclose(parameter_kernel(A, None, known).bandwidth, median_heuristic(A / unit) * unit)
     np.testing.assert_allclose(parameter_kernel(A, 0.5, known).bandwidth, 0.5 * unit)
+    wide = np.full(3, 1e3)
+    np.testing.assert_allclose(parameter_kernel(A, None, wide).bandwidth, median_heuristic(A))
 
 
 def test_parameters_that_do_not_vary_have_bandwidth_one():
