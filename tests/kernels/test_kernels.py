@@ -143,7 +143,7 @@ def test_kernels_are_added_and_multiplied_in_any_order():
 
 
 def test_the_names_of_families_and_profiles():
-    assert FAMILIES == {"gaussian": Gaussian, "laplace": Laplace, "matern": Matern}
+    assert {"gaussian": Gaussian, "laplace": Laplace, "matern": Matern} == FAMILIES
     assert list(PROFILES) == ["gaussian", "epanechnikov", "top_hat"]
 
 
