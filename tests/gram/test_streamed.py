@@ -14,7 +14,7 @@ from pymc_kbr.gram import (
     StreamedGram,
 )
 from pymc_kbr.gram.nystroem import landmark_features, leverage_scores
-from pymc_kbr.kernels import Gaussian
+from pymc_kbr.kernels import Gaussian, Linear
 
 N = 90
 POINTS = np.random.default_rng(0).normal(size=(N, 2))
@@ -135,3 +135,19 @@ def test_no_row_is_without_a_chance_to_be_a_landmark():
     gram = landmark_features(Gaussian(1.0), far, np.array([0]))
     scores = leverage_scores(gram, 0.1)
     assert scores[-1] == pytest.approx(1e-3 * scores[:-1].sum() / 100, rel=1e-3)
+
+
+def test_a_raised_ridge_of_streamed_features_is_just_above_rounding(points):
+    gram = StreamedGram(points, lambda x: np.ones((len(x), 3)), 3)
+    with pytest.warns(UserWarning, match="raised"):
+        operator = gram.regularised(1e-300)
+    assert 1e-16 < operator.ridge < 1e-11
+    assert operator.raised > 0
+    np.testing.assert_allclose(operator.weights(NEW), 1 / N, rtol=1e-6)
+
+
+def test_a_kernel_that_is_zero_everywhere_has_no_streamed_features(points, monkeypatch):
+    monkeypatch.setattr(Source, "__getitem__", lambda self, part: np.zeros_like(POINTS[part]))
+    gram = IncompleteCholesky().gram(Linear(), points, np.random.default_rng(0), 0.1)
+    assert gram.rank == 0
+    np.testing.assert_array_equal(gram.regularised(0.1).weights(NEW), np.zeros((4, N)))
