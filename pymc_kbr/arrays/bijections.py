@@ -74,6 +74,7 @@ class Interval:
         inside = np.where(free < 0, lower + share, upper - share)
         if np.all(both):
             return inside
+        # Both are made everywhere and the wrong ones thrown away: infinite ends give infinities there.
         with np.errstate(over="ignore", invalid="ignore"):
             from_below = lower + np.exp(free)
             from_above = upper - np.exp(-free)

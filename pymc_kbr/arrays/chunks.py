@@ -59,7 +59,7 @@ class Chunks:
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """The rows in order; the next block is read while the caller works on one."""
         parts = [slice(i, min(i + self._step, len(self))) for i in range(0, len(self), self._step)]
-        with ThreadPoolExecutor(1) as reader:
+        with ThreadPoolExecutor(1) as reader:  # one: sources need not stand two readers at a time
             coming = [reader.submit(self._read, part) for part in parts[:1]]
             for number, part in enumerate(parts):
                 block = coming.pop().result()

@@ -51,6 +51,7 @@ class Moments:
         """Take in more rows (b, d)."""
         if not self.count:
             self.unit = nonzero(np.abs(rows).max(axis=0))
+            # In units of the first block's largest value, squares of huge numbers stay in range.
             self.mean = self.squares = np.zeros(rows.shape[1])
             self.lowest = self.highest = rows[0]
         self.lowest = np.minimum(self.lowest, rows.min(axis=0))

@@ -24,6 +24,7 @@ def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np
     if np.ptp(weights) == 0:
         rows = spread_out(len(weights), most)
         return rows, np.ones(len(rows))
+    # Even steps, not random ones: the same table gives the same choice of bandwidth.
     steps = (np.arange(most) + 0.5) / most
     rows, counts = np.unique(np.searchsorted(np.cumsum(weights) / weights.sum(), steps), return_counts=True)
     return rows, counts.astype(float)

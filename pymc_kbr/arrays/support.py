@@ -132,6 +132,7 @@ class Support:
             values = parameters[:, list(block.columns)]
             for step in block.steps:
                 inside &= step.contains(values, parameters)
+                # The last step need not be taken: nothing is asked of what it gives.
                 values = step.forward(values, parameters) if step is not block.steps[-1] else values
         return inside
 

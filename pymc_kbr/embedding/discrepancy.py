@@ -17,5 +17,5 @@ def squared_discrepancies(sets: list[np.ndarray]) -> np.ndarray:
     for i, one in enumerate(scaled):
         for j, other in enumerate(scaled[: i + 1]):
             inner[i, j] = inner[j, i] = kernel(one, other).mean()
-    norms = np.diag(inner)
+    norms = np.diag(inner)  # pairs of a point with itself are kept: a squared distance, never negative
     return norms[:, None] + norms[None, :] - 2 * inner

@@ -98,7 +98,7 @@ class Embedding:
     def distance(self, other: Embedding) -> float:
         """The RKHS distance to another embedding; of equal weights, the maximum mean discrepancy."""
         squared = self.inner(self) - 2 * self.inner(other) + other.inner(other)
-        return float(np.sqrt(max(squared, 0.0)))
+        return float(np.sqrt(max(squared, 0.0)))  # rounding may leave less than zero
 
     def squared_error_to_gaussian(self, mean: np.ndarray, covariance: np.ndarray) -> float:
         """The squared RKHS distance to the embedding of a normal distribution, under a Gaussian kernel.

@@ -47,7 +47,7 @@ def _fixed_point(embedding: Embedding, starts: int, iterations: int) -> np.ndarr
         for _ in range(iterations):
             similar = embedding.atoms.kernel(y[None], points)[0] * weights
             total = similar.sum()
-            if total <= 0:
+            if total <= 0:  # negative weights prevail here: the fixed point's mean is no mean
                 break
             step = similar @ points / total - y
             while (risen := float(embedding((y + step)[None])[0])) < height and np.abs(step).max() > 0:

@@ -18,6 +18,7 @@ def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: f
     """
     target = embedding.atoms.apply_gram(embedding.weights)
     norm = float(embedding.weights @ target)
+    # A step of one over the gradient's Lipschitz constant never overshoots without momentum.
     length = 1 / _largest_eigenvalue(embedding.atoms)
     v = onto_simplex(np.maximum(embedding.weights, 0) / max(np.maximum(embedding.weights, 0).sum(), 1e-300))
     ahead, momentum = v, 1.0

@@ -36,6 +36,7 @@ def shrunk(embedding: Embedding, target: Embedding) -> tuple[Embedding, float]:
     norm = embedding.inner(embedding)
     diagonal = float(embedding.weights @ embedding.atoms.kernel.diag(embedding.atoms.points))
     error = max(diagonal - norm, 0.0) / (size - 1) if size > 1 else np.inf
+    # Where the two coincide nothing is lost by taking the target.
     apart = norm - 2 * embedding.inner(target) + target.inner(target)
     share = float(min(1.0, error / apart)) if apart > 0 else 1.0
     atoms = Atoms(np.vstack([embedding.atoms.points, target.atoms.points]), embedding.atoms.kernel)

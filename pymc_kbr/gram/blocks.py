@@ -40,6 +40,7 @@ class BlockGram(Gram):
             base = None
             if self.base is not None:
                 total = self.base[rows].sum()
+                # A block whose rows all have no weight still needs a mean.
                 base = self.base[rows] / total if total > 0 else np.full(len(rows), 1 / len(rows))
             grams.append(DenseGram(self.kernel, self.points[rows], base))
         return grams

@@ -103,7 +103,7 @@ def raising(factor: Callable[[float], object], ridge: float, least: float) -> tu
             break
         except np.linalg.LinAlgError:
             raised += 1
-            ridge = max(RAISE * ridge, least)
+            ridge = max(RAISE * ridge, least)  # below rounding no raise would tell
             if not np.isfinite(ridge) or raised > MOST_RAISES:
                 raise
     if raised:

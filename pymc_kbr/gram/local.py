@@ -94,6 +94,7 @@ class LocalRegressions:
         solve = dpotrs if self.dtype is np.float64 else spotrs
         weights = np.empty(near.shape[:2])
         for k, factor in enumerate(factors):
+            # Two right sides at once: the kernel's values, and ones for the intercept.
             right: np.ndarray = np.ones((self.neighbours, 2), order="F", dtype=self.dtype)
             right[:, 0] = cross[k]
             if scale is not None:

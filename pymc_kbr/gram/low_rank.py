@@ -66,6 +66,7 @@ class LowRankGram(Gram):
     def squared(self, weights: np.ndarray, delta: float) -> SpectralOperator:
         """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F."""
         weighted = weights[:, None] * self.features
+        # F' L F is symmetric whatever the weights' signs, which L G is not: r x r and real eigenvalues.
         values, vectors = eigh(self.features.T @ weighted)
         return SpectralOperator(self, weighted, values, vectors, delta)
 

@@ -58,7 +58,7 @@ class Nystroem:
         if self.sampling == "leverage" and count < n:
             scores = leverage_scores(landmark_features(kernel, points, rows), ridge)
             rows = rng.choice(n, count, replace=False, p=scores / scores.sum())
-        return landmark_features(kernel, points, np.sort(rows))
+        return landmark_features(kernel, points, np.sort(rows))  # in order, each part of a store is read once
 
 
 def landmark_features(

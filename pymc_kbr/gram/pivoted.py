@@ -35,7 +35,7 @@ def pivoted_cholesky(
         np.dot(factor[:, :r], factor[pivot, :r], out=explained)
         column -= explained
         column /= np.sqrt(residual[pivot])
-        column[pivots[:r]] = 0
+        column[pivots[:r]] = 0  # exactly, where rounding leaves a little
         factor[:, r], pivots[r] = column, pivot
         np.square(column, out=column)
         residual -= column
@@ -82,7 +82,7 @@ def randomly_pivoted_cholesky(
             proposed = rng.choice(n, size=block, p=residual / residual.sum())
             taken = accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)
             new = proposed[taken][: factor.shape[1] - r]
-            if not len(new):
+            if not len(new):  # all proposals were told by those before them: propose again
                 continue
             features = factor[new, :r]
             # `accepted` left only pivots that keep this positive definite

@@ -67,7 +67,7 @@ class StreamedGram(Gram):
 
     def centred(self, base: np.ndarray) -> StreamedGram:
         """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
-        mean = self.transposed_times(base)
+        mean = self.transposed_times(base)  # in one pass, and no features are kept
         inner = self.feature_map
         return StreamedGram(self.points, lambda x: inner(x) - mean, self.rank)
 

@@ -26,7 +26,7 @@ def median_heuristic(points: np.ndarray, most: int = ROWS_FOR_CHOICES) -> float:
     """
     distances = pdist(points[spread_out(len(points), most)])
     median = float(np.median(distances))
-    if median == 0:
+    if median == 0:  # most pairs coincide, as with counts: the others tell about the scale
         apart = distances[distances > 0]
         if not len(apart):
             raise ValueError("all rows coincide; no bandwidth can be taken from them")

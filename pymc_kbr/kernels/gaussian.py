@@ -49,6 +49,7 @@ class Gaussian(Composable):
         def augmented(a: np.ndarray, swapped: bool = False) -> np.ndarray:
             scaled = (a - centre) / np.asarray(self.bandwidth)
             half_norms = -0.5 * np.einsum("ij,ij->i", scaled, scaled)[:, None]
+            # (a, -|a|^2 / 2, 1) . (b, 1, -|b|^2 / 2) = -|a - b|^2 / 2: the exponent by the product alone
             last = [half_norms, np.ones_like(half_norms)]
             return np.asfortranarray(np.hstack([scaled, *(last[::-1] if swapped else last)]))
 

@@ -51,7 +51,7 @@ class Matern(Composable):
         if self.nu == 2.5:
             return (1 + u + u**2 / 3) * np.exp(-u)
         gram = np.ones_like(u)
-        apart = u > 1e-12
+        apart = u > 1e-12  # where K_nu is infinite and u^nu zero, their product tends to one
         gram[apart] = 2 ** (1 - self.nu) / gamma(self.nu) * u[apart] ** self.nu * kv(self.nu, u[apart])
         return gram
 

@@ -169,6 +169,7 @@ class Posterior:
         """Second step to draws: row numbers of atoms, drawn by systematic resampling, shape (draws,)."""
         positions = (rng.random() + np.arange(draws)) / draws
         rows = np.searchsorted(np.cumsum(self.simplex_weights), positions)
+        # Rounding may leave the sum below one. In no order: any few of the draws stand for the posterior.
         return rng.permutation(np.minimum(rows, len(self.atoms) - 1))
 
     def herd(self, draws: int) -> np.ndarray:
@@ -238,6 +239,7 @@ class Posterior:
             )
             chosen[np.ix_(moving, smooth)] = moved * units
         drawn = self.support.backward(chosen)
+        # There and back a count would lose digits, and be no count.
         kept = self._unsmoothed_columns()
         drawn[:, kept] = self.atoms[rows][:, kept]
         return drawn

@@ -48,6 +48,7 @@ def globally(
     """
     mean = weights @ atoms
     h = silverman(effective_sample_size(weights), atoms.shape[1])
+    # No Cholesky factor: weights on few atoms, or atoms on a line, have a singular covariance.
     root = _square_root((weights[:, None] * (atoms - mean)).T @ (atoms - mean))
     noise = rng.standard_normal((len(rows), atoms.shape[1])) @ root
     return mean + np.sqrt(1 - h**2) * (atoms[rows] - mean) + h * noise
@@ -73,11 +74,13 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
         return atoms[rows]
     points = atoms[carrying]
     scaled = points / unit_deviations(points)
+    # Each atom's neighbours once, however often it was drawn.
     drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
     enough = max(FEWEST_NEIGHBOURS, min(NEIGHBOURS_AN_ENTRY * q**2, NEIGHBOURS_A_COLUMN * q))
     used, among = min(k, enough), np.arange(count)
     if used < k:
         among = rng.choice(count, max(used, round(count * used / k)), replace=False)
+    # Median splits take longer than they save, for one question an atom.
     near = among[KDTree(scaled[among], balanced_tree=False).query(scaled[drawn], k=used)[1]]
     shares = weights[carrying][near]
     shares /= np.einsum("rk->r", shares)[:, None]
@@ -97,6 +100,7 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
         centre = v @ shrunk
         shrunk = centre + widened * (shrunk - centre)
     result = np.empty((len(rows), q))
+    # Weighted sums of the neighbours' deviations have their covariance, without one being factored.
     for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // NOISE_AT_ONCE)):
         noise = np.einsum("rk,qrk->rq", rng.standard_normal((len(part), used)), apart[:, place[part]])
         result[part] = shrunk[place[part]] + h * widened * noise

@@ -68,6 +68,7 @@ class KernelRegression:
     ) -> None:
         d = np.ones(len(x)) if weights is None else weights / weights.mean()
         standard = (targets - targets.mean(axis=0)) / unit_deviations(targets)
+        # Standardised, so that a target in small units counts as much as the others in the choice.
         median = median_heuristic(x)
         kernels = [FAMILIES["gaussian"](scale * median) for scale in SCALES]
         choice = choose_kernel_and_ridge(x, standard, kernels, weights=weights, targets=standard, most=most)

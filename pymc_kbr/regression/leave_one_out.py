@@ -67,7 +67,7 @@ class LeaveOneOut:
         d = np.ones(len(gram)) if weights is None else weights
         self._root = np.sqrt(np.maximum(d, LEAST_WEIGHT * d.mean()))
         self._values, self._vectors = eigh(self._root[:, None] * gram * self._root, driver="evd")
-        self._values = np.maximum(self._values, 0)
+        self._values = np.maximum(self._values, 0)  # rounding: the matrix is positive semi-definite
         self._squares = self._vectors**2
         self._rotated = self._vectors.T @ (self._root[:, None] * targets)
         self._ones = self._vectors.T @ self._root if intercept else None
@@ -178,6 +178,7 @@ def choose_kernel_and_ridge(
     ]
     squares, share = np.array([candidate[-1] for candidate in candidates]), score / score.sum()
     linear = np.flatnonzero([isinstance(kernel, Linear) for kernel, *_ in candidates])
+    # The linear kernel is where wide ones tend to, with fewer ways to follow noise.
     if len(linear) and not is_refuted(squares, linear, share):
         candidates, squares, near = [candidates[i] for i in linear], squares[linear], 0.0
     degrees = np.array([candidate[2] for candidate in candidates])

@@ -105,6 +105,7 @@ class _Tall:
         directions = self._vectors[:, large] * np.sqrt(inverse[large])
         blocks = np.array_split(self._features, max(1, len(self._features) // ROWS_AT_ONCE))
         of_slopes = np.concatenate([np.sum((block @ directions) ** 2, axis=1) for block in blocks])
+        # The constant's share is orthogonal to centred features, so that leverages add up.
         leverage = self._share + of_slopes
         coefficients = self._vectors @ (inverse[:, None] * self._right)
         residuals = self._targets - self._features @ coefficients

@@ -2,19 +2,23 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.gaussian_process import kernels as sk
 
 from pymc_kbr.kernels import (
     FAMILIES,
+    PROFILES,
     Gaussian,
     Laplace,
     Linear,
     Matern,
     check_kernel,
     frequencies,
+    gaussian_mean,
     median_heuristic,
+    parameter_kernel,
+    squared_distances,
 )
-from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
 
 A = np.random.default_rng(0).normal(size=(6, 3))
 B = np.random.default_rng(1).normal(size=(7, 3))
@@ -87,36 +91,152 @@ def test_the_median_heuristic_leaves_the_diagonal_out():
     assert median_heuristic(np.array([[0.0], [1.0], [3.0]])) == 2.0
 
 
-def seen_through_noise(bend, n=300):
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(n, 2))
-    return x, x[:, :1] + bend * x[:, :1] ** 2 + rng.normal(size=(n, 1))
+@pytest.mark.parametrize("kernel", [Gaussian(1.3), Gaussian((1.0, 2.0, 0.5))])
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_columns_for_many_calls_are_those_of_the_gram_matrix(kernel, offset):
+    columns = kernel.columns_of(A + offset)
+    np.testing.assert_allclose(columns(B + offset), kernel(A, B), rtol=1e-5 if offset else 1e-12)
+    np.testing.assert_allclose(
+        columns(A[2:3] + offset)[:, 0], kernel(A)[:, 2], rtol=1e-5 if offset else 1e-12
+    )
 
 
-@pytest.mark.parametrize(("bend", "linear"), [(0.0, True), (0.05, True), (1.0, False)])
-def test_the_linear_kernel_is_taken_until_it_is_refuted(bend, linear):
-    x, y = seen_through_noise(bend)
-    chosen = choose_kernel_and_ridge(x, y, [Gaussian(2.0), Gaussian(20.0), Linear()], targets=y)
-    assert isinstance(chosen.kernel, Linear) is linear
-    if not linear:
-        assert chosen.error < choose_kernel_and_ridge(x, y, [Linear()], targets=y).error
+def test_the_distance_from_one_point():
+    np.testing.assert_allclose(squared_distances(A[:1], B)[0], ((A[0] - B) ** 2).sum(axis=1))
+    assert squared_distances(A[:1]).tolist() == [[0.0]]
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(2.0), Linear()])
-def test_ridges_are_in_units_of_the_kernels_diagonal(kernel):
-    """A kernel times a thousand is the same regression with a ridge times a thousand."""
-    x, y = seen_through_noise(1.0)
-    one = choose_kernel_and_ridge(x, y, [kernel], targets=y, near=0.0)
-    other = choose_kernel_and_ridge(x, y, [kernel * sk.ConstantKernel(1000.0)], targets=y, near=0.0)
-    np.testing.assert_allclose(other.ridge, 1000 * one.ridge)
-    np.testing.assert_allclose(other.error, one.error, rtol=1e-9)
+@pytest.mark.parametrize("b", [None, B])
+def test_squared_distances_are_the_sums_of_squares(b):
+    other = A if b is None else b
+    expected = ((A[:, None] - other[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(squared_distances(A, b), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        squared_distances(A + 1e6, None if b is None else b + 1e6), expected, atol=1e-7
+    )
 
 
-@pytest.mark.parametrize("d", [2, 64])
-def test_the_linear_kernel_can_be_told_to_say_nothing(d):
-    """Of noise the largest ridge leaves next to nothing, in any number of statistics."""
+def test_squared_distances_are_never_negative():
+    near = 1e3 + np.random.default_rng(5).normal(scale=1e-9, size=(40, 3))
+    assert squared_distances(near, near + 1e-12).min() >= 0
+    np.testing.assert_array_equal(np.diag(squared_distances(near)), 0)
+
+
+def test_no_points_have_an_empty_gram_matrix():
+    assert Gaussian(1.0)(np.empty((0, 3)), B).shape == (0, 7)
+    assert Matern(1.0)(np.empty((0, 3))).shape == (0, 0)
+
+
+def test_the_matern_kernel_of_any_smoothness_is_its_closed_form():
+    """The Bessel function's form, at a smoothness next to one that has a closed form."""
+    for nu in (0.5, 1.5, 2.5):
+        np.testing.assert_allclose(Matern(1.1, nu)(A, B), Matern(1.1, nu + 1e-9)(A, B), atol=1e-7)
+    np.testing.assert_array_equal(np.diag(Matern(1.1, 0.9)(A)), 1.0)
+    assert Matern(1.0).nu == 1.5
+    assert Linear().constant == 0
+
+
+def test_kernels_are_added_and_multiplied_in_any_order():
+    one, two, three = Gaussian(1.0), Linear(1.0), Linear(0.5) + Laplace(2.0)
+    np.testing.assert_allclose((one + two * three)(A, B), one(A, B) + two(A, B) * three(A, B))
+    np.testing.assert_allclose(((one + two) * three).diag(A), (one.diag(A) + two.diag(A)) * three.diag(A))
+
+
+def test_the_names_of_families_and_profiles():
+    assert {"gaussian": Gaussian, "laplace": Laplace, "matern": Matern} == FAMILIES
+    assert list(PROFILES) == ["gaussian", "epanechnikov", "top_hat"]
+
+
+@pytest.mark.parametrize("kernel", FAMILIES)
+def test_every_family_is_a_kernel_of_a_bandwidth(kernel):
+    made = FAMILIES[kernel](0.7)
+    np.testing.assert_allclose(made(A, B), FAMILIES[kernel](1.0)(A / 0.7, B / 0.7))
+    assert check_kernel("kernel", kernel) is None
+    assert check_kernel("kernel", made) is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (Gaussian(1.5), sk.RBF(1.5)),
+        (Matern((1.0, 2.0, 0.5), nu=2.5), sk.Matern([1.0, 2.0, 0.5], nu=2.5)),
+        (Gaussian(2.0) * Laplace(3.0), sk.RBF(2.0) * sk.Matern(3.0, nu=0.5)),
+        (Matern(1.3, nu=np.inf), sk.RBF(1.3)),
+    ],
+)
+def test_frequencies_of_the_same_kernel_are_the_same(ours, theirs):
+    one, other = (frequencies(k, 30, 3, np.random.default_rng(1)) for k in (ours, theirs))
+    assert one.shape == (30, 3)
+    np.testing.assert_allclose(one, other)
+
+
+def test_the_mean_of_a_normal_distribution_is_that_of_many_draws():
     rng = np.random.default_rng(3)
-    x, y = rng.normal(size=(200, d)), rng.normal(size=(200, 1))
-    chosen = choose_kernel_and_ridge(x, y, [Linear()], targets=y)
-    nothing = np.mean((y - (y.sum() - y) / 199) ** 2)  # each row by the mean of the others
-    assert chosen.error <= nothing * 1.005
+    mean, covariance = np.array([0.3, -0.5]), np.array([[0.6, 0.2], [0.2, 0.3]])
+    bandwidth = np.array([0.8, 1.7])
+    points = rng.normal(size=(5, 2))
+    draws = rng.multivariate_normal(mean, covariance, 40_000)
+    values = Gaussian(tuple(bandwidth))(points, draws)
+    closed = gaussian_mean(points, mean, covariance, bandwidth**2)
+    # Five standard errors of each mean.
+    assert np.all(np.abs(closed - values.mean(axis=1)) < 5 * values.std(axis=1) / 200)
+
+
+def test_the_mean_of_a_point_is_the_kernel():
+    points = A[:, :2]
+    closed = gaussian_mean(points, np.array([0.1, 0.2]), np.zeros((2, 2)), np.array([0.5, 2.0]))
+    kernel = Gaussian((np.sqrt(0.5), np.sqrt(2.0)))
+    np.testing.assert_allclose(closed, kernel(points, np.array([[0.1, 0.2]]))[:, 0])
+
+
+def test_profiles_are_their_formulas():
+    u = np.array([0.0, 0.5, 1.0, 1.5])
+    np.testing.assert_allclose(PROFILES["gaussian"](u), np.exp(-(u**2) / 2))
+    np.testing.assert_allclose(PROFILES["epanechnikov"](u), [1, 0.75, 0, 0])
+    np.testing.assert_array_equal(PROFILES["top_hat"](u), [1, 1, 1, 0])
+    assert PROFILES["top_hat"](u).dtype == float
+
+
+def test_the_median_is_over_the_pairs_of_rows_spread_over_the_table():
+    points = np.random.default_rng(6).normal(size=(1700, 2))
+    rows = np.round(np.linspace(0, 1699, 1000)).astype(int)
+    expected = np.median(pdist(points[rows]))
+    assert median_heuristic(points) == expected
+    assert median_heuristic(points, most=50) != expected
+    assert median_heuristic(points[:40], most=40) == np.median(pdist(points[:40]))
+
+
+def test_where_most_rows_coincide_the_others_tell_the_bandwidth():
+    points = np.zeros((20, 1))
+    points[:3, 0] = [1.0, 2.0, 4.0]
+    apart = pdist(points)
+    assert median_heuristic(points) == np.median(apart[apart > 0]) > 0
+    with pytest.raises(ValueError, match="coincide"):
+        median_heuristic(np.zeros((5, 2)))
+
+
+def test_the_kernel_on_parameters_is_in_deviations_of_each():
+    parameters = A * [1.0, 1e200, 1e-200]
+    deviation = A.std(axis=0)
+    scaled = A / deviation
+    kernel = parameter_kernel(parameters)
+    expected = Gaussian(median_heuristic(scaled))(scaled)
+    np.testing.assert_allclose(kernel(parameters), expected, rtol=1e-9)
+    np.testing.assert_allclose(parameter_kernel(A, 0.3).bandwidth, 0.3 * deviation)
+
+
+def test_deviations_that_are_known_take_the_place_of_the_rows_own():
+    known = np.array([2.0, 0.0, 3.0])
+    unit = np.array([2.0, 1.0, 3.0])
+    np.testing.assert_allclose(parameter_kernel(A, None, known).bandwidth, median_heuristic(A / unit) * unit)
+    np.testing.assert_allclose(parameter_kernel(A, 0.5, known).bandwidth, 0.5 * unit)
+    wide = np.full(3, 1e3)
+    np.testing.assert_allclose(parameter_kernel(A, None, wide).bandwidth, median_heuristic(A))
+
+
+def test_parameters_that_do_not_vary_have_bandwidth_one():
+    assert parameter_kernel(np.full((5, 2), 3.0)).bandwidth == (1.0, 1.0)
+    varying = np.column_stack([A[:, 0], np.ones(6)])
+    assert parameter_kernel(varying).bandwidth[0] == pytest.approx(
+        median_heuristic(A[:, :1] / A[:, 0].std()) * A[:, 0].std()
+    )

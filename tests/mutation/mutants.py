@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -50,8 +51,12 @@ class Mutant:
 
     @cached_property
     def key(self) -> str:
-        """Says which change of which text of the file this is."""
-        return hashlib.sha256(f"{self.path}\n{self.code}".encode()).hexdigest()[:16]
+        """Says which change of which program this is; comments and docstrings are no part of it."""
+        tree = ast.parse(self.code)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                node.value = ast.Constant(None)
+        return hashlib.sha256(f"{self.path}\n{ast.dump(tree)}".encode()).hexdigest()[:16]
 
 
 def mutants_of(path: Path, root: Path) -> list[Mutant]:
@@ -112,7 +117,10 @@ def _counting(node: Any) -> Iterator[Any]:
         name = getattr(node.func, "attr", node.func)
         if getattr(name, "value", None) in (*UNREAD_CALLS, *NEVER_CHANGED):
             return
-    if isinstance(node, cst.Assign) and getattr(node.targets[0].target, "value", None) in UNREAD_NAMES:
+    if isinstance(node, cst.Assign) and (
+        getattr(node.targets[0].target, "value", None) in UNREAD_NAMES
+        or (isinstance(node.value, cst.Call) and getattr(node.value.func, "value", None) == "TypeVar")
+    ):
         return
     yield node
     for child in node.children:

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.arrays.weighted import weighted_quantile
@@ -186,9 +185,3 @@ def test_the_seed_decides_the_draws(signed):
 def test_bad_numbers_of_draws_are_refused(signed, draws):
     with pytest.raises(ValueError, match="whole number of at least 1"):
         signed.draw(draws)
-
-
-def test_estimators_hand_the_support_on(linear):
-    support = pk.Support.from_bounds({"a": (-50, 50)}, ["a", "b"])
-    posterior = pk.Localised(50).fit(*linear, support).condition(linear[1][0])
-    assert posterior.support is support

@@ -5,7 +5,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.posterior.smoothing import SMOOTHINGS
+from pymc_kbr.posterior.smoothing import SMOOTHINGS, check_smoothing, silverman
 
 
 def resampled(weights, draws, rng):
@@ -84,3 +84,120 @@ def test_herding_estimates_expectations_better_than_resampling(rng):
     herded = posterior.draw(40, 0, smoothing="none", herding=True)
     resampled = [error(posterior.draw(40, seed, smoothing="none")) for seed in range(50)]
     assert error(herded) < np.mean(resampled)
+
+
+def neighbourhood(atoms, weights, row):
+    """Mean, covariance and number of the nearest weighted atoms of one, written out."""
+    carrying = np.flatnonzero(weights > 0)
+    count, q = len(carrying), atoms.shape[1]
+    k = min(count, max(2 * q + 2, round(count ** max(0.5, q / (q + 2)))))
+    scaled = atoms / atoms[carrying].std(axis=0)
+    apart = np.linalg.norm(scaled[carrying] - scaled[row], axis=1)
+    near = carrying[np.argsort(apart)[:k]]
+    shares = weights[near] / weights[near].sum()
+    mean = shares @ atoms[near]
+    centred = atoms[near] - mean
+    return mean, (shares[:, None] * centred).T @ centred, k
+
+
+@pytest.mark.parametrize(("count", "q"), [(100, 1), (200, 2), (30, 3), (120, 6), (4, 3)])
+def test_local_noise_is_that_of_the_neighbours(count, q, rng):
+    """One atom's draws: its mean drawn towards its neighbours', their covariance times h^2."""
+    units = 10.0 ** np.arange(q)
+    atoms = rng.normal(size=(count, q)) @ rng.normal(size=(q, q)) * units
+    weights = rng.exponential(size=count)
+    weights[1] = 0
+    weights /= weights.sum()
+    mean, covariance, k = neighbourhood(atoms, weights, 3)
+    h = min(0.9, (4 / (k * (q + 2))) ** (1 / (q + 4)))
+    draws = SMOOTHINGS["local"](atoms, weights, np.full(40_000, 3), rng)
+    root = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
+    white = np.linalg.solve(root, (draws - (mean + np.sqrt(1 - h**2) * (atoms[3] - mean))).T).T / h
+    rank = min(q, k - 1)
+    # Means and covariances of 40,000 standard normal draws: five standard errors.
+    assert np.abs(white.mean(axis=0)).max() < 5 / 200
+    if rank == q:
+        assert np.abs(np.cov(white.T) - np.eye(q)).max() < 5 * np.sqrt(2) / 200
+
+
+def test_global_noise_is_that_of_all_atoms(rng):
+    atoms = rng.normal(size=(50, 2)) * [1.0, 100.0]
+    weights = rng.dirichlet(np.ones(50))
+    mean = weights @ atoms
+    covariance = (weights[:, None] * (atoms - mean)).T @ (atoms - mean)
+    h = silverman(1 / np.sum(weights**2), 2)
+    draws = SMOOTHINGS["global"](atoms, weights, np.full(40_000, 7), rng)
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, (draws - (mean + np.sqrt(1 - h**2) * (atoms[7] - mean))).T).T / h
+    assert np.abs(white.mean(axis=0)).max() < 5 / 200
+    assert np.abs(np.cov(white.T) - np.eye(2)).max() < 5 * np.sqrt(2) / 200
+
+
+@pytest.mark.parametrize("weights", ["even", "uneven"])
+def test_the_variance_that_neighbours_take_away_is_given_back(weights, rng):
+    """Of a uniform sample, at whose ends all neighbours lie inwards."""
+    atoms = rng.uniform(size=(60, 1)) * [10.0]
+    v = np.full(60, 1 / 60) if weights == "even" else rng.dirichlet(np.full(60, 3.0))
+    draws = SMOOTHINGS["local"](atoms, v, rng.choice(60, 200_000, p=v), rng)
+    mean = v @ atoms[:, 0]
+    # Monte Carlo deviation of a variance from 200,000 draws is a third of a per cent.
+    assert draws.var() == pytest.approx(v @ (atoms[:, 0] - mean) ** 2, rel=0.02)
+
+
+def test_draws_of_few_different_atoms_are_not_widened(rng):
+    """Nineteen of them: their variance says nothing about what neighbours take away."""
+    atoms = np.sort(rng.uniform(size=100))[:, None]
+    weights = np.full(100, 0.01)
+    rows = np.arange(40, 59).repeat(4000)
+    expected = []
+    for row in range(40, 59):
+        mean, _, k = neighbourhood(atoms, weights, row)
+        h = silverman(k, 1)
+        expected.append(mean + np.sqrt(1 - h**2) * (atoms[row] - mean))
+    draws = SMOOTHINGS["local"](atoms, weights, rows, rng)[:, 0].reshape(19, 4000)
+    np.testing.assert_allclose(draws.mean(axis=1), np.ravel(expected), atol=6 * draws.std(axis=1).max() / 63)
+
+
+def test_neighbours_among_some_atoms_span_the_same_neighbourhood(rng):
+    """Of 2,500 atoms 50 would be neighbours; twelve among 600 are."""
+    atoms = np.linspace(0, 1, 2500)[:, None]
+    weights = np.full(2500, 1 / 2500)
+    draws = SMOOTHINGS["local"](atoms, weights, np.arange(500, 2000).repeat(10), rng)
+    off = (draws[:, 0] - atoms[np.arange(500, 2000).repeat(10), 0]).reshape(1500, 10)
+    h = silverman(50, 1)
+    # Fifty neighbours in a row have a variance of (50^2 - 1) / 12 steps.
+    assert off.std(axis=1, ddof=1).mean() == pytest.approx(h * np.sqrt(50**2 / 12) / 2499, rel=0.15)
+
+
+def test_many_draws_are_made_in_parts(rng, monkeypatch):
+    atoms, weights = rng.normal(size=(50, 2)), np.full(50, 0.02)
+    rows = np.arange(50).repeat(4)
+    whole = SMOOTHINGS["local"](atoms, weights, rows, np.random.default_rng(1))
+    monkeypatch.setattr("pymc_kbr.posterior.smoothing.NOISE_AT_ONCE", 500)
+    parts = SMOOTHINGS["local"](atoms, weights, rows, np.random.default_rng(1))
+    np.testing.assert_allclose(parts, whole)
+
+
+@pytest.mark.parametrize("size", [1.0, 10.0, 1e4])
+@pytest.mark.parametrize("q", [1, 2, 10])
+def test_the_bandwidth_is_silvermans(size, q):
+    assert silverman(size, q) == pytest.approx(min(0.9, (4 / (size * (q + 2))) ** (1 / (q + 4))))
+    assert silverman(0.01, q) == silverman(1.0, q)
+
+
+def test_without_smoothing_draws_are_the_atoms(rng):
+    atoms, rows = rng.normal(size=(5, 2)), np.array([4, 4, 0])
+    np.testing.assert_array_equal(SMOOTHINGS["none"](atoms, np.full(5, 0.2), rows, rng), atoms[rows])
+
+
+def test_atoms_on_a_line_are_smoothed_on_it(rng):
+    atoms = rng.normal(size=(80, 1)) * [1.0, 2.0]
+    for name in ("local", "global"):
+        draws = SMOOTHINGS[name](atoms, np.full(80, 1 / 80), np.arange(80), rng)
+        np.testing.assert_allclose(draws[:, 1], 2 * draws[:, 0], atol=1e-6)
+
+
+def test_the_names_are_those_there_are():
+    assert list(SMOOTHINGS) == ["local", "global", "none"]
+    for name in SMOOTHINGS:
+        assert check_smoothing(name) is None
