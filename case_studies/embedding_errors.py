@@ -195,7 +195,7 @@ def surface(
     lines = []
     for number in range(trials):
         trial = draw(2, n, np.random.default_rng([number, n]))
-        errors = Errors(trial, modes=False)
+        errors = Errors(trial)
         for bandwidth in bandwidths:
             smoothed: dict[str, float] | None = None
             for regularisation in regularisations:
@@ -230,20 +230,48 @@ def over_dimensions(draw: Draw, trials: int, n: int, dimensions: Sequence[int]) 
     return averaged(pd.DataFrame(lines), ["d", "method"])
 
 
-def over_sizes(draw: Draw, trials: dict[int, int], exact_up_to: int, chosen_up_to: int) -> pd.DataFrame:
+def over_sizes(
+    draw: Draw, trials: dict[int, int], exact: dict[int, int], chosen_up_to: int, partial: Path
+) -> pd.DataFrame:
     """Errors and seconds as functions of n, at the draft's bandwidth 1 and lambda = 0.001 / sqrt(n).
 
-    The exact estimator is left out above the first number, with settings of its own above the second one.
+    `exact` is the number of trials in which the exact estimator takes part at each size; with settings of
+    its own it does so up to a size. Lines are kept in the file `partial`, and those that are there are not
+    computed again. `share_of_exact` compares the trials in which the exact estimator took part.
     """
-    most = {"exact": exact_up_to, "exact, by default": chosen_up_to}
-    lines = []
-    for n, repeats in trials.items():
-        names = [name for name in METHODS if n <= most.get(name, n)]
-        for number in range(repeats):
+    lines = pd.read_csv(partial).to_dict("records") if partial.exists() else []
+    done = {(line["n"], line["trial"]) for line in lines}
+    for number in range(max(trials.values())):  # all sizes in turn: what is stopped has equal numbers
+        for n in (n for n, repeats in trials.items() if number < repeats and (n, number) not in done):
+            names = [
+                name
+                for name in METHODS
+                if (name != "exact" or number < exact.get(n, 0))
+                and (name != "exact, by default" or n <= chosen_up_to)
+            ]
             trial = draw(2, n, np.random.default_rng([number, n]))
-            lines += [{"n": n, **line} for line in score(trial, methods(n, 1.0, draft_ridge, names))]
+            scored = score(trial, methods(n, 1.0, draft_ridge, names))
+            lines += [{"n": n, "trial": number, **line} for line in scored]  # type: ignore[dict-item]
+            pd.DataFrame(lines).to_csv(partial, index=False)
             print(pd.DataFrame(lines[-len(names) :]).to_string(index=False), flush=True)
-    return averaged(pd.DataFrame(lines), ["n", "method"])
+    found = pd.DataFrame(lines).sort_values(["n", "trial"], kind="stable")
+    found["method"] = pd.Categorical(found["method"], METHODS)
+    found = found.sort_values(["n", "method"], kind="stable")
+    found["method"] = found["method"].astype(str)
+    return shares_of_exact(found, averaged(found, ["n", "method"]))
+
+
+def shares_of_exact(lines: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The table with each method's RKHS error over the exact one's, in the trials that both have."""
+    wide = lines.pivot_table(index=["n", "trial"], columns="method", values="rkhs_error")
+    shares = {}
+    if "exact" in wide:
+        both = wide[wide["exact"].notna()].groupby(level="n").mean()
+        shares = both.div(both["exact"], axis=0).stack().to_dict()
+    table["share_of_exact"] = [
+        shares.get(key, np.nan) for key in zip(table["n"], table["method"], strict=True)
+    ]
+    return table
 
 
 def _same(regularisation: float, n: int) -> float:

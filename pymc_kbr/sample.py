@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from sklearn.base import clone
 
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.selection.select import IN_MEMORY, choose, fitted_to_all
 from pymc_kbr.simulation import simulate
@@ -173,7 +173,7 @@ def sample_abc(
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
     if stored is not None:
         notes["simulations"] = len(stored) + len(stored.failures)
-        notes["fitted_rows"] = getattr(chosen, "fitted_rows_", len(stored))
+        notes["fitted_rows"] = chosen.fitted_rows_ if chosen.selection_ is not None else len(stored)
     concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
@@ -198,7 +198,9 @@ def _choose(
     """The best estimator near the table's observation, and a line on the screen that says so."""
     ratio, support = None, table.support
     if new is not None:
-        ratio, support = new.ratio_at(table.parameters, rng), new.support
+        ratio, support = new.ratio, new.support
+        if ratio is None:
+            ratio = ratio_of_draws(table.parameters, new.draws, support, rng)
         warn_of_few(ratio.sum() ** 2 / np.sum(ratio**2), len(ratio))
     chosen = choose(
         table.parameters,
@@ -210,7 +212,7 @@ def _choose(
         progressbar=progressbar,
     )
     if progressbar:
-        Console().print(chosen.selection_.reason(), highlight=False, markup=False)  # type: ignore[attr-defined]
+        Console().print(chosen.selection_.reason(), highlight=False, markup=False)
     return chosen
 
 
@@ -232,7 +234,7 @@ def _recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceT
 
 def _account(estimator: Estimator) -> tuple[dict[str, Any], np.ndarray | None, int]:
     """What is kept of a choice: attributes of the result, and the coverage on held-out rows."""
-    selection = getattr(estimator, "selection_", None)
+    selection = estimator.selection_
     if selection is None:
         return {}, None, 0
     notes = {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
@@ -244,12 +246,10 @@ def _fit_with_prior(
     estimator: Estimator, table: ReferenceTable, new: NewPrior, rng: np.random.Generator
 ) -> Estimator:
     """The estimator fitted for another prior: by density ratios, or by its own use of the prior's draws."""
-    ratio = None
-    if new.ratio is None and "prior" in estimator.get_params():
-        estimator = clone(estimator).set_params(prior=new.draws)
-    else:
-        ratio = new.ratio_at(table.parameters, rng)
-    estimator.fit(table.parameters, table.statistics, new.support, ratio=ratio, random_seed=rng)
+    draws = new.draws if new.ratio is None else None
+    estimator.fit(
+        table.parameters, table.statistics, new.support, ratio=new.ratio, prior=draws, random_seed=rng
+    )
     size = estimator.settings().get("ratio_effective_sample_size")
     if size is not None:
         warn_of_few(size, len(table.parameters))

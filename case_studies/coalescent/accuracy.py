@@ -57,7 +57,7 @@ def fit(
         return NeuralPosteriorEstimation.fit(*table, bounds, random_seed)
     if name == "auto":
         rng = np.random.default_rng(random_seed)
-        return choose(*table, support, rng=rng, time_budget=budget, progressbar=False)
+        return choose(*table, support, rng=rng, work=budget, progressbar=False)
     estimator = local_linear(len(table[0])) if name == "local_linear" else pk.ESTIMATORS[name]()
     return estimator.fit(*table, support, random_seed=random_seed)
 

@@ -53,7 +53,7 @@ def run(
     for number, x in enumerate(observed):
         started = time.perf_counter()
         rng = np.random.default_rng(number)
-        estimator = choose(*arrays, rng=rng, near=x, time_budget=budget, progressbar=False)
+        estimator = choose(*arrays, rng=rng, near=x, work=budget, progressbar=False)
         posterior = estimator.condition(x)
         chosen = estimator.selection_.chosen.label  # type: ignore[attr-defined]
         score("auto", number, posterior, time.perf_counter() - started, chosen)

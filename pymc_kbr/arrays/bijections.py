@@ -8,6 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import expit, logsumexp
 
+LARGEST_BOUND = 1e100
+"""Of an interval's finite ends: shares of a wider one have no digit left for values of usual size."""
+
 
 class Step(Protocol):
     """One bijection of some columns; `parameters` holds every column that is already known."""
@@ -28,12 +31,25 @@ class Interval:
     lower_slopes, upper_slopes : tuple of tuple of float, shape (k, p), optional
         A bound may be an affine function of the table's p parameters, as that of
         ``pm.Uniform("b", 0, a)`` is: ``upper + parameters @ upper_slopes.T``.
+
+    Raises
+    ------
+    ValueError
+        If the constant part of a bound is finite and beyond 1e100.
     """
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     lower_slopes: tuple[tuple[float, ...], ...] | None = None
     upper_slopes: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        for end in (*self.lower, *self.upper):
+            if np.isfinite(end) and abs(end) > LARGEST_BOUND:
+                raise ValueError(
+                    f"a bound is {end}; an end beyond {LARGEST_BOUND:g} leaves no digit of what lies "
+                    "between: take an infinite one"
+                )
 
     def bounds(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (

@@ -14,11 +14,11 @@ from pymc_kbr.arrays.threads import side_by_side
 PAIRS = 2**22
 """Distances that are held at once."""
 
-MANY = 20
-"""Where more than one row in so many is wanted, measuring all distances is sooner done than asking a tree."""
+ROWS_FOR_A_TREE = 20
+"""With fewer rows than so many for each that is wanted, all distances are measured and no tree is asked."""
 
-THIN, SPARE = 16, 5.0
-"""One number in so many tells about where the edge is, with so many standard deviations to spare."""
+EVERY, DEVIATIONS_TO_SPARE = 16, 5.0
+"""One number in so many tells about where the edge is, and so many of its deviations are added to that."""
 
 
 class Neighbours(Protocol):
@@ -41,7 +41,7 @@ class Tree:
         self._tree = KDTree(points) if count is not None and self._few(count) else None
 
     def _few(self, count: int) -> bool:
-        return count * MANY <= len(self._points)
+        return count * ROWS_FOR_A_TREE <= len(self._points)
 
     def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """See `Neighbours`."""
@@ -65,8 +65,9 @@ class Tree:
 def nearest(squares: np.ndarray, count: int) -> np.ndarray:
     """Numbers (count,) of the smallest of n numbers, in any order."""
     # The edge is guessed from some, a little too far: what lies beyond it need not be partitioned.
-    some = squares[::THIN]
-    guess = int(count / THIN + SPARE * np.sqrt(count / THIN)) + 1
+    some = squares[::EVERY]
+    expected = count / EVERY
+    guess = int(expected + DEVIATIONS_TO_SPARE * np.sqrt(expected)) + 1
     if guess < len(some):
         inside = np.flatnonzero(squares <= np.partition(some, guess)[guess])
         if len(inside) >= count:
@@ -84,7 +85,7 @@ class Merge:
         """See `Neighbours`."""
         best = [Best(count) for _ in x]
         norms = np.einsum("ij,ij->i", x, x)
-        step = max(1, PAIRS // len(x))
+        step = max(1, PAIRS // max(1, len(x)))
         for part, block in self._points.blocks():
             for first in range(0, len(block), step):
                 rows = block[first : first + step]
@@ -99,8 +100,11 @@ class Merge:
                     if len(near):
                         apart = rows[near] - x[k]
                         held.offer(np.einsum("ij,ij->i", apart, apart), part.start + first + near)
-        found = [held.sorted() for held in best]
-        return np.array([np.sqrt(d) for d, _ in found]), np.array([rows for _, rows in found])
+        distances, rows_found = np.empty((len(x), count)), np.empty((len(x), count), dtype=np.int64)
+        for k, held in enumerate(best):
+            squared, rows_found[k] = held.sorted()
+            distances[k] = np.sqrt(squared)
+        return distances, rows_found
 
 
 class Best:

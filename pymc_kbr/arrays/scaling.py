@@ -38,8 +38,7 @@ class Scaler:
             If some columns are constant; they are dropped.
         """
         # Dividing by the largest value first keeps squares of huge or tiny units within range.
-        largest = np.abs(statistics).max(axis=0)
-        unit = np.where(largest > 0, largest, 1.0)
+        unit = nonzero(np.abs(statistics).max(axis=0))
         centre = np.mean(statistics / unit, axis=0) * unit
         deviation = np.std(statistics / unit, axis=0) * unit
         return cls.of(centre, deviation, statistics.min(axis=0), statistics.max(axis=0), scaled)
@@ -83,10 +82,20 @@ def units_of(rows: np.ndarray) -> np.ndarray:
     Dividing by them is exact, and squares of what is left are within range whatever the units are.
     """
     largest = np.abs(rows).max(axis=0, initial=0.0)
-    return np.where(largest > 0, 2.0 ** np.floor(np.log2(np.where(largest > 0, largest, 1.0))), 1.0)
+    return 2.0 ** np.floor(np.log2(nonzero(largest)))
 
 
 def deviations(rows: np.ndarray) -> np.ndarray:
     """Standard deviation of each column of rows (n, q), in any units, shape (q,)."""
     units = units_of(rows)
     return (rows / units).std(axis=0) * units
+
+
+def nonzero(deviation: np.ndarray) -> np.ndarray:
+    """Deviations (q,) to divide by: one where a column does not vary."""
+    return np.where(deviation > 0, deviation, 1.0)
+
+
+def unit_deviations(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column of rows (n, q), one where it does not vary, shape (q,)."""
+    return nonzero(deviations(rows))

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.scaling import Scaler, nonzero
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 
-SAMPLE = 20_000
+SAMPLED_ROWS = 20_000
 """Rows of the sample, spread evenly over the table."""
-
-FEW = 1000
-"""Rows, among these, on which bandwidths and ridges are chosen: those that a table in memory gives too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +29,8 @@ class Scan:
     parameters, statistics : ndarray of shape (s, p) and (s, d)
         Of these rows.
     few : ndarray of int, shape (f,)
-        Some rows of the sample.
+        Places in the sample of the rows on which bandwidths and ridges are chosen: those that a table in
+        memory gives too.
     """
 
     scaler: Scaler
@@ -52,8 +50,7 @@ class Moments:
     def add(self, rows: np.ndarray) -> None:
         """Take in more rows (b, d)."""
         if not self.count:
-            largest = np.abs(rows).max(axis=0)
-            self.unit = np.where(largest > 0, largest, 1.0)
+            self.unit = nonzero(np.abs(rows).max(axis=0))
             self.mean = self.squares = np.zeros(rows.shape[1])
             self.lowest = self.highest = rows[0]
         self.lowest = np.minimum(self.lowest, rows.min(axis=0))
@@ -85,8 +82,8 @@ def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
         If a value is not finite, or all statistics are constant.
     """
     n = len(statistics)
-    few = spread_out(n, FEW)
-    wanted = np.union1d(spread_out(n, SAMPLE), few)
+    few = spread_out(n, ROWS_FOR_CHOICES)
+    wanted = np.union1d(spread_out(n, SAMPLED_ROWS), few)
     sides = []
     for name, side in (("parameters", parameters), ("statistics", statistics)):
         moments, sample = Moments(), []

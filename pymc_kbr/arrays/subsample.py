@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+ROWS_FOR_CHOICES = 1000
+"""Rows of a table, spread evenly over it, on which bandwidths and ridges are chosen."""
+
 
 def spread_out(n: int, most: int) -> np.ndarray:
     """At most `most` row numbers, evenly spread over n rows: a subsample without randomness."""

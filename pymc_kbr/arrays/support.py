@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.bijections import KINDS, Interval, Simplex, Step, ZeroSum
+from pymc_kbr.arrays.bijections import KINDS, LARGEST_BOUND, Interval, Simplex, Step, ZeroSum
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class Support:
         Raises
         ------
         ValueError
-            If a name is unknown, or a lower bound is not below its upper one.
+            If a name is unknown, bounds are not two numbers, a lower one is not below its upper one, or an
+            end is finite and beyond 1e100, where no digit of a parameter would be left.
         """
         bounds = dict(bounds or {})
         unknown = [name for name in bounds if name not in names]
@@ -89,13 +90,9 @@ class Support:
             raise ValueError(f"bounds are given for {unknown}; the parameters are {list(names)}")
         lower, upper = [], []
         for name in names:
-            a, b = bounds.get(name, (None, None))
-            lower.append(-np.inf if a is None else float(a))
-            upper.append(np.inf if b is None else float(b))
-            if not lower[-1] < upper[-1]:
-                raise ValueError(
-                    f"the bounds of {name!r} are ({a}, {b}); the lower one must be below the upper one"
-                )
+            a, b = _ends(name, bounds.get(name, (None, None)))
+            lower.append(a)
+            upper.append(b)
         step = Interval(tuple(lower), tuple(upper))
         return cls(len(names), (Block(tuple(range(len(names))), (step,)),))
 
@@ -175,6 +172,26 @@ class Support:
                 steps.append(KINDS[step["kind"]](**fields))
             blocks.append(Block(tuple(block["columns"]), tuple(steps), block["smooth"]))
         return cls(document["size"], tuple(blocks))
+
+
+def _ends(name: str, bounds: Any) -> tuple[float, float]:
+    """Both ends of a parameter's bounds, infinite where they are None."""
+    try:
+        a, b = bounds
+        lower, upper = -np.inf if a is None else float(a), np.inf if b is None else float(b)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the bounds of {name!r} are {bounds!r}; give two numbers, (lower, upper), with None for an end "
+            "that is open"
+        ) from error
+    if not lower < upper:
+        raise ValueError(f"the bounds of {name!r} are ({a}, {b}); the lower one must be below the upper one")
+    if any(np.isfinite(end) and abs(end) > LARGEST_BOUND for end in (lower, upper)):
+        raise ValueError(
+            f"the bounds of {name!r} are ({a}, {b}); an end beyond {LARGEST_BOUND:g} leaves no digit of what "
+            "lies between: give None for an end that is open"
+        )
+    return lower, upper
 
 
 def _to_text(fields: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pymc_kbr.arrays.scaling import units_of
+
 
 def effective_sample_size(weights: np.ndarray) -> float:
     """(sum w)^2 / sum w^2 (Kish 1965)."""
@@ -16,4 +18,5 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarra
     ordered = weights[order]
     carried = ordered > 0
     middle = (np.cumsum(ordered) - 0.5 * ordered)[carried] / ordered.sum()
-    return np.interp(levels, middle, values[order][carried])
+    unit = units_of(values[:, None])[0]  # differences of values of 1e308 are beyond the largest number
+    return np.interp(levels, middle, values[order][carried] / unit) * unit

@@ -135,7 +135,7 @@ def _ridge_raised(posterior: Posterior) -> Concern | None:
 
 
 def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
-    between_bounds = "prior_truncated" in table.provenance
+    between_bounds = table.origin.between_bounds
     tail, touching = (CUT_TAIL, CUT) if between_bounds else (TAIL, TOUCHING)
     why = (
         "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.observation_support import FAR, observation_support
+from pymc_kbr.checking.pyplot import pyplot
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -139,7 +139,7 @@ def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.n
 
 def _axes(axes: Any, count: int, size: tuple[float, float]) -> np.ndarray:
     if axes is None:
-        _, axes = plt.subplots(1, count, figsize=size, constrained_layout=True, squeeze=False)
+        _, axes = pyplot().subplots(1, count, figsize=size, constrained_layout=True, squeeze=False)
     axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(axes) != count:
         raise ValueError(f"{len(axes)} axes were given; {count} are needed")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.kernels import Gaussian, median_heuristic
 
 
 def squared_discrepancies(sets: list[np.ndarray]) -> np.ndarray:
     """Squared maximum mean discrepancies (s, s) between sets of points, each of shape (m, q)."""
-    together = np.vstack(sets)
-    deviation = together.std(axis=0)
-    scaled = [points / np.where(deviation > 0, deviation, 1.0) for points in sets]
+    deviation = unit_deviations(np.vstack(sets))
+    scaled = [points / deviation for points in sets]
     kernel = Gaussian(median_heuristic(np.vstack(scaled)))
     inner = np.empty((len(sets), len(sets)))
     for i, one in enumerate(scaled):

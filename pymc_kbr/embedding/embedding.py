@@ -14,11 +14,11 @@ from pymc_kbr.kernels import Gaussian, Kernel, gaussian_mean
 EXACT_ATOMS = 200
 """Atoms up to which Gram matrices are formed whole; above, they are factored to a low rank."""
 
-BLOCK = 1024
-"""Rows of a Gram matrix that are formed at once in inner products."""
-
-TOLERANCE, MOST = 1e-4, 400
+FACTOR_TOLERANCE, FACTOR_RANK = 1e-4, 400
 """Where that factorisation ends: its residual as a share of the trace, and its rank."""
+
+ROWS_AT_ONCE = 1024
+"""Rows of a Gram matrix that are formed at once in inner products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Atoms:
         """The Gram matrix (m, m), or a factor F (m, r) of it with F F' close to it where m is large."""
         if len(self.points) <= EXACT_ATOMS:
             return self.kernel(self.points)
-        return pivoted_cholesky(self.kernel, self.points, MOST, TOLERANCE)[0]
+        return pivoted_cholesky(self.kernel, self.points, FACTOR_RANK, FACTOR_TOLERANCE)[0]
 
     def apply_gram(self, weights: np.ndarray) -> np.ndarray:
         """The Gram matrix times weights (m,)."""
@@ -89,8 +89,9 @@ class Embedding:
         a, b = self.atoms.points, other.atoms.points
         return float(
             sum(
-                self.weights[i : i + BLOCK] @ (self.atoms.kernel(a[i : i + BLOCK], b) @ other.weights)
-                for i in range(0, len(a), BLOCK)
+                self.weights[i : i + ROWS_AT_ONCE]
+                @ (self.atoms.kernel(a[i : i + ROWS_AT_ONCE], b) @ other.weights)
+                for i in range(0, len(a), ROWS_AT_ONCE)
             )
         )
 

@@ -12,6 +12,9 @@ import numpy as np
 RAISE = 10.0
 """Factor by which a ridge is raised when a factorisation fails."""
 
+MOST_RAISES = 40
+"""Times that a ridge is raised before the matrix is given up."""
+
 
 class Operator(ABC):
     """A factored inverse, made once and applied to many right-hand sides.
@@ -34,6 +37,17 @@ class Operator(ABC):
     @abstractmethod
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the kernel's values at new points x (k, d): shape (k, n)."""
+
+
+class SquaredOperator(Operator):
+    """L G ((L G)^2 + delta I)^-1 L, which is also known before the last L."""
+
+    @abstractmethod
+    def dual_weights(self, x: np.ndarray) -> np.ndarray:
+        """((G L)^2 + delta I)^-1 G L on the kernel's values at points x (k, d), shape (k, n).
+
+        L times it is `weights`; an element of the span of other points takes their joint weights instead.
+        """
 
 
 class Gram(ABC):
@@ -90,7 +104,7 @@ def raising(factor: Callable[[float], object], ridge: float, least: float) -> tu
         except np.linalg.LinAlgError:
             raised += 1
             ridge = max(RAISE * ridge, least)
-            if not np.isfinite(ridge) or raised > 40:
+            if not np.isfinite(ridge) or raised > MOST_RAISES:
                 raise
     if raised:
         warn_raised(given, ridge, raised)

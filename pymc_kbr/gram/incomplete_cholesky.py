@@ -15,10 +15,10 @@ from pymc_kbr.gram.pivoted import accepted, pivoted_cholesky, randomly_pivoted_c
 from pymc_kbr.gram.streamed import StreamedGram
 from pymc_kbr.kernels import Kernel
 
-MOST = 1000
+LARGEST_RANK = 1000
 """Rank at which a factorisation to a tolerance ends in any case."""
 
-BLOCK = 50
+PIVOTS_AT_ONCE = 50
 """Pivots that are proposed at once."""
 
 
@@ -35,8 +35,10 @@ class IncompleteCholesky:
 
     Notes
     -----
-    O(n r) kernel values and O(n r^2) multiplications (Fine and Scheinberg 2001). On points that are read
-    a part at a time pivots are drawn, as in `RandomlyPivotedCholesky`: one pass for each block of them.
+    O(n r) kernel values and O(n r^2) multiplications (Fine and Scheinberg 2001). Not only G but also k(x) is
+    approximated, by F f(x), where eq. 5 of the localised draft keeps k(x): one function then stands for
+    the kernel everywhere, and weights are in the span of F (see `WoodburyOperator.weights`). On points that
+    are read a part at a time pivots are drawn, as in `RandomlyPivotedCholesky`: one pass for each block.
     """
 
     rank: int | None = None
@@ -46,7 +48,7 @@ class IncompleteCholesky:
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
-        return 8 * n * min(n, self.rank or MOST)
+        return 8 * n * min(n, self.rank or LARGEST_RANK)
 
     def rows(self, n: int) -> int:
         """Rows in one regression."""
@@ -57,8 +59,10 @@ class IncompleteCholesky:
     ) -> LowRankGram | StreamedGram:
         """The factored Gram matrix of points (n, d)."""
         if isinstance(points, Chunks):
-            return streamed_cholesky(kernel, points, self.rank or MOST, self.tolerance, BLOCK, rng)
-        factor, pivots = pivoted_cholesky(kernel, points, self.rank or MOST, self.tolerance)
+            return streamed_cholesky(
+                kernel, points, self.rank or LARGEST_RANK, self.tolerance, PIVOTS_AT_ONCE, rng
+            )
+        factor, pivots = pivoted_cholesky(kernel, points, self.rank or LARGEST_RANK, self.tolerance)
         return LowRankGram(factor, feature_map_of(kernel, points[pivots], factor[pivots]))
 
 
@@ -89,14 +93,14 @@ class RandomlyPivotedCholesky:
     """
 
     rank: int | None = None
-    block: int = BLOCK
+    block: int = PIVOTS_AT_ONCE
     tolerance: float = 1e-3
 
     streams: ClassVar[bool] = True
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
-        return 8 * n * (min(n, self.rank or MOST) + 2 * self.block)
+        return 8 * n * (min(n, self.rank or LARGEST_RANK) + 2 * self.block)
 
     def rows(self, n: int) -> int:
         """Rows in one regression."""
@@ -107,9 +111,11 @@ class RandomlyPivotedCholesky:
     ) -> LowRankGram | StreamedGram:
         """The factored Gram matrix of points (n, d)."""
         if isinstance(points, Chunks):
-            return streamed_cholesky(kernel, points, self.rank or MOST, self.tolerance, self.block, rng)
+            return streamed_cholesky(
+                kernel, points, self.rank or LARGEST_RANK, self.tolerance, self.block, rng
+            )
         factor, pivots = randomly_pivoted_cholesky(
-            kernel, points, self.rank or MOST, self.tolerance, self.block, rng
+            kernel, points, self.rank or LARGEST_RANK, self.tolerance, self.block, rng
         )
         return LowRankGram(factor, feature_map_of(kernel, points[pivots], factor[pivots]))
 

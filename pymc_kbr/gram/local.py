@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpotrs, spotrs
 
-from pymc_kbr.gram.gram import RAISE
+from pymc_kbr.gram.gram import MOST_RAISES, RAISE
 from pymc_kbr.kernels import Gaussian, Kernel
 
-BATCH_VALUES = 2**20
+ENTRIES_AT_ONCE = 2**20
 """Entries of Gram matrices that are made at once: as many as stay in the cache."""
 
-BLOCK = 64
+TRIANGLE_ROWS = 64
 """Rows of a triangle that are exponentiated together."""
 
 
@@ -43,7 +43,7 @@ class LocalRegressions:
     @property
     def batch(self) -> int:
         """Observations to take at once."""
-        return max(1, BATCH_VALUES // self.neighbours**2)
+        return max(1, ENTRIES_AT_ONCE // self.neighbours**2)
 
     def raised(self, times: int) -> float:
         """The ridge, or what it becomes when it is raised."""
@@ -72,7 +72,7 @@ class LocalRegressions:
     def _raising(
         self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, scratch: np.ndarray
     ) -> tuple[np.ndarray, int]:
-        for times in range(40):
+        for times in range(MOST_RAISES):
             try:
                 return self._solved(x, near, ratio, scratch, times), times
             except np.linalg.LinAlgError:
@@ -121,8 +121,10 @@ class LocalRegressions:
             np.concatenate([scaled, ones, half], axis=2),
         )
         np.matmul(left, right.transpose(0, 2, 1), out=out)
-        for first in range(0, self.neighbours, BLOCK):  # the exponentials cost most: half of them will do
-            block = out[:, first : first + BLOCK, : first + BLOCK]
+        for first in range(
+            0, self.neighbours, TRIANGLE_ROWS
+        ):  # the exponentials cost most: half of them will do
+            block = out[:, first : first + TRIANGLE_ROWS, : first + TRIANGLE_ROWS]
             np.exp(block, out=block)
         return np.exp(half[..., 0])
 

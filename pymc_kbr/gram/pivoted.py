@@ -12,7 +12,7 @@ from scipy.linalg import cholesky, solve_triangular
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.kernels import Gaussian, Kernel
 
-TILE = 2048
+ROWS_A_THREAD = 2048
 """Rows that a thread of the blocked factorisation takes at once."""
 
 
@@ -71,7 +71,7 @@ def randomly_pivoted_cholesky(
     rounding = 10 * np.finfo(float).eps * residual.max()
     factor = np.zeros((n, min(rank, n)))
     pivots = np.zeros(factor.shape[1], dtype=int)
-    tiles = [slice(i, i + TILE) for i in range(0, n, TILE)]
+    tiles = [slice(i, i + ROWS_A_THREAD) for i in range(0, n, ROWS_A_THREAD)]
     parts = [_Rows(kernel, points[tile], factor[tile], residual[tile]) for tile in tiles]
     r = 0
     with ExitStack() as stack:

@@ -21,6 +21,12 @@ class RandomFeatures:
     ----------
     features : int
         An even number: a cosine and a sine for each frequency (see `kernels.frequencies`).
+
+    Notes
+    -----
+    f(x) = (cos(W x), sin(W x)) / sqrt(r / 2) with r / 2 frequencies W, the real form of section 4.4 of the
+    localised draft. The ridge is n lambda for n rows, as with every solver, since F F' is about G itself; the
+    draft adds m eps to F'F, with m the number of frequencies, which is lambda = m eps / n here.
     """
 
     features: int = 500

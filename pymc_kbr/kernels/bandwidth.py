@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from pymc_kbr.arrays.scaling import deviations
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.scaling import nonzero, unit_deviations
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.kernels.gaussian import Gaussian
 
 
-def median_heuristic(points: np.ndarray, most: int = 1000) -> float:
+def median_heuristic(points: np.ndarray, most: int = ROWS_FOR_CHOICES) -> float:
     """The median of the pairwise distances, zeros of the diagonal left out.
 
     Parameters
@@ -54,8 +54,7 @@ def parameter_kernel(
     Kernel regression estimates these well; it does not estimate what is much finer than its own
     bandwidth on the statistics, and a narrow kernel here would take its errors for features.
     """
-    deviation = deviations(parameters) if deviation is None else deviation
-    deviation = np.where(deviation > 0, deviation, 1.0)
+    deviation = unit_deviations(parameters) if deviation is None else nonzero(deviation)
     if bandwidth is None:
         scaled = parameters / deviation
         bandwidth = median_heuristic(scaled) if np.any(np.ptp(scaled, axis=0) > 0) else 1.0

@@ -70,7 +70,9 @@ def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
 
     Computed by one matrix product about a common centre; what rounding makes negative is zero.
     """
-    centre = a.mean(axis=0)
+    if len(a) == 0:
+        return np.empty((0, 0 if b is None else len(b)))
+    centre = a.mean(axis=0)  # distances of points far from the origin lose no digits in the product
     a = a - centre
     same = b is None
     b = a if b is None else b - centre

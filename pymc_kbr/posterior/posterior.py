@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.scaling import units_of
+from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import effective_sample_size, weighted_quantile
 from pymc_kbr.embedding import preimage
@@ -97,8 +97,8 @@ class Posterior:
 
         Signed weights can have a negative variance; their projection cannot.
         """
-        centred = self.atoms - self.simplex_weights @ self.atoms
-        return (self.simplex_weights[:, None] * centred).T @ centred
+        units = units_of(self.atoms)
+        return self._cov_in(units) * units[:, None] * units
 
     def quantile(self, q: float | np.ndarray | list[float]) -> np.ndarray:
         """Marginal quantiles of the weights projected onto the simplex.
@@ -118,27 +118,39 @@ class Posterior:
         columns = [weighted_quantile(column, self.simplex_weights, levels) for column in self.atoms.T]
         return np.column_stack(columns)[0 if np.ndim(q) == 0 else slice(None)]
 
-    def mode(self, starts: int = 5, bandwidth: float = 0.5) -> np.ndarray:
-        """Posterior mode, shape (p,): see `Embedding.mode`.
+    def _cov_in(self, units: np.ndarray) -> np.ndarray:
+        """The covariance of parameters over powers of two, whose squares are in range whatever the units."""
+        scaled = self.atoms / units
+        centred = scaled - self.simplex_weights @ scaled
+        return (self.simplex_weights[:, None] * centred).T @ centred
+
+    def mode(self, starts: int = 5, bandwidth: float | None = 0.5) -> np.ndarray:
+        """Posterior mode, shape (p,): see `pymc_kbr.embedding.preimage`.
 
         Parameters
         ----------
         starts : int
             Fixed-point iterations, of which the highest end is taken.
-        bandwidth : float
+        bandwidth : float, optional
             Of the Gaussian kernel, as a share of each parameter's posterior standard deviation. The
-            mode is that of the posterior seen through this kernel.
+            mode is that of the posterior seen through this kernel. None takes the embedding's own kernel.
 
         Notes
         -----
+        Eq. 3 of the localised draft with another kernel: there it is that of the embedding, which is
+        ``bandwidth=None`` here. That kernel is as wide as the prior (see `kernels.parameter_kernel`); seen
+        through it the mode is little else than the mean. Half a posterior deviation still averages over
+        many atoms, and tells a skewed posterior's mode from its mean.
+
         Where signed weights lead the fixed point out of the prior's support, the heaviest atom of the
         weights projected onto the simplex is returned.
         """
-        deviation = np.sqrt(np.diag(self.cov()))
-        width = bandwidth * np.where(deviation > 0, deviation, 1.0)
-        mode = preimage.mode(
-            Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights), starts
-        )
+        embedding = self.embedding
+        if bandwidth is not None:
+            units = units_of(self.atoms)
+            width = bandwidth * nonzero(np.sqrt(np.diag(self._cov_in(units))) * units)
+            embedding = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights)
+        mode = preimage.mode(embedding, starts)
         if self.support.contains(mode[None])[0]:
             return mode
         return self.atoms[int(np.argmax(self.simplex_weights))]

@@ -7,15 +7,19 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import KDTree
 
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.weighted import effective_sample_size
 
-LARGEST = 0.9
+LARGEST_BANDWIDTH = 0.9
 """Share of a neighbourhood's deviation that smoothing may replace by noise."""
 
-AN_ENTRY, A_COLUMN, FEWEST = 4, 20, 12
+NEIGHBOURS_AN_ENTRY, NEIGHBOURS_A_COLUMN, FEWEST_NEIGHBOURS = 4, 20, 12
 """Neighbours of an atom that are used: for an entry of a covariance, for a column at most, and at least."""
 
-LEAST = 20
+NOISE_AT_ONCE = 2**22
+"""Random numbers that are held at once."""
+
+ATOMS_FOR_VARIANCES = 20
 """Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
 
 
@@ -68,10 +72,10 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     if k < 2:
         return atoms[rows]
     points = atoms[carrying]
-    deviation = points.std(axis=0)
-    scaled = points / np.where(deviation > 0, deviation, 1.0)
+    scaled = points / unit_deviations(points)
     drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
-    used, among = min(k, max(FEWEST, min(AN_ENTRY * q**2, A_COLUMN * q))), np.arange(count)
+    enough = max(FEWEST_NEIGHBOURS, min(NEIGHBOURS_AN_ENTRY * q**2, NEIGHBOURS_A_COLUMN * q))
+    used, among = min(k, enough), np.arange(count)
     if used < k:
         among = rng.choice(count, max(used, round(count * used / k)), replace=False)
     near = among[KDTree(scaled[among], balanced_tree=False).query(scaled[drawn], k=used)[1]]
@@ -85,7 +89,7 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     h = silverman(k, q)
     shrunk = means.T + np.sqrt(1 - h**2) * (points[drawn] - means.T)
     widened = np.ones(q)
-    if len(drawn) >= LEAST:
+    if len(drawn) >= ATOMS_FOR_VARIANCES:
         v = weights[carrying][drawn] / weights[carrying][drawn].sum()
         target, kept = _variance(points[drawn], v), _variance(shrunk, v)
         made = kept + h**2 * np.einsum("r,qrk,qrk->q", v, apart, apart)
@@ -93,7 +97,7 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
         centre = v @ shrunk
         shrunk = centre + widened * (shrunk - centre)
     result = np.empty((len(rows), q))
-    for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // 2**22)):
+    for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // NOISE_AT_ONCE)):
         noise = np.einsum("rk,qrk->rq", rng.standard_normal((len(part), used)), apart[:, place[part]])
         result[part] = shrunk[place[part]] + h * widened * noise
     return result
@@ -110,8 +114,8 @@ def check_smoothing(smoothing: str) -> None:
 
 
 def silverman(size: float, dimensions: int) -> float:
-    """Silverman's bandwidth for `size` standardised draws, at most `LARGEST`."""
-    return float(min(LARGEST, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
+    """Silverman's bandwidth for `size` standardised draws, at most `LARGEST_BANDWIDTH`."""
+    return float(min(LARGEST_BANDWIDTH, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
 
 
 def _variance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, median_heuristic
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
@@ -13,8 +13,7 @@ from pymc_kbr.regression.ridge import RidgeRegression
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
 
-
-BLOCK = 4096
+ROWS_AT_ONCE = 4096
 """Rows whose features are computed at once."""
 
 ROWS_FOR_BANDWIDTH = 700
@@ -68,8 +67,7 @@ class KernelRegression:
         rank: int = RANK,
     ) -> None:
         d = np.ones(len(x)) if weights is None else weights / weights.mean()
-        deviation = deviations(targets)
-        standard = (targets - targets.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        standard = (targets - targets.mean(axis=0)) / unit_deviations(targets)
         median = median_heuristic(x)
         kernels = [FAMILIES["gaussian"](scale * median) for scale in SCALES]
         choice = choose_kernel_and_ridge(x, standard, kernels, weights=weights, targets=standard, most=most)
@@ -85,5 +83,5 @@ class KernelRegression:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Conditional means at statistics (k, d), shape (k, t)."""
-        parts = np.array_split(x, max(1, len(x) // BLOCK))
+        parts = np.array_split(x, max(1, len(x) // ROWS_AT_ONCE))
         return np.concatenate([self._ridge.predict(self._gram.feature_map(part)) for part in parts])

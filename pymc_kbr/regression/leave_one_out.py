@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_kbr.arrays.subsample import spread_out_by_weight
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_by_weight
 from pymc_kbr.arrays.threads import one_blas_thread, side_by_side
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.kernels.bandwidth import parameter_kernel
@@ -21,9 +21,6 @@ SCALES = tuple(2.0 ** np.arange(-2, 4))
 RIDGES = tuple(10.0 ** np.arange(-6.0, 3.1, 0.5))
 """Ridges n * lambda that are tried, in units of the Gram matrix's mean diagonal (one for most kernels)."""
 
-MOST_ROWS = 1000
-"""Rows of the table on which the choice is made."""
-
 NEAR = 0.25
 """Standard errors by which a simpler candidate's error may exceed the lowest one."""
 
@@ -32,6 +29,9 @@ REFUTED = 2.0
 
 LEAST_WEIGHT = 1e-6
 """Rows of less weight than this share of the mean are given it, so that their residuals are defined."""
+
+NEGLIGIBLE_SHARE = 1e-3
+"""Of the largest eigenvalue: smaller ones hold no more of the posterior than noise, and cost time."""
 
 
 class LeaveOneOut:
@@ -108,7 +108,7 @@ def choose_kernel_and_ridge(
     score_weights: np.ndarray | None = None,
     centred: bool = True,
     targets: np.ndarray | None = None,
-    most: int = MOST_ROWS,
+    most: int = ROWS_FOR_CHOICES,
     near: float = NEAR,
 ) -> Choice:
     """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
@@ -225,12 +225,11 @@ def is_refuted(squares: np.ndarray, simple: np.ndarray, weights: np.ndarray) -> 
 def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
     """A factor F (n, t) of the parameters' Gram matrix, centred about its mean under `base` if there is one.
 
-    F F' is that matrix but for eigenvalues below a thousandth of the largest, which hold no more of
-    the posterior than noise and would only cost time (see `parameter_kernel`).
+    F F' is that matrix but for eigenvalues below a thousandth of the largest (see `parameter_kernel`).
     """
     gram = parameter_kernel(parameters)(parameters)
     if base is not None:
         gram = centred_gram(gram, base)
     values, vectors = eigh(gram, driver="evd")
-    large = values > 1e-3 * values[-1]
+    large = values > NEGLIGIBLE_SHARE * values[-1]
     return vectors[:, large] * np.sqrt(values[large])

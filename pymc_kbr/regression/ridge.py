@@ -8,18 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.regression.leave_one_out import RIDGES
 
-MOST_SCORED = 10_000
+ROWS_SCORED = 10_000
 """Rows on which the ridge is chosen, of a regression on all."""
 
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE_SHARE = 1e-6
 """Of the ridge: smaller eigenvalues of F' F are left out of leverages, which they would raise by as much."""
 
-BLOCK = 4096
-"""Rows whose leverages or features are computed at once."""
+ROWS_AT_ONCE = 4096
+"""Rows whose leverages are computed at once."""
 
 LARGEST_LEVERAGE = 0.99
 """A row that determines its own prediction to this share is not divided by less than one minus it."""
@@ -44,8 +44,7 @@ class RidgeRegression:
 
     def __init__(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> None:
         d = np.ones(len(features)) if weights is None else weights / weights.mean()
-        deviation, root = deviations(targets), np.sqrt(d)[:, None]
-        unit = np.where(deviation > 0, deviation, 1.0)
+        unit, root = unit_deviations(targets), np.sqrt(d)[:, None]
         self._constant = d @ targets / d.sum()
         spectrum = _Wide if features.shape[1] >= len(features) else _Tall
         weighted = features if weights is None else root * features
@@ -90,7 +89,7 @@ class _Tall:
 
     def errors(self, ridges: Sequence[float], unit: np.ndarray) -> np.ndarray:
         """Sum of squared left-out residuals over `unit` (t,) of some rows, for each ridge."""
-        rows = spread_out(len(self._features), MOST_SCORED)
+        rows = spread_out(len(self._features), ROWS_SCORED)
         rotated = self._features[rows] @ self._vectors
         inverse = 1 / (self._values[:, None] + np.array(ridges))
         leverages = self._share[rows, None] + rotated**2 @ inverse
@@ -102,9 +101,9 @@ class _Tall:
     def solve(self, ridge: float) -> _Solution:
         """See `_Solution`."""
         inverse = 1 / (self._values + ridge)
-        large = self._values > NEGLIGIBLE * ridge
+        large = self._values > NEGLIGIBLE_SHARE * ridge
         directions = self._vectors[:, large] * np.sqrt(inverse[large])
-        blocks = np.array_split(self._features, max(1, len(self._features) // BLOCK))
+        blocks = np.array_split(self._features, max(1, len(self._features) // ROWS_AT_ONCE))
         of_slopes = np.concatenate([np.sum((block @ directions) ** 2, axis=1) for block in blocks])
         leverage = self._share + of_slopes
         coefficients = self._vectors @ (inverse[:, None] * self._right)

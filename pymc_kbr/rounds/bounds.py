@@ -123,17 +123,17 @@ class _Range(NamedTuple):
 def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_Range]:
     """Bounds from the rows that are nearest in a metric, as they are and moved by a local regression."""
     fitted = Rejection(kept, scale=metric).fit(table.parameters, table.statistics)
-    near = neighbours_of(fitted.statistics_)
-    observed = fitted.scaler_.transform(table.observed[None])  # type: ignore[index]
+    near = neighbours_of(fitted.table_.statistics)
+    observed = fitted.table_.scaler.transform(table.observed[None])  # type: ignore[index]
     most = min(FITTED * kept, len(table) - 1)
     rows = near.query(observed, min(max(CHECKED, most), len(table)))[1][0]
     checked = rows[:CHECKED]
-    others = near.query(fitted.statistics_[checked], most + 1)[1][:, 1:]  # without the row itself
+    others = near.query(fitted.table_.statistics[checked], most + 1)[1][:, 1:]  # without the row itself
     groups = np.vstack([rows[:most][None], others])
-    at = np.vstack([observed, fitted.statistics_[checked]])
+    at = np.vstack([observed, fitted.table_.statistics[checked]])
     sides = [_wider(table.parameters[groups[:, :kept]], NEAR_MARGIN)]
-    if fitted.statistics_.shape[1] < kept:
-        moved = _moved(table.parameters[groups], fitted.statistics_[groups] - at[:, None])
+    if fitted.table_.statistics.shape[1] < kept:
+        moved = _moved(table.parameters[groups], fitted.table_.statistics[groups] - at[:, None])
         sides.append(_wider(moved, MOVED_MARGIN))
     ranges = []
     for lower, upper in sides:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
-from pymc_kbr.rounds.emulator import Emulator, noise_of, noted
+from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
 from pymc_kbr.tables.reference_table import Failures, ReferenceTable
 
@@ -131,6 +131,7 @@ def emulate(
             within = closer
     parameters, support = forward.draw(draws, int(seeds[-1]), within, even=True)
     unit = "noise" if scales is not None else "deviation"
+    origin = dataclasses.replace(table.origin, simulations=table.simulations, noise=noise_kept(scales))
     return dataclasses.replace(
         table,
         parameters=parameters,
@@ -140,11 +141,11 @@ def emulate(
         seed=None,
         provenance={
             **table.provenance,
-            "simulations": str(table.simulations),
             "emulated": f"from {len(table)} rows; leave-one-out error {emulator.error:.2g} of the {unit}",
-            **noted(scales),
+            **origin.words,
         },
         timings={**table.timings, "emulate": time.perf_counter() - started},
+        origin=origin,
     )
 
 

@@ -132,8 +132,8 @@ def noise_of(noise: Any, size: int) -> np.ndarray:
     return np.broadcast_to(values, (size,))
 
 
-def noted(noise: np.ndarray | None) -> dict[str, str]:
-    """What a table's provenance says about noise that it is without, for `ReferenceTable.noise`."""
+def noise_kept(noise: np.ndarray | None) -> tuple[float, ...]:
+    """The noise that a table is without, for its `Origin`: one number where all statistics have the same."""
     if noise is None:
-        return {}
-    return {"noise": " ".join(map(repr, noise.tolist() if np.ptp(noise) > 0 else noise[:1].tolist()))}
+        return ()
+    return tuple(noise.tolist() if np.ptp(noise) > 0 else noise[:1].tolist())

@@ -11,8 +11,8 @@ import numpy as np
 
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import NEAREST, narrower, narrower_with_noise
-from pymc_kbr.rounds.emulator import noise_of, noted
-from pymc_kbr.simulation import Forward, Plan, Within, entropy_of, make_table
+from pymc_kbr.rounds.emulator import noise_kept, noise_of
+from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table
 from pymc_kbr.tables.reference_table import Failures, ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -137,7 +137,16 @@ def zoom(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
             f"{least}, to have near rows to go by: more draws, or fewer rounds"
         )
-    plan = Plan(size, cores, executor, on_failure, batched, timeout, progressbar)
+    options = SimulationOptions(
+        draws=size,
+        cores=cores,
+        executor=executor,
+        on_failure=on_failure,
+        batched=batched,
+        timeout=timeout,
+        progressbar=progressbar,
+        to_be_extended=False,
+    )
     if store is not None:
         Path(store).mkdir(exist_ok=True)
     tables: list[ReferenceTable] = []
@@ -145,8 +154,10 @@ def zoom(
     def add(size: int, bounds: Within | None) -> ReferenceTable:
         number = len(tables)
         path = None if store is None else Path(store) / f"round_{number}.zarr"
-        of_round = dataclasses.replace(plan, draws=size)
-        made = make_table(of_round, forward, int(seeds[number]), bounds, path, to_be_extended=False)
+        of_round = dataclasses.replace(
+            options, draws=size, random_seed=int(seeds[number]), within=bounds, store=path
+        )
+        made = simulate_table(of_round, forward)
         tables.append(made.load() if isinstance(made, StoredTable) else made)
         return joined(tables)
 
@@ -163,7 +174,8 @@ def zoom(
         )
         idle = 0 if narrowed else IDLE if last else idle + 1
     table = add(draws - spent, bounds)
-    return dataclasses.replace(table, provenance={**table.provenance, **noted(deviations)})
+    origin = dataclasses.replace(table.origin, noise=noise_kept(deviations))
+    return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
 
 
 def joined(tables: list[ReferenceTable]) -> ReferenceTable:
@@ -172,6 +184,7 @@ def joined(tables: list[ReferenceTable]) -> ReferenceTable:
     inside = [last.support.contains(table.parameters) for table in tables]
     drawn = [len(table) + len(table.failures) for table in tables]
     before = np.cumsum([0, *drawn[:-1]])
+    origin = dataclasses.replace(last.origin, simulations=sum(drawn))
     return dataclasses.replace(
         last,
         parameters=np.vstack([t.parameters[rows] for t, rows in zip(tables, inside, strict=True)]),
@@ -184,8 +197,9 @@ def joined(tables: list[ReferenceTable]) -> ReferenceTable:
         seed=None,
         provenance={
             **last.provenance,
-            "simulations": str(sum(drawn)),
+            **origin.words,
             "zoomed": "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True)),
         },
         timings={name: sum(t.timings.get(name, 0.0) for t in tables) for name in last.timings},
+        origin=origin,
     )

@@ -19,24 +19,37 @@ BLOCK_ROWS = 1024
 """Rows drawn from one stream where draws are made in batches. Part of what a seed means."""
 
 
-def entropy_of(random_seed: int | np.random.Generator | None) -> int:
-    """The number that all streams of one simulation are made from.
+def check_seed(random_seed: int | np.random.Generator | None) -> None:
+    """Refuse what is no seed.
 
     Raises
     ------
     TypeError, ValueError
         If the seed is no whole number, negative, or of another kind.
     """
-    if random_seed is None:
-        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-    if isinstance(random_seed, np.random.Generator):
-        return int(random_seed.integers(2**63))
+    if random_seed is None or isinstance(random_seed, np.random.Generator):
+        return
     if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
         raise TypeError(
             f"random_seed is {random_seed!r}; give None, a whole number or a numpy.random.Generator"
         )
     if random_seed < 0:
         raise ValueError(f"random_seed is {random_seed}; it must not be negative")
+
+
+def entropy_of(random_seed: int | np.random.Generator | None) -> int:
+    """The number that all streams of one simulation are made from.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_seed`.
+    """
+    check_seed(random_seed)
+    if random_seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    if isinstance(random_seed, np.random.Generator):
+        return int(random_seed.integers(2**63))
     return int(random_seed)
 
 

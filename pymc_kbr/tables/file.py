@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_kbr.tables.codecs import check_hdf5
+
 FORMAT = "pymc_kbr reference table"
 VERSION = 1
 
@@ -96,6 +98,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
+        check_hdf5(path)
         with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as opened:
             dataset = opened.load()
     except Exception as error:

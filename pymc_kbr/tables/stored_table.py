@@ -13,8 +13,12 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import observation
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.reference_table import Failures, ReferenceTable
-from pymc_kbr.tables.store import DONE, FAILED, UNFINISHED, TableStore
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
+from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.saved import OBSERVED_DATA
+from pymc_kbr.tables.store import TableStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +114,7 @@ class StoredTable:
         FileNotFoundError: there is no store nowhere.zarr
         """
         store = TableStore.open(Path(path))
-        return cls(store, store.rows, store.array("observed"), store.other_arrays("observed_data_"))
+        return cls(store, store.rows, store.array("observed"), store.other_arrays(OBSERVED_DATA))
 
     @cached_property
     def _status(self) -> np.ndarray:
@@ -213,4 +217,5 @@ class StoredTable:
             observed_data=self.observed_data,
             provenance=documents["provenance"],
             timings=documents["timings"],
+            origin=Origin.from_documents(documents),
         )

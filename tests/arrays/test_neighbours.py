@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.neighbours import MANY, THIN, Tree, nearest
+from pymc_kbr.arrays.neighbours import EVERY, ROWS_FOR_A_TREE, Tree, nearest
 
 
 @pytest.mark.parametrize("count", [1, 40, 700, 3999, 4000])
@@ -15,7 +15,7 @@ def test_the_nearest_are_those_of_a_full_sort(count):
 def test_an_edge_that_is_guessed_too_near_is_found_among_all():
     """Every sixteenth number is small, so the guess is far too small for a thousand of them."""
     squares = 1 + np.random.default_rng(0).random(8000)
-    squares[::THIN] = 0.0
+    squares[::EVERY] = 0.0
     assert set(squares[nearest(squares, 1000)]) == {0.0, *np.sort(squares[squares > 0])[:500]}
 
 
@@ -24,14 +24,16 @@ def test_many_and_few_neighbours_are_the_same_ones():
     rng = np.random.default_rng(1)
     points, x = rng.normal(size=(4000, 3)), rng.normal(size=(5, 3))
     tree = Tree(points)
-    few = 4000 // MANY
+    few = 4000 // ROWS_FOR_A_TREE
     distances, rows = tree.query(x, few)
     measured, all_rows = tree.query(x, 4000)
     np.testing.assert_array_equal(all_rows[:, :few], rows)
     np.testing.assert_allclose(measured[:, :few], distances, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("count", "grown"), [(None, False), (4000 // MANY, True), (4000 // MANY + 1, False)])
+@pytest.mark.parametrize(
+    ("count", "grown"), [(None, False), (4000 // ROWS_FOR_A_TREE, True), (4000 // ROWS_FOR_A_TREE + 1, False)]
+)
 def test_the_tree_is_grown_beforehand_where_it_will_be_asked(count, grown):
     """Otherwise the first observation would wait for it, or nobody would ask."""
     tree = Tree(np.random.default_rng(2).normal(size=(4000, 2)), count)

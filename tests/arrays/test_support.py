@@ -103,3 +103,102 @@ def test_bad_bounds_are_refused(bounds, words):
 def test_a_support_must_cover_each_column_once():
     with pytest.raises(ValueError, match="exactly one block"):
         Support(2, (Block((0,)),))
+
+
+@pytest.mark.parametrize("bounds", [(0, 1, 2), (1,), 3.0, ("low", "high"), "ab", ()])
+def test_bounds_that_are_not_two_numbers_are_refused(bounds):
+    with pytest.raises(ValueError, match=r"bounds of 'a' are .*give two numbers, \(lower, upper\)"):
+        Support.from_bounds({"a": bounds}, ["a"])
+
+
+@pytest.mark.parametrize("bounds", [(-1e300, 1e300), (0, 1e101), (-1e101, None), (None, -2e200)])
+def test_bounds_that_leave_no_digit_are_refused(bounds):
+    with pytest.raises(ValueError, match=r"leaves no digit.*None"):
+        Support.from_bounds({"a": bounds}, ["a"])
+    ends = [np.inf * sign if end is None else end for end, sign in zip(bounds, (-1, 1), strict=True)]
+    with pytest.raises(ValueError, match=r"leaves no digit.*infinite"):
+        Interval(*((float(end),) for end in ends))
+    assert Support.from_bounds({"a": (-1e100, 1e100)}, ["a"]).size == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "free", "values"),
+    [
+        (Interval((2.0,), (np.inf,)), [[0.0], [np.log(3)]], [[3.0], [5.0]]),
+        (Interval((-np.inf,), (2.0,)), [[0.0], [-np.log(3)]], [[1.0], [-1.0]]),
+        (Interval((2.0,), (6.0,)), [[0.0], [np.log(3)], [-np.log(3)]], [[4.0], [5.0], [3.0]]),
+        (Interval((-np.inf,), (np.inf,)), [[-7.0]], [[-7.0]]),
+        (Ordered(), [[1.0, 0.0, np.log(2)]], [[1.0, 2.0, 4.0]]),
+        (Simplex(), [[0.0, np.log(2)]], [[0.25, 0.5, 0.25]]),
+        (ZeroSum(), [[1.0, 2.0]], [[1.0, 2.0, -3.0]]),
+        (Circular(), [[3.0]], [[3.0]]),
+    ],
+)
+def test_a_step_is_its_formula(step, free, values):
+    nothing = np.empty((len(free), 0))
+    np.testing.assert_allclose(step.forward(np.array(values), nothing), free, atol=1e-14)
+    np.testing.assert_allclose(step.backward(np.array(free), nothing), values, atol=1e-14)
+    assert step.contains(np.array(values), nothing).all()
+
+
+@pytest.mark.parametrize(
+    ("step", "inside", "outside"),
+    [
+        (Interval((0.0,), (1.0,)), [[0.0], [1.0]], [[-1e-9], [1 + 1e-9]]),
+        (Interval((0.0, 0.0), (1.0, 1.0)), [[0.0, 1.0]], [[0.5, 2.0], [-1.0, 0.5]]),
+        (Ordered(), [[1.0, 1.0], [0.0, 2.0]], [[1.0, 0.9]]),
+        (Simplex(), [[0.0, 1.0], [0.5, 0.5 + 5e-7]], [[-0.1, 1.1], [0.5, 0.5 + 2e-6], [0.4, 0.5]]),
+        (ZeroSum(), [[1.0, -1.0], [1e9, -1e9 + 1.0], [0.0, 5e-7]], [[1.0, -1.1], [0.0, 2e-6], [0.0, -2e-6]]),
+        (Circular(), [[np.pi], [-np.pi]], [[3.15], [-3.15]]),
+    ],
+)
+def test_a_step_contains_its_edges_and_nothing_beyond(step, inside, outside):
+    for values, expected in ((inside, True), (outside, False)):
+        values = np.array(values)
+        assert (step.contains(values, np.empty((len(values), 0))) == expected).all()
+
+
+def test_neither_end_of_an_interval_loses_digits():
+    step, nothing = Interval((0.0,), (1.0,)), np.empty((1, 0))
+    assert step.backward(np.array([[-50.0]]), nothing)[0, 0] == pytest.approx(np.exp(-50), rel=1e-12)
+    far = Interval((-1.0,), (0.0,)).backward(np.array([[50.0]]), nothing)[0, 0]
+    assert far == pytest.approx(-np.exp(-50), rel=1e-12)
+
+
+def test_bounds_move_with_other_columns():
+    """A bound of 1 + 2 a - b, below and above."""
+    step = Interval((1.0,), (5.0,), ((2.0, -1.0),), ((2.0, -1.0),))
+    parameters = np.array([[0.0, 0.0], [3.0, 1.0]])
+    lower, upper = step.bounds(parameters)
+    np.testing.assert_array_equal(np.broadcast_to(lower, (2, 1)), [[1.0], [6.0]])
+    np.testing.assert_array_equal(np.broadcast_to(upper, (2, 1)), [[5.0], [10.0]])
+    np.testing.assert_allclose(step.backward(np.zeros((2, 1)), parameters), [[3.0], [8.0]])
+
+
+def test_discrete_columns_are_told_from_those_that_may_be_smoothed():
+    support = everything()
+    assert support.smooth().tolist() == [True] * 7 + [False]
+    assert Support.unbounded(2).smooth().tolist() == [True, True]
+    assert Support.unbounded(0).size == 0
+
+
+@pytest.mark.parametrize("blocks", [(Block((0, 1)), Block((1,))), (Block((0, 2)),), ()])
+def test_columns_twice_beyond_or_missing_are_refused(blocks):
+    with pytest.raises(ValueError, match="exactly one block"):
+        Support(2, blocks)
+
+
+def test_infinite_parameters_are_in_no_support():
+    support = Support.unbounded(2)
+    assert support.contains(np.array([[0.0, 1.0], [np.inf, 0.0], [0.0, np.nan]])).tolist() == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_no_rows_go_there_and_back(rng):
+    support = everything()
+    assert support.forward(np.empty((0, 10))).shape == (0, 8)
+    assert support.backward(np.empty((0, 8))).shape == (0, 10)
+    assert support.contains(np.empty((0, 10))).shape == (0,)

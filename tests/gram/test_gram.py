@@ -130,7 +130,7 @@ def test_blocks_of_rows_make_the_factor_of_all_rows(monkeypatch):
     points = np.random.default_rng(3).normal(size=(401, 3))
     solver = RandomlyPivotedCholesky(rank=90, block=40, tolerance=0)
     whole = solver.gram(KERNEL, points, np.random.default_rng(0), 1.0).features
-    monkeypatch.setattr(pivoted, "TILE", 100)
+    monkeypatch.setattr(pivoted, "ROWS_A_THREAD", 100)
     tiled = solver.gram(KERNEL, points, np.random.default_rng(0), 1.0).features
     assert tiled.shape == (401, 90)
     assert tiled == pytest.approx(whole, abs=1e-10)

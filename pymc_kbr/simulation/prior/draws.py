@@ -11,6 +11,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, prior_batch, prior_rows
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.streams import BLOCK_ROWS, PRIOR, streams
+from pymc_kbr.tables.errors import describe
 
 
 class PriorSampler:
@@ -21,7 +22,13 @@ class PriorSampler:
         try:
             self._use(prior_batch(graph), batched=True)
         except Exception:  # whatever PyTensor cannot draw in batches; a faulty prior fails again below
-            self._use(prior_rows(graph), batched=False)
+            try:
+                self._use(prior_rows(graph), batched=False)
+            except Exception as error:
+                raise ValueError(
+                    f"the prior of {graph.parameters.names} cannot be drawn ({describe(error)}); check the "
+                    "parameters of its distributions"
+                ) from error
 
     def _use(self, program: Program, *, batched: bool) -> None:
         self._program, self.batched = program, batched

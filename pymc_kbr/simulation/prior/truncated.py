@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from pymc_kbr.arrays.bijections import Interval, Step
+from pymc_kbr.arrays.rows import LARGEST, as_rows
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
@@ -54,6 +55,13 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
             f"within leaves nothing of the prior's support in {[columns.names[i] for i in empty]}; give "
             "bounds that overlap with it"
         )
+    # Where the difference is infinite, no number between the bounds can be drawn.
+    beyond = np.flatnonzero((np.abs(lower) > LARGEST) | (np.abs(upper) > LARGEST))
+    if len(beyond):
+        raise ValueError(
+            f"within goes beyond {LARGEST:g} in {[columns.names[i] for i in beyond]}; give bounds near where "
+            "the prior has its mass"
+        )
     interval = Interval(tuple(lower.tolist()), tuple(upper.tolist()))
     return Support(support.size, (Block(tuple(range(support.size)), (interval,)),))
 
@@ -96,7 +104,7 @@ def _bounds(columns: Columns, within: Within) -> tuple[np.ndarray, np.ndarray]:
                 f"within[{variable.name!r}] is {pair!r}; it must be a pair of lower and upper bound"
             )
         for side, bound in zip(sides, pair, strict=True):
-            values = np.asarray(bound, dtype=float)
+            values = as_rows(f"the bounds of {variable.name!r}", bound)
             if values.shape not in ((), variable.shape):
                 raise ValueError(
                     f"a bound of {variable.name!r} has shape {values.shape}; it must be a number or of shape "

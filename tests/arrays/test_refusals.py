@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+
+from pymc_kbr.arrays.refusals import positive, whole
+
+
+@pytest.mark.parametrize("value", [1, 1e-9, np.float32(2.0), np.int64(3)])
+def test_positive_numbers_pass(value):
+    assert positive("size", value) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (0, ValueError),
+        (-1.0, ValueError),
+        (np.inf, ValueError),
+        (np.nan, ValueError),
+        (True, TypeError),
+        ("1", TypeError),
+    ],
+)
+def test_what_is_not_positive_is_refused_by_name(value, error):
+    with pytest.raises(error, match=r"size is .*above zero"):
+        positive("size", value)
+
+
+@pytest.mark.parametrize(("value", "most"), [(1, None), (10**9, None), (np.int64(7), 7), (1, 1)])
+def test_whole_numbers_in_range_pass(value, most):
+    assert whole("count", value, most) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "error", "words"),
+    [
+        (0, None, ValueError, "at least 1"),
+        (-3, 5, ValueError, "between 1 and the number of rows, 5"),
+        (6, 5, ValueError, "between 1 and the number of rows, 5"),
+        (2.0, None, TypeError, "whole number"),
+        (True, None, TypeError, "whole number"),
+        ("2", None, TypeError, "whole number"),
+    ],
+)
+def test_counts_out_of_range_are_refused(value, most, error, words):
+    with pytest.raises(error, match=words):
+        whole("count", value, most)

@@ -1,0 +1,1 @@
+"""Wrong changes planted in the numerics, and whether the tests notice: ``python -m tests.mutation``."""

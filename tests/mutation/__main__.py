@@ -1,0 +1,166 @@
+"""Mutants of each room, tried against the room's tests: ``python -m tests.mutation kernels gram``.
+
+A seeded sample of each room's mutants is tried. What is known already, of files that have not changed since,
+is not tried again; survivors are, with ``--survivors``. ``--record`` writes the tables in this folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.run import measured, outcomes, preload
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "pymc_kbr"
+HERE = Path(__file__).parent
+ROOMS = {
+    "arrays": ("tests/arrays",),
+    "kernels": ("tests/kernels",),
+    "gram": ("tests/gram",),
+    "regression": ("tests/regression",),
+    "embedding": ("tests/embedding",),
+    "posterior": ("tests/posterior",),
+    "estimators": ("tests/estimators",),
+    "selection": ("tests/selection",),
+    "rounds": ("tests/rounds",),
+}
+"""From a room to the tests that stand for it."""
+
+NOT_NUMERICS = ("posterior/arviz.py",)
+"""Files that only hand on to another library."""
+
+MODELS = ("pymc", "arviz", "xarray", "zarr")
+"""Imported before the forks as well, for tests that come to them."""
+
+
+def arguments() -> argparse.Namespace:
+    """Of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("rooms", nargs="*", default=[], help=f"of {', '.join(ROOMS)}; all where left out")
+    parser.add_argument("--most", type=int, default=150, help="mutants of a room, drawn at random; 0 for all")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--file", default="", help="only files whose path holds this")
+    parser.add_argument("--survivors", action="store_true", help="try again what survived")
+    parser.add_argument("--record", action="store_true", help="write table.csv and survivors.csv")
+    parser.add_argument("--kept", type=Path, default=ROOT / ".mutation.csv", help="outcomes so far")
+    return parser.parse_args()
+
+
+def sample(room: str, most: int, seed: int, part: str) -> list[Mutant]:
+    """Some mutants of a room."""
+    files = [path for path in sorted((PACKAGE / room).rglob("*.py")) if part in str(path)]
+    found = [
+        mutant
+        for path in files
+        if str(path.relative_to(PACKAGE)) not in NOT_NUMERICS
+        for mutant in mutants_of(path, ROOT)
+    ]
+    if most and len(found) > most:
+        found = random.Random(f"{seed} {room}").sample(found, most)
+    return found
+
+
+def known(kept: Path) -> dict[str, str]:
+    """Outcomes so far, by the mutants' keys."""
+    if not kept.exists():
+        return {}
+    with kept.open(newline="") as file:
+        return {row[0]: row[1] for row in csv.reader(file)}
+
+
+def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> dict[str, str]:
+    """Outcomes of a room's mutants, those that were known included."""
+    outcome = known(options.kept)
+    new = [
+        mutant
+        for mutant in chosen
+        if mutant.key not in outcome or (options.survivors and outcome[mutant.key] == "survived")
+    ]
+    print(f"{room}: {len(chosen)} mutants, {len(new)} to try", flush=True)
+    if new:
+        tests = measured(ROOMS[room], PACKAGE, ROOT)
+        started = time.perf_counter()
+
+        def report(mutant: Mutant, what: str) -> None:
+            outcome[mutant.key] = what
+            with options.kept.open("a", newline="") as file:
+                csv.writer(file).writerow([mutant.key, what, mutant.path, mutant.lines[0], mutant.change])
+            if what == "survived":
+                print(f"  {mutant.path}:{mutant.lines[0]} {mutant.function}: {mutant.change}", flush=True)
+
+        outcomes(new, tests, options.jobs, report)
+        print(
+            f"  {time.perf_counter() - started:.0f} s, {tests.seconds:.1f} s a run of the tests", flush=True
+        )
+    counts = Counter(outcome[mutant.key] != "survived" for mutant in chosen)
+    print(f"  {counts[True]} of {len(chosen)} caught", flush=True)
+    return {mutant.key: outcome[mutant.key] for mutant in chosen}
+
+
+def record(room: str, chosen: list[Mutant], outcome: dict[str, str]) -> None:
+    """Write a room's rows of both tables; why a survivor does not matter is kept from the table before."""
+    reasons = {tuple(row[:4]): row[4] for row in read(HERE / "survivors.csv")}
+    survived = [mutant for mutant in chosen if outcome[mutant.key] == "survived"]
+    rows = []
+    for mutant in survived:
+        name = (room, mutant.path, mutant.function, mutant.change)
+        rows.append([*name, reasons.get(name, "")])
+    replace(
+        HERE / "survivors.csv", room, ["room", "file", "function", "change", "why it does not matter"], rows
+    )
+    tried, lost = Counter(mutant.path for mutant in chosen), Counter(mutant.path for mutant in survived)
+    no_matter = Counter(row[1] for row in rows if row[4])
+    table = [
+        [room, path, tried[path], tried[path] - lost[path], lost[path], no_matter[path]]
+        for path in sorted(tried)
+    ]
+    totals = [sum(row[i] for row in table) for i in (2, 3, 4, 5)]  # type: ignore[misc]
+    table.append([room, "all", *totals])
+    head = ["room", "file", "mutants tried", "caught", "survivors", "of these equivalent"]
+    replace(HERE / "table.csv", room, head, table)
+
+
+def read(path: Path) -> list[list[str]]:
+    """Rows of a table, without its head."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def replace(path: Path, room: str, head: list[str], rows: list[list]) -> None:
+    """Put rows in the place of a room's rows."""
+    others = [row for row in read(path) if row[0] != room]
+    order = list(ROOMS)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(sorted([*others, *rows], key=lambda row: order.index(row[0])))
+
+
+def main() -> None:
+    """See the module."""
+    options = arguments()
+    unknown = [room for room in options.rooms if room not in ROOMS]
+    if unknown:
+        sys.exit(f"there is no room {', '.join(unknown)}; the rooms are {', '.join(ROOMS)}")
+    os.chdir(ROOT)
+    preload(MODELS)
+    for room in options.rooms or ROOMS:
+        chosen = sample(room, options.most, options.seed, options.file)
+        outcome = try_room(room, chosen, options)
+        if options.record:
+            record(room, chosen, outcome)
+
+
+if __name__ == "__main__":
+    main()
