@@ -29,6 +29,7 @@ ARVIZ = "posterior/arviz.py"
 KNOW_PYMC = {ARVIZ}  # deterministic variables are computed from a posterior's draws
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
+READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/*/README.md"))]
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
 
 
@@ -197,6 +198,16 @@ def test_readmes_name_what_is_there(folder):
     if folder != PACKAGE:
         missing = {path.name for path in folder.glob("*.py")} - {"__init__.py"} - named
         assert not missing, f"not named: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
+def test_commands_and_links_of_the_readmes_lead_somewhere(readme):
+    text, root = readme.read_text(), PACKAGE.parent
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert "://" in link or (readme.parent / link).exists(), link
+    for module in re.findall(r"python3? -m ((?:case_studies|tests|pymc_kbr)[\w.]*)", text):
+        path = root.joinpath(*module.rstrip(".").split("."))
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
 
 
 def test_the_map_finds_each_equation_in_its_file():
