@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from pymc_kbr.arrays.chunks import is_chunked
+from pymc_kbr.arrays.chunks import RowSource, is_chunked
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
@@ -69,8 +70,8 @@ class Estimator(BaseEstimator):
 
     def fit(
         self,
-        parameters: np.ndarray,
-        statistics: np.ndarray,
+        parameters: ArrayLike | RowSource,
+        statistics: ArrayLike | RowSource,
         support: Support | None = None,
         *,
         ratio: np.ndarray | None = None,
@@ -106,6 +107,7 @@ class Estimator(BaseEstimator):
             finite, if all statistics are constant, or if an argument of the estimator is out of range.
         """
         rng = np.random.default_rng(random_seed)
+        rows: Any = parameters
         refuse_both(ratio, prior, getattr(self, "prior", None))
         if is_chunked(parameters) or is_chunked(statistics):
             self._refuse_unless_it_streams()
@@ -114,7 +116,7 @@ class Estimator(BaseEstimator):
                     "another prior is given, and these rows are read a part at a time; load them or some of "
                     "them (`stored.load(20_000)`)"
                 )
-            self.check(int(parameters.shape[0]), streamed=True)
+            self.check(int(rows.shape[0]), streamed=True)
             return self.fit_table(
                 StreamedTable.of(parameters, statistics, support, self.scale_of_statistics()), rng
             )

@@ -63,7 +63,8 @@ def cost_of(estimator: Estimator, n: int, d: int, p: int, shared: Adjusted | Non
     shared : Adjusted, optional
         A fitted one whose table it shares, and whose adjustment as far as that is the same.
     """
-    if isinstance(estimator.scale, str) and estimator.scale.endswith("posterior_mean"):
+    scale = estimator.scale_of_statistics()
+    if isinstance(scale, str) and scale.endswith("posterior_mean"):
         d = p  # one statistic a parameter
     if not isinstance(estimator, Adjusted):
         atoms = rows_with_weight(estimator, n)
