@@ -15,9 +15,9 @@ PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
 FLOORS = [
     ["arrays"],
     ["kernels", "tables"],
-    ["gram"],
+    ["gram", "simulation"],
     ["regression", "embedding"],
-    ["posterior", "simulation"],  # another prior needs a density ratio, which is on the floor beneath
+    ["posterior"],
     ["estimators"],
     ["selection", "checking", "rounds"],
     ["comparison", "sample"],
@@ -29,6 +29,7 @@ ARVIZ = "posterior/arviz.py"
 KNOW_PYMC = {ARVIZ}  # deterministic variables are computed from a posterior's draws
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
+READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/*/README.md"))]
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
 
 
@@ -182,7 +183,8 @@ def paths_named(readme):
     """Links inside the project, and what stands in backquotes and looks like a file or a folder."""
     text = readme.read_text()
     links = {link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link}
-    return links | set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", text))
+    without_links = re.sub(r"\[[^\]]*\]\(", "(", text)
+    return links | set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", without_links))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=inside)
@@ -196,6 +198,16 @@ def test_readmes_name_what_is_there(folder):
     if folder != PACKAGE:
         missing = {path.name for path in folder.glob("*.py")} - {"__init__.py"} - named
         assert not missing, f"not named: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
+def test_commands_and_links_of_the_readmes_lead_somewhere(readme):
+    text, root = readme.read_text(), PACKAGE.parent
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert "://" in link or (readme.parent / link).exists(), link
+    for module in re.findall(r"python3? -m ((?:case_studies|tests|pymc_kbr)[\w.]*)", text):
+        path = root.joinpath(*module.rstrip(".").split("."))
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
 
 
 def test_the_map_finds_each_equation_in_its_file():
