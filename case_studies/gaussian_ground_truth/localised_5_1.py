@@ -101,17 +101,21 @@ PLAN = Plan(
     draw,
     "localised_",
     surface=30,
+    modes=10,
     chosen=20,
     dimensions=10,
     sizes={1_000: 10, 3_000: 5, 10_000: 3, 20_000: 2, 30_000: 1, 60_000: 1, 100_000: 2},
     exact_up_to=30_000,
     chosen_up_to=10_000,
 )
+RUNS = {10_000: 10, 20_000: 5, 30_000: 5, 50_000: 2, 100_000: 2}
+"""The draft has ten of every size."""
+
 DRAFT_SIZES = Plan(
     draw_of_sizes,
     "localised_draft_",
-    sizes=dict.fromkeys(range(10_000, 100_001, 10_000), 10),
-    exact_runs={10_000: 10, 20_000: 5, 30_000: 3},
+    sizes=dict.fromkeys(range(10_000, 100_001, 10_000), 1) | RUNS,
+    exact_runs={10_000: 10, 20_000: 2, 30_000: 1},
 )
 
 
