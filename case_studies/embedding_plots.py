@@ -128,8 +128,9 @@ def plot_curves(
         1, len(columns), figsize=(3.4 * len(columns), 4.1), constrained_layout=True, squeeze=False
     )
     for axis, (column, text) in zip(axes[0], columns.items(), strict=True):
-        for name, part in table.dropna(subset=["rkhs_error"]).groupby("method", sort=False):
+        for name, rows in table.dropna(subset=["rkhs_error"]).groupby("method", sort=False):
             colour, line, marker = STYLES[str(name)]
+            part = rows.dropna(subset=["seconds" if column == "against seconds" else column])
             x = part["seconds"] if column == "against seconds" else part[along]
             y = part["rkhs_error"] if column == "against seconds" else part[column]
             axis.plot(

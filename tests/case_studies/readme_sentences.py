@@ -82,6 +82,15 @@ def best_of_surface(method: str) -> list[float]:
     return [best["rkhs_error"], best["bandwidth"]]
 
 
+def modes(study: str, name: str) -> list[float]:
+    """The lowest of each error over the grid, of four methods."""
+    lines = frame(study, name)
+    errors = ["rkhs_error", "rmse_of_mean", "rmse_of_mode"]
+    least = lines.groupby("method")[errors].min()
+    methods = ["exact", "localised", "Nadaraya-Watson", "random subsample"]
+    return [least.loc[method, error] for error in errors for method in methods]
+
+
 def valley(method: str, most: float) -> list[float]:
     """The least and the largest bandwidth whose best error is at most that."""
     lines = frame(NONLINEAR, "surface")
@@ -177,6 +186,14 @@ GROUND_TRUTHS: list[Sentence] = [
         GAUSSIAN,
         "n = 100,000 takes the localised estimator # seconds",
         lambda: [sizes(GAUSSIAN, "localised_sizes", "seconds")["localised"][100_000]],
+    ),
+    *(
+        (
+            study,
+            "are #, #, # and # (RKHS), #, #, # and # (mean), and #, #, # and # (mode)",
+            lambda study=study, name=name: modes(study, name),
+        )
+        for study, name in ((GAUSSIAN, "localised_modes"), (NONLINEAR, "modes"))
     ),
     (
         NONLINEAR,
