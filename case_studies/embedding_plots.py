@@ -116,7 +116,7 @@ def plot_modes(table: pd.DataFrame, path: Path) -> None:
 
 def _best_slice(part: pd.DataFrame, column: str, other: str) -> pd.DataFrame:
     """The lines of a method's table that have its best value of the other setting."""
-    best = part.loc[part[column].idxmin(), other]
+    best = part[other].to_numpy()[int(np.argmin(part[column].to_numpy()))]
     return part[part[other] == best]
 
 

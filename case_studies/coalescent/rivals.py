@@ -30,7 +30,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-SIZES = (1_000, 3_000, 10_000, 30_000, 98_000)
+SIZES = (1_000, 3_000, 10_000, 30_000)
 LARGEST_EXACT = 10_000
 BATCH = 50
 """Observations that are conditioned on at once."""

@@ -91,6 +91,11 @@ def modes(study: str, name: str) -> list[float]:
     return [least.loc[method, error] for error in errors for method in methods]
 
 
+def draft_shares(method: str) -> pd.Series:
+    """A method's error over the exact one's by size, with the draft's own A."""
+    return sizes(GAUSSIAN, "localised_draft_sizes", "share_of_exact")[method].dropna()
+
+
 def valley(method: str, most: float) -> list[float]:
     """The least and the largest bandwidth whose best error is at most that."""
     lines = frame(NONLINEAR, "surface")
@@ -186,6 +191,21 @@ GROUND_TRUTHS: list[Sentence] = [
         GAUSSIAN,
         "n = 100,000 takes the localised estimator # seconds",
         lambda: [sizes(GAUSSIAN, "localised_sizes", "seconds")["localised"][100_000]],
+    ),
+    (
+        GAUSSIAN,
+        "the localised estimator is # to #% above the exact one (`share_of_exact`)",
+        lambda: [100 * (draft_shares("localised").min() - 1), 100 * (draft_shares("localised").max() - 1)],
+    ),
+    (
+        GAUSSIAN,
+        "it has # of the exact one's error in the one sample of 30,000, and # times it at 20,000",
+        lambda: [draft_shares("Nadaraya-Watson")[n] for n in (30_000, 20_000)],
+    ),
+    (
+        GAUSSIAN,
+        "their error is # to # of the exact one's",
+        lambda: [draft_shares("incomplete Cholesky").min(), draft_shares("incomplete Cholesky").max()],
     ),
     *(
         (
