@@ -150,9 +150,10 @@ class Errors:
 
     def _mode(self, weights: np.ndarray) -> np.ndarray:
         carried = weights != 0
-        return mode(
-            Embedding(Atoms(self.trial.y[carried], OUTPUT_KERNEL), weights[carried]), starts=2, iterations=60
-        )
+        if not carried.any():  # kernel values underflow far from all rows: any point is as near
+            return np.asarray(self.trial.y.mean(axis=0))
+        atoms = Atoms(self.trial.y[carried], OUTPUT_KERNEL)
+        return mode(Embedding(atoms, weights[carried]), starts=2, iterations=60)
 
 
 def score(trial: Trial, made: dict[str, pk.Estimator], modes: bool = True) -> list[dict[str, float | str]]:
@@ -160,13 +161,13 @@ def score(trial: Trial, made: dict[str, pk.Estimator], modes: bool = True) -> li
     errors = Errors(trial, modes)
     lines: list[dict[str, float | str]] = []
     for name, estimator in made.items():
-        started = time.perf_counter()
+        started = time.process_time()  # of the processor: other processes do not count
         try:
             weights = estimator.fit(trial.y, trial.x, random_seed=0).weights(trial.at)
         except MemoryError as error:
             lines.append({"method": name, "refused": str(error)})
             continue
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         lines.append({"method": name, **errors.of(weights), "seconds": seconds})
     return lines
 
@@ -188,14 +189,19 @@ def averaged(lines: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def surface(
-    draw: Draw, trials: int, n: int, bandwidths: np.ndarray, regularisations: np.ndarray
+    draw: Draw,
+    trials: int,
+    n: int,
+    bandwidths: np.ndarray,
+    regularisations: np.ndarray,
+    modes: bool = False,
 ) -> pd.DataFrame:
     """Errors as functions of bandwidth and ridge; the ridge of m rows is the same lambda times m."""
     names = ("exact", "localised", "Nadaraya-Watson", "random subsample")
     lines = []
     for number in range(trials):
         trial = draw(2, n, np.random.default_rng([number, n]))
-        errors = Errors(trial)
+        errors = Errors(trial, modes)
         for bandwidth in bandwidths:
             smoothed: dict[str, float] | None = None
             for regularisation in regularisations:
@@ -228,50 +234,6 @@ def over_dimensions(draw: Draw, trials: int, n: int, dimensions: Sequence[int]) 
             made = methods(n, np.sqrt(d), draft_ridge, METHODS)
             lines += [{"d": d, **line} for line in score(trial, made)]
     return averaged(pd.DataFrame(lines), ["d", "method"])
-
-
-def over_sizes(
-    draw: Draw, trials: dict[int, int], exact: dict[int, int], chosen_up_to: int, partial: Path
-) -> pd.DataFrame:
-    """Errors and seconds as functions of n, at the draft's bandwidth 1 and lambda = 0.001 / sqrt(n).
-
-    `exact` is the number of trials in which the exact estimator takes part at each size; with settings of
-    its own it does so up to a size. Lines are kept in the file `partial`, and those that are there are not
-    computed again. `share_of_exact` compares the trials in which the exact estimator took part.
-    """
-    lines = pd.read_csv(partial).to_dict("records") if partial.exists() else []
-    done = {(line["n"], line["trial"]) for line in lines}
-    for number in range(max(trials.values())):  # all sizes in turn: what is stopped has equal numbers
-        for n in (n for n, repeats in trials.items() if number < repeats and (n, number) not in done):
-            names = [
-                name
-                for name in METHODS
-                if (name != "exact" or number < exact.get(n, 0))
-                and (name != "exact, by default" or n <= chosen_up_to)
-            ]
-            trial = draw(2, n, np.random.default_rng([number, n]))
-            scored = score(trial, methods(n, 1.0, draft_ridge, names))
-            lines += [{"n": n, "trial": number, **line} for line in scored]  # type: ignore[dict-item]
-            pd.DataFrame(lines).to_csv(partial, index=False)
-            print(pd.DataFrame(lines[-len(names) :]).to_string(index=False), flush=True)
-    found = pd.DataFrame(lines).sort_values(["n", "trial"], kind="stable")
-    found["method"] = pd.Categorical(found["method"], METHODS)
-    found = found.sort_values(["n", "method"], kind="stable")
-    found["method"] = found["method"].astype(str)
-    return shares_of_exact(found, averaged(found, ["n", "method"]))
-
-
-def shares_of_exact(lines: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The table with each method's RKHS error over the exact one's, in the trials that both have."""
-    wide = lines.pivot_table(index=["n", "trial"], columns="method", values="rkhs_error")
-    shares = {}
-    if "exact" in wide:
-        both = wide[wide["exact"].notna()].groupby(level="n").mean()
-        shares = both.div(both["exact"], axis=0).stack().to_dict()
-    table["share_of_exact"] = [
-        shares.get(key, np.nan) for key in zip(table["n"], table["method"], strict=True)
-    ]
-    return table
 
 
 def _same(regularisation: float, n: int) -> float:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from case_studies import embedding_errors as errors
 from case_studies import embedding_plots as plots
+from case_studies.embedding_sizes import over_sizes
 
 Part = Callable[[bool, Path], None]
 """From whether it shall be quick and a folder."""
@@ -25,8 +26,8 @@ class Plan:
     draw : callable
     prefix : str
         Of the files' names.
-    surface, chosen, dimensions : int
-        Trials.
+    surface, modes, chosen, dimensions : int
+        Trials; those of modes are on a coarser grid.
     sizes : dict of int to int
         Trials at each sample size.
     exact_up_to, chosen_up_to : int
@@ -39,6 +40,7 @@ class Plan:
     draw: errors.Draw
     prefix: str
     surface: int = 0
+    modes: int = 0
     chosen: int = 0
     dimensions: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class Plan:
         """The experiments by name."""
         return {
             "settings": self._settings,
+            "modes": self._modes,
             "chosen": self._chosen,
             "dimensions": self._dimensions,
             "sizes": self._sizes,
@@ -61,6 +64,13 @@ class Plan:
         table = errors.surface(self.draw, trials, n, *grids)
         errors.write(table, output / f"{self.prefix}surface.csv")
         plots.plot_surface(table, output / f"{self.prefix}surface.png")
+
+    def _modes(self, quick: bool, output: Path) -> None:
+        points, trials, n = (3, 2, 80) if quick else (7, self.modes, 500)
+        grids = np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points)
+        table = errors.surface(self.draw, trials, n, *grids, modes=True)
+        errors.write(table, output / f"{self.prefix}modes.csv")
+        plots.plot_modes(table, output / f"{self.prefix}modes.png")
 
     def _chosen(self, quick: bool, output: Path) -> None:
         points, trials, n = (3, 2, 60) if quick else (9, self.chosen, 500)
@@ -86,7 +96,7 @@ class Plan:
         if quick:
             exact = dict(trials)
         partial = output / f"{self.prefix}sizes_partial.csv"
-        table = errors.over_sizes(self.draw, trials, exact, self.chosen_up_to, partial)
+        table = over_sizes(self.draw, trials, exact, self.chosen_up_to, partial)
         errors.write(table, output / f"{self.prefix}sizes.csv")
         partial.unlink()
         picture = output / f"{self.prefix}sizes.png"

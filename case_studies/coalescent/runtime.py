@@ -5,8 +5,8 @@ does it, at 1,000 to 98,000 simulations; and on the model itself PyMC's `sample_
 simulations are those of a few, made on the spot. An interrupted run goes on where it ended.
 
 With ``--coal`` the table is a user's own `coal` of the R package abctools, without its first 100 rows, which
-`coalobs` repeats. Seconds of its simulations are then those of our simulator, and `sample_smc`, which would
-be scored on other samples, is left out.
+`coalobs` repeats. Seconds of its simulations are then those of our simulator; `sample_smc`, which would be
+scored on other samples, is left out.
 """
 
 from __future__ import annotations

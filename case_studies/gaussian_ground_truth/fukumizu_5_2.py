@@ -133,11 +133,11 @@ def main() -> None:
     parser.add_argument("--printed", action="store_true", help="delta of weights that sum to n")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    made, name = estimators, "fukumizu_5_2"
-    sizes: tuple[int, ...] = (*SIZES, *FOR_REJECTION)
     if arguments.printed:
-        made, name, sizes = printed, "fukumizu_5_2_printed", SIZES
-    result = table(arguments.runs, arguments.sizes or sizes, made)
+        result, name = table(arguments.runs, arguments.sizes or SIZES, printed), "fukumizu_5_2_printed"
+    else:
+        sizes = arguments.sizes or [*SIZES, *FOR_REJECTION]
+        result, name = table(arguments.runs, sizes), "fukumizu_5_2"
     print(result.round(4).to_string(index=False))
     result.round(5).to_csv(arguments.output or HERE / f"{name}.csv", index=False)
 
