@@ -128,9 +128,7 @@ def sample_abc(
             timeout=timeout,
             progressbar=progressbar,
         )
-    if table.observed is None:
-        raise ValueError("the reference table has no observation; set one with `with_observed`")
-    model = model_of_table(table, model)
+    model = model_of_table(_with_observation(table), model)
 
     seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
@@ -144,7 +142,8 @@ def sample_abc(
     if calibration is not None:
         drawn, coverage = _recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
-    concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out)
+    scaled = fitted.whole_in_deviations(len(table))
+    concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out, scaled=scaled)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
     if model is None and hasattr(prior, "free_RVs"):
@@ -191,6 +190,13 @@ def _refuse(
             "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
             "`stored.load(20_000)`"
         )
+
+
+def _with_observation(table: ReferenceTable) -> ReferenceTable:
+    """The table, refused where it has none."""
+    if table.observed is None:
+        raise ValueError("the reference table has no observation; set one with `with_observed`")
+    return table
 
 
 def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:

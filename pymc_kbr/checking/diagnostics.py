@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.checking.observation_support import observation_support
+from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -62,6 +63,7 @@ def diagnose(
     *,
     coverage: np.ndarray | None = None,
     held_out: int = 0,
+    scaled: FittedTable | None = None,
 ) -> list[Concern]:
     """The reasons to doubt a posterior.
 
@@ -75,9 +77,11 @@ def diagnose(
         Share of held-out rows that the central 90% covered, where it is known.
     held_out : int
         Number of these rows.
+    scaled : FittedTable, optional
+        The table in units of deviations, where the estimator has it.
     """
     found = [
-        _outside(table),
+        _outside(table, scaled),
         *_outliers(table),
         _effective_sample_size(posterior),
         _negative_share(posterior),
@@ -94,8 +98,8 @@ def warn(concerns: list[Concern]) -> None:
         warnings.warn(concern.message, PosteriorWarning, stacklevel=3)
 
 
-def _outside(table: ReferenceTable) -> Concern | None:
-    support = observation_support(table)
+def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | None:
+    support = observation_support(table, scaled=scaled)
     if not support.far:
         return None
     times = support.distance / max(float(np.median(support.references)), np.finfo(float).tiny)

@@ -244,6 +244,15 @@ class Estimator(BaseEstimator):
             return [Atoms(points, kernel)] * len(x)
         return [Atoms(points[at], kernel) for at in places]
 
+    def whole_in_deviations(self, rows: int) -> FittedTable | None:
+        """The table it was fitted to, where these are all of so many rows.
+
+        In memory and in units of deviations.
+        """
+        table = self.table_
+        whole = not table.streamed and table.rows is None and table.size == rows
+        return table if whole and self.scale_of_statistics() is True else None
+
     def scale_of_statistics(self) -> bool | str | Summary:
         """How the table's statistics are scaled.
 

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.spatial import KDTree
 from sklearn.base import clone
 
-from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.selection.budget import Budget, check_budget
 from pymc_kbr.selection.candidate import Candidate, label
 from pymc_kbr.selection.default_candidates import default_candidates
@@ -153,18 +153,23 @@ def choose(
     rows = np.arange(len(parameters)) if ratio is None else np.flatnonzero(ratio > 0)
     if len(rows) < LEAST_ROWS:
         return _not_chosen(parameters, statistics, support, ratio, rng)
-    held_out = hold_out(statistics, rows, near, rng)
+    given_rows = parameters, statistics, support
+    whole = tabulate(*given_rows, True, ratio)
+    held_out = hold_out(whole, near, rng)
     rest = np.setdiff1d(rows, held_out)
     given = _given(candidates, len(rest), statistics.shape[1])
     refit = len(held_out) > NOT_MISSED * len(rows)
     budget = Budget(work, time_budget, refit)
-    race = Race(parameters, statistics, support, ratio, rest, held_out, rng, budget)
+    race = Race(*given_rows, ratio, rest, held_out, rng, budget)
     # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
     with one_blas_thread():
         ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
         best = ranked[0]
         if refit or best.fitted is None:
-            chosen = clone(best.estimator).fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
+            chosen = clone(best.estimator)
+            own_scale = chosen.scale_of_statistics() is not True
+            table = tabulate(*given_rows, chosen.scale_of_statistics(), ratio) if own_scale else whole
+            chosen.fit_table(table, rng)
         else:
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
     weights = np.ones(len(held_out)) if ratio is None else ratio[held_out] / ratio[held_out].mean()
@@ -215,15 +220,12 @@ def _warn_of_time(found: Selection, time_budget: float | None) -> None:
     )
 
 
-def hold_out(
-    statistics: np.ndarray, rows: np.ndarray, near: np.ndarray | None, rng: np.random.Generator
-) -> np.ndarray:
-    """The rows that are held out: of all, or of those nearest to an observation."""
-    count = int(np.clip(HELD_OUT_SHARE * len(rows), LEAST_HELD_OUT, MOST_HELD_OUT))
+def hold_out(table: FittedTable, near: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """The rows that are held out: of all that carry weight, or of those nearest to an observation (d,)."""
+    n, rows = len(table), np.arange(table.size) if table.rows is None else table.rows
+    count = int(np.clip(HELD_OUT_SHARE * n, LEAST_HELD_OUT, MOST_HELD_OUT))
     if near is not None:
-        scaler = Scaler.fit(statistics[rows])
-        most = max(2 * count, int(NEAREST_SHARE * len(rows)))
-        tree = KDTree(scaler.transform(statistics[rows]))
         # Not the very nearest alone: these would be held out of the rows that the candidates need most.
-        rows = rows[tree.query(scaler.transform(near[None])[0], k=min(most, len(rows)))[1]]
-    return rng.choice(rows, min(count, len(rows) // 2), replace=False)
+        most = min(max(2 * count, int(NEAREST_SHARE * n)), n)
+        rows = rows[table.nearest(most).query(table.scaler.transform(near[None]), most)[1][0]]
+    return rng.choice(rows, min(count, n // 2), replace=False)

@@ -4,6 +4,7 @@ import pytest
 from sklearn.base import clone
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, label
 from pymc_kbr.selection.cost import cost_of
@@ -114,10 +115,10 @@ def test_few_rows_are_not_divided():
 
 def test_rows_are_held_out_near_an_observation():
     x, rng = np.random.default_rng(0).normal(size=(2000, 2)), np.random.default_rng(1)
-    rows = hold_out(x, np.arange(2000), np.array([2.0, 0.0]), rng)
+    rows = hold_out(tabulate(x, x), np.array([2.0, 0.0]), rng)
     assert len(rows) == len(set(rows)) == 200
     assert x[rows, 0].mean() > 0.8
-    everywhere = hold_out(x, np.arange(2000), None, rng)
+    everywhere = hold_out(tabulate(x, x), None, rng)
     assert abs(x[everywhere, 0].mean()) < 4 / np.sqrt(200)
 
 
@@ -289,7 +290,7 @@ def test_what_select_chose_is_fitted_anew_by_calibrate():
 def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
     """Calibrating fits anew without the rows that it holds out; at most half of the table."""
     parameters, statistics = table(n).parameters, table(n).statistics
-    held_out = hold_out(statistics, np.arange(n), None, np.random.default_rng(0))
+    held_out = hold_out(tabulate(parameters, statistics), None, np.random.default_rng(0))
     for candidate in default_candidates(n - len(held_out)):
         fitted = clone(candidate).fit(parameters[: n - n // 2], statistics[: n - n // 2], random_seed=0)
         assert np.all(np.isfinite(fitted.condition(statistics[-1]).mean())), label(candidate)
