@@ -128,13 +128,13 @@ def sample_abc(
             timeout=timeout,
             progressbar=progressbar,
         )
-    model = model_of_table(_with_observation(table), model)
+    observed, model = _observed(table), model_of_table(table, model)
 
     seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
     fitted = fitted_for(table, given, new, stored, rng, progressbar)
     seconds.note("fit")
-    posterior = fitted.condition(table.observed)
+    posterior = fitted.condition(observed)
     seconds.note("condition")
     drawn = posterior.draw(draws, rng)
     seconds.note("draw")
@@ -192,11 +192,11 @@ def _refuse(
         )
 
 
-def _with_observation(table: ReferenceTable) -> ReferenceTable:
-    """The table, refused where it has none."""
+def _observed(table: ReferenceTable) -> np.ndarray:
+    """The table's observation (d,), refused where there is none."""
     if table.observed is None:
         raise ValueError("the reference table has no observation; set one with `with_observed`")
-    return table
+    return table.observed
 
 
 def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:
