@@ -88,9 +88,7 @@ def test_weights_of_draws_are_the_formula(centred, eta, theta, draws, weights, r
     settings = found.settings
     assert settings["prior_regularisation"] == eta
     assert settings["prior_total"] == pytest.approx(raw.sum(), rel=1e-6)
-    assert settings["ratio_effective_sample_size"] == pytest.approx(
-        raw.sum() ** 2 / np.sum(raw**2), rel=1e-6
-    )
+    assert settings["ratio_effective_sample_size"] == pytest.approx(raw.sum() ** 2 / np.sum(raw**2), rel=1e-6)
     negative = sum(-r for r in raw if r < 0) / sum(abs(r) for r in raw)
     assert settings["prior_negative_share"] == pytest.approx(negative, rel=1e-6)
     assert negative > 0

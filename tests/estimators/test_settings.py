@@ -228,7 +228,9 @@ def test_another_prior_changes_what_is_chosen(rng):
     # Statistics tell about parameters above zero alone: below, nothing but a wide kernel will do.
     theta = rng.normal(size=(300, 1))
     x = np.where(theta > 0, 20 * np.sin(6 * theta), 0) + 0.1 * rng.normal(size=theta.shape)
-    sides = [pk.ConditionalMean().fit(theta, x, ratio=np.where(s * theta[:, 0] > 0, 1, 1e-3)) for s in (1, -1)]
+    sides = [
+        pk.ConditionalMean().fit(theta, x, ratio=np.where(s * theta[:, 0] > 0, 1, 1e-3)) for s in (1, -1)
+    ]
     assert sides[0].settings() != sides[1].settings()
 
 
