@@ -79,7 +79,8 @@ class PriorWeights:
         choice : RatioChoice
             Kernel and eta.
         centred : bool
-            Whether the ratio is regularised towards one, and the weights are divided by their sum.
+            Whether the ratio is regularised towards one, and weights are divided by their sum: those of the
+            draws, and those that are found.
         solver : Solver
         rng : numpy.random.Generator
         """
@@ -87,7 +88,7 @@ class PriorWeights:
         if isinstance(solver, Subsample | DivideAndConquer):  # the ratio is one for all rows
             solver = Auto()
         gram = solver.gram(kernel, theta, rng, len(theta) * eta)
-        prior = Embedding(Atoms(draws, kernel), weights)
+        prior = Embedding(Atoms(draws, kernel), weights / weights.sum() if centred else weights)
         inside = support.contains(theta)
         gamma: np.ndarray = np.where(inside, kulsif(gram, prior, eta, centred), 0.0)
         settings = {
@@ -176,7 +177,9 @@ def shrunk_mean(
         return ours, np.ones(len(ours))
     a = np.maximum(weights @ (draws - mean) ** 2, 0) * concentration / (1 - concentration)
     b = own @ (theta - ours) ** 2 * float(own @ own)
-    apart, varies = np.abs(mean - ours), a + b > 0
+    # Of a constant column's squared errors rounding leaves something, which says nothing of the others.
+    rounding = 16 * np.finfo(float).eps * np.maximum(np.abs(ours), np.abs(mean))
+    apart, varies = np.abs(mean - ours), a + b > rounding**2
     excess = max(1.0, float(np.mean(apart[varies] ** 2 / (a + b)[varies]))) if np.any(varies) else 1.0
     share = np.divide(a, a + b, out=np.zeros_like(a), where=varies) / excess
     limit = np.divide(np.sqrt(a), apart, out=np.ones_like(a), where=apart > 0)
