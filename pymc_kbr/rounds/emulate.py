@@ -97,10 +97,7 @@ def emulate(
     >>> bool(abs(estimator.condition(many.observed).mean()[0] - 0.5) < 0.01)
     True
     """
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer):
-        raise TypeError(f"draws is {draws!r}; it must be a whole number")
-    if draws < 2:
-        raise ValueError(f"draws is {draws}; a reference table has at least two rows")
+    _check_draws(draws)
     forward = Forward.read(model)
     if forward.graph.parameters != table.parameter_columns:
         raise ValueError(
@@ -148,6 +145,13 @@ def emulate(
         timings={**table.timings, "emulate": time.perf_counter() - started},
         origin=origin,
     )
+
+
+def _check_draws(draws: Any) -> None:
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer):
+        raise TypeError(f"draws is {draws!r}; it must be a whole number")
+    if draws < 2:
+        raise ValueError(f"draws is {draws}; a reference table has at least two rows")
 
 
 def _warn_of_errors(error: float, size: int, noise: bool) -> None:

@@ -114,18 +114,7 @@ def zoom(
     >>> bool(0.25 < low < 0.3001 < high < 0.35)
     True
     """
-    for name, value in {"draws": draws, "rounds": rounds}.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} is {value!r}; it must be a whole number")
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
-    if scale is not None:
-        check_scale(scale)
-    if store is not None and not isinstance(random_seed, int | np.integer):
-        raise ValueError(
-            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
-            "goes on"
-        )
+    _check(draws, rounds, scale, random_seed, store)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
     forward = Forward.read(model)
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
@@ -177,6 +166,22 @@ def zoom(
     table = add(draws - spent, bounds)
     origin = dataclasses.replace(table.origin, noise=noise_kept(deviations))
     return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
+
+
+def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, store: Any) -> None:
+    """Refuse arguments that are out of range, before a model is looked at."""
+    for name, value in {"draws": draws, "rounds": rounds}.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} is {value!r}; it must be a whole number")
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+    if scale is not None:
+        check_scale(scale)
+    if store is not None and not isinstance(random_seed, int | np.integer):
+        raise ValueError(
+            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
+            "goes on"
+        )
 
 
 def joined(tables: list[ReferenceTable]) -> ReferenceTable:

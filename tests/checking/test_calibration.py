@@ -81,6 +81,22 @@ def test_another_seed_holds_other_rows_out_and_draws_anew(table):
     assert not set(one.energy_scores) & set(two.energy_scores)
 
 
+def test_each_posterior_is_drawn_from_anew(table):
+    """All posteriors are the prior, and no two sets of draws of it have the same variance."""
+    found = pk.calibrate(pk.Rejection(1.0), table, rows=30, draws=20, random_seed=1, progressbar=False)
+    assert len(np.unique(found.contraction)) == found.contraction.size
+
+
+def test_scores_do_not_depend_on_the_parameters_units(table):
+    arguments = {"rows": 20, "draws": 50, "random_seed": 1, "progressbar": False}
+    estimator = pk.Adjusted(pk.Rejection(100), "none", smoothing="none")
+    plain = pk.calibrate(estimator, table, **arguments)
+    scaled = dataclasses.replace(table, parameters=table.parameters * [100.0, 0.01])
+    other = pk.calibrate(estimator, scaled, **arguments)
+    np.testing.assert_allclose(other.energy_scores, plain.energy_scores, rtol=1e-9)
+    np.testing.assert_allclose(other.contraction, plain.contraction, rtol=1e-9)
+
+
 def test_the_estimator_has_not_seen_the_rows_that_are_held_out(table):
     """The nearest row of one that it had seen would be that row, whose score is zero."""
     nearest = pk.Adjusted(pk.Rejection(1), "none", smoothing="none")
