@@ -1,6 +1,7 @@
 """In which order a store is written: what is on the disk at any moment is finished, or known to be not."""
 
 import concurrent.futures
+import json
 import shutil
 
 import numpy as np
@@ -113,6 +114,23 @@ def test_rows_that_are_loaded_are_finished(store, rows):
     assert loaded.failures.rows.tolist() == [32, 39]
 
 
+@pytest.mark.parametrize(("fn", "within"), [(models.normal, None), (models.normal_by_hand, (0.0, 1.0))])
+def test_a_store_of_before_that_says_it_in_words_is_gone_on_with(fn, within, tmp_path):
+    path, made = tmp_path / "table.zarr", model(fn)
+    bounds = None if within is None else {"mean": within, "scale": within}
+    table(20, made, store=path, within=bounds)
+    held = TableStore.open(path)
+    texts = {name: json.dumps(held.documents[name], sort_keys=True) for name in held.documents}
+    del texts["batched"], texts["origin"]
+    marks = {"format": layout.STORE_FORMAT, "format_version": layout.STORE_VERSION}
+    held._group.attrs.put({**marks, **texts, "checksum": layout.checksum_of(texts)})
+    longer = table(30, made, store=path, within=bounds)
+    same(longer, table(30, made, within=bounds))
+    assert longer.origin.between_bounds == (within is not None)
+    with pytest.raises(ValueError, match=f"was simulated {longer.provenance['simulated']}"):
+        table(30, made, store=path, within=bounds, batched=fn is not models.normal)
+
+
 # --- partial files ---
 
 
@@ -182,8 +200,6 @@ def test_chunks_that_a_cluster_has_lost_are_simulated_here(lost, monkeypatch):
 
 
 def planted(path, name, **changes):
-    import json
-
     document = json.loads((path / name / "zarr.json").read_text())
     (path / name / "zarr.json").write_text(json.dumps({**document, **changes}))
 

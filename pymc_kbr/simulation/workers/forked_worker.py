@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import random
 import signal
 import socket
 import struct
@@ -85,8 +84,8 @@ def _work(caller: Connection, server: int) -> None:
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
-        np.random.seed()  # noqa: NPY002  (forks would have one global state, in simulators that use it)
-        random.seed()
+        # Forks would have one global state, in simulators that use it; Python's `random` sees to that itself.
+        np.random.seed()  # noqa: NPY002
         while True:
             outcome = _outcome(caller.recv_bytes())
             for stream in (sys.stdout, sys.stderr):
