@@ -192,6 +192,8 @@ def test_proposals_are_taken_with_what_is_left_of_their_residual():
     nothing = np.empty((2, 0))
     assert accepted(kernel, np.zeros((2, 1)), nothing, 1e-12, rng) == [0]
     assert accepted(kernel, np.array([[0.0], [50.0]]), nothing, 1e-12, rng) == [0, 1]
+    # What the pivots before this block explain is taken off: all of it here.
+    assert accepted(kernel, np.zeros((2, 1)), np.ones((2, 1)), 1e-12, rng) == []
     half = np.array([[0.0], [np.sqrt(np.log(2))]])  # k^2 = 1/2
     second = [len(accepted(kernel, half, nothing, 1e-12, rng)) == 2 for _ in range(2000)]
     assert np.mean(second) == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(2000))

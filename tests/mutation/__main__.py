@@ -66,7 +66,7 @@ def sample(room: str, most: int, seed: int, part: str) -> list[Mutant]:
     ]
     if most and len(found) > most:
         found = random.Random(f"{seed} {room}").sample(found, most)
-    return found
+    return [mutant for mutant in found if mutant.counts]
 
 
 def known(kept: Path) -> dict[str, str]:

@@ -16,6 +16,21 @@ UNREAD_CALLS = ("TypeVar", "warn", "ClassVar")
 UNREAD_NAMES = ("__all__",)
 """Assignments that no result depends on."""
 
+HOW = (
+    "assume_a",
+    "balanced_tree",
+    "check_finite",
+    "driver",
+    "order",
+    "overwrite_a",
+    "overwrite_b",
+    "workers",
+)
+"""Arguments that say how something is computed and where it is put, and not what it is."""
+
+HANDED_ON = ("to_arviz",)
+"""Methods that hand their arguments on to another library's room."""
+
 NEVER_CHANGED = ("len", "isinstance", "super")
 """Calls whose change fails wherever it is reached."""
 
@@ -36,6 +51,8 @@ class Mutant:
         What stood there, and what stands there now.
     make : callable
         Gives the whole file.
+    counts : bool
+        Whether a result depends on what was changed, as far as names tell.
     """
 
     path: str
@@ -43,6 +60,7 @@ class Mutant:
     function: str
     change: str
     make: Callable[[], str]
+    counts: bool = True
 
     @cached_property
     def code(self) -> str:
@@ -92,8 +110,9 @@ def mutants_of(path: Path, root: Path) -> list[Mutant]:
             def make(node: Any = node, changed: Any = changed) -> str:
                 return module.deep_replace(node, changed).code  # type: ignore[no-any-return]
 
-            name = str(path.relative_to(root))
-            made[place] = Mutant(name, lines, _function(node, parents), f"{before} -> {after}", make)
+            name, function = str(path.relative_to(root)), _function(node, parents)
+            counts = function.split(".")[-1] not in HANDED_ON and _what(node) != _what(changed)
+            made[place] = Mutant(name, lines, function, f"{before} -> {after}", make, counts)
     return list(made.values())
 
 
@@ -125,6 +144,16 @@ def _counting(node: Any) -> Iterator[Any]:
     yield node
     for child in node.children:
         yield from _counting(child)
+
+
+def _what(node: Any) -> Any:
+    """A call's function and arguments but for those in `HOW`; anything else is itself."""
+    import libcst as cst
+
+    if not isinstance(node, cst.Call):
+        return node
+    kept = [a for a in node.args if a.keyword is None or a.keyword.value not in HOW]
+    return [node.func, *kept]
 
 
 def _function(node: Any, parents: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.abc
 import importlib.util
@@ -33,7 +34,10 @@ PRELOADED = (
 )
 """Imported once, before the forks. (No thread may run in the process that forks.)"""
 
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not statistical")
+UNUSED = ("cacheprovider", "doctest", "faulthandler", "threadexception", "unraisableexception")
+"""Parts of pytest that take longer than most tests, many times over."""
+
+OPTIONS = ("-x", "-q", "-o", "addopts=", "-m", "not statistical", *(f"-pno:{name}" for name in UNUSED))
 
 PASSED, NOTHING_RUN = 0, 5
 """Exit statuses of pytest."""
@@ -74,6 +78,9 @@ def preload(also: Iterable[str] = ()) -> None:
     from hypothesis import settings
 
     settings.register_profile("mutation", deadline=None, database=None, derandomize=True)
+    settings.load_profile("mutation")
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    gc.freeze()  # what is there already is neither searched for garbage in a fork nor copied for it
 
 
 def measured(tests: tuple[str, ...], package: Path, root: Path) -> Room:
@@ -129,7 +136,7 @@ def _traced(tests: tuple[str, ...], package: Path, root: Path, kept: Path) -> in
 def _tested(tests: Iterable[str], plugins: list[Any] | None = None) -> int:
     import pytest
 
-    return int(pytest.main([*OPTIONS, "--hypothesis-profile=mutation", *tests], plugins=plugins))
+    return int(pytest.main([*OPTIONS, *tests], plugins=plugins))
 
 
 def outcomes(mutants: Iterable[Mutant], room: Room, jobs: int, report: Callable[[Mutant, str], None]) -> None:

@@ -120,6 +120,15 @@ def test_local_noise_is_that_of_the_neighbours(count, q, rng):
         assert np.abs(np.cov(white.T) - np.eye(q)).max() < 5 * np.sqrt(2) / 200
 
 
+def test_two_atoms_are_neighbours_of_each_other():
+    atoms, rng = np.array([[0.0, 1.0], [1.0, 3.0]]), np.random.default_rng(0)
+    draws = SMOOTHINGS["local"](atoms, np.full(2, 0.5), np.zeros(50, dtype=int), rng)
+    assert len(np.unique(draws[:, 0])) == 50
+    np.testing.assert_allclose(draws[:, 1], 1 + 2 * draws[:, 0], atol=1e-9)
+    one = SMOOTHINGS["local"](atoms[:1], np.ones(1), np.zeros(3, dtype=int), rng)
+    np.testing.assert_array_equal(one, atoms[[0, 0, 0]])
+
+
 def test_global_noise_is_that_of_all_atoms(rng):
     atoms = rng.normal(size=(50, 2)) * [1.0, 100.0]
     weights = rng.dirichlet(np.ones(50))

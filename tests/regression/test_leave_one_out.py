@@ -8,6 +8,7 @@ from sklearn.gaussian_process import kernels as sk
 from pymc_kbr.kernels import Gaussian, Linear, parameter_kernel
 from pymc_kbr.regression.leave_one_out import (
     RIDGES,
+    SCALES,
     LeaveOneOut,
     choose_kernel_and_ridge,
     embedding_targets,
@@ -201,6 +202,10 @@ def test_the_linear_kernel_can_be_told_to_say_nothing(d):
     chosen = choose_kernel_and_ridge(x, y, [Linear()], targets=y)
     nothing = np.mean((y - (y.sum() - y) / 199) ** 2)  # each row by the mean of the others
     assert chosen.error <= nothing * 1.005
+
+
+def test_bandwidths_that_are_tried_are_from_a_quarter_to_eight_medians():
+    np.testing.assert_allclose(SCALES, [0.25, 0.5, 1, 2, 4, 8])
 
 
 def test_the_ridges_that_are_tried_span_nine_decades():
