@@ -61,7 +61,7 @@ def imported(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{inside(path)} has a relative import"
+            assert node.level == 0, f"{path} has a relative import"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 names.add(whole if whole in MODULES else node.module)
@@ -121,6 +121,14 @@ def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
         names = imported(path)
         assert {room_of(name) for name in names if name in MODULES} <= set(ARRAYS), inside(path)
         assert {name.split(".")[0] for name in names} - {"pymc_kbr"} <= allowed, inside(path)
+
+
+@pytest.mark.parametrize("room", ARRAYS)
+def test_tests_of_array_rooms_need_no_more_than_the_rooms(room):
+    allowed = {"numpy", "scipy", "sklearn", "threadpoolctl", "pytest", "hypothesis", "pymc_kbr", "tests"}
+    for path in (Path(__file__).parent / room).rglob("*.py"):
+        top = {name.split(".")[0] for name in imported(path)}
+        assert top <= allowed | sys.stdlib_module_names, path.name
 
 
 def loaded_by(modules):
