@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pymc_kbr.cross_validation import embedding_distances
+from pymc_kbr.selection.cross_validation import embedding_distances
 from sklearn.model_selection import KFold
 
 import pymc_kbr as pk
