@@ -83,7 +83,7 @@ def test_another_seed_holds_other_rows_out_and_draws_anew(table):
 
 def test_each_posterior_is_drawn_from_anew(table):
     """All posteriors are the prior, and no two sets of draws of it have the same variance."""
-    found = pk.calibrate(pk.Rejection(1.0), table, rows=30, draws=20, random_seed=1, progressbar=False)
+    found = pk.calibrate(pk.NadarayaWatson(1e6), table, rows=30, draws=20, random_seed=1, progressbar=False)
     assert len(np.unique(found.contraction)) == found.contraction.size
 
 
