@@ -29,9 +29,8 @@ class RowSource(Protocol):
 
 def is_chunked(rows: Any) -> bool:
     """Whether rows are no array in memory, but something with a shape that can be sliced."""
-    # A data frame has a shape, too, and lies in memory.
-    source = hasattr(rows, "chunks") or hasattr(rows, "chunk_rows")
-    return not isinstance(rows, np.ndarray) and source and hasattr(rows, "shape") and hasattr(rows, "ndim")
+    in_memory = isinstance(rows, np.ndarray) or hasattr(rows, "iloc")  # a data frame has a shape, too
+    return not in_memory and hasattr(rows, "shape") and hasattr(rows, "ndim")
 
 
 class Chunks:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
@@ -120,12 +121,7 @@ def zoom(
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
     forward.check_can_be_truncated()
     size = draws // (2 * rounds if noise is None else rounds + 1)
-    least = ROWS_FACTOR * (NEAREST_ROWS + 2 * forward.graph.parameters.size)
-    if size < least:
-        raise ValueError(
-            f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
-            f"{least}, to have near rows to go by: more draws, or fewer rounds"
-        )
+    _check_rounds(draws, rounds, size, forward.graph.parameters.size)
     options = SimulationOptions(
         draws=size,
         cores=cores,
@@ -170,17 +166,24 @@ def zoom(
 
 def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, store: Any) -> None:
     """Refuse arguments that are out of range, before a model is looked at."""
-    for name, value in {"draws": draws, "rounds": rounds}.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} is {value!r}; it must be a whole number")
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
+    whole("draws", draws)
+    whole("rounds", rounds)
     if scale is not None:
         check_scale(scale)
     if store is not None and not isinstance(random_seed, int | np.integer):
         raise ValueError(
             f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
             "goes on"
+        )
+
+
+def _check_rounds(draws: int, rounds: int, size: int, parameters: int) -> None:
+    """Refuse rounds of so few rows that there are no near ones."""
+    least = ROWS_FACTOR * (NEAREST_ROWS + 2 * parameters)
+    if size < least:
+        raise ValueError(
+            f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
+            f"{least}, to have near rows to go by: more draws, or fewer rounds"
         )
 
 

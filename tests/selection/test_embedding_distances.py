@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from pymc_kbr.selection.cross_validation import embedding_distances
 from sklearn.model_selection import KFold
 
 import pymc_kbr as pk
 from pymc_kbr.kernels import Gaussian
+from pymc_kbr.selection.cross_validation import embedding_distances
 
 RNG = np.random.default_rng(3)
 THETA = RNG.normal(size=(40, 2))
