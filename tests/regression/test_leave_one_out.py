@@ -107,6 +107,20 @@ def test_the_error_of_the_embedding_is_a_distance_in_the_parameters_kernel():
     assert chosen.error != pytest.approx(np.mean(expected), rel=1e-12)
 
 
+def test_without_a_constant_the_error_is_of_features_as_they_are():
+    kernel = parameter_kernel(Y)
+    gram, inner = kernel(Y), Gaussian(1.0)(X)
+    expected = []
+    for i in range(N):
+        rest = np.arange(N) != i
+        w = solve(inner[np.ix_(rest, rest)] + 0.1 * np.eye(N - 1), inner[rest, i])
+        expected.append(gram[i, i] - 2 * w @ gram[rest, i] + w @ gram[np.ix_(rest, rest)] @ w)
+    chosen = choose_kernel_and_ridge(X, Y, [Gaussian(1.0)], [0.1], centred=False)
+    assert chosen.error == pytest.approx(np.mean(expected), abs=5e-3)
+    centred = choose_kernel_and_ridge(X, Y, [Gaussian(1.0)], [0.1])
+    assert abs(centred.error - np.mean(expected)) > 5e-3
+
+
 @pytest.mark.parametrize("base", [None, WEIGHTS / WEIGHTS.sum()])
 def test_targets_are_a_factor_of_the_parameters_gram_matrix(base):
     factor = embedding_targets(Y, base)

@@ -90,6 +90,13 @@ def test_estimates_leave_the_row_out_of_the_slopes_and_not_of_the_constant(colum
     np.testing.assert_allclose(made.estimates, expected, rtol=1e-5, atol=1e-6 * np.abs(targets).max())
 
 
+def test_features_of_any_size_are_regressed_on(columns):
+    features, targets, d = problem(columns, WEIGHTS)
+    made = RidgeRegression(features * 1e-3, targets, WEIGHTS)
+    expected = left_out(features * 1e-3, targets, d, made.ridge)
+    np.testing.assert_allclose(made.residuals, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
 def test_weights_have_no_unit(columns):
     features, targets, _ = problem(columns, WEIGHTS)
     one, other = (RidgeRegression(features, targets, w) for w in (WEIGHTS, 1e3 * WEIGHTS))
