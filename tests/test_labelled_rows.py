@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+import pymc_kbr as pk
 from pymc_kbr.arrays.rows import as_pairs, as_rows
 
 NUMBERS = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -61,3 +62,23 @@ def test_rows_with_the_same_labels_or_with_none_are_paired():
         assert np.array_equal(one + 1, two)
     assert np.array_equal(as_pairs(pd.DataFrame(NUMBERS, index=[1, 0]), NUMBERS)[1], NUMBERS)
     assert np.array_equal(as_pairs(xr.DataArray(NUMBERS), NUMBERS)[0], NUMBERS)
+
+
+THETA = pd.DataFrame(np.random.default_rng(2).normal(size=(40, 2)), columns=["a", "b"])
+X = THETA + np.random.default_rng(3).normal(size=(40, 2))
+
+
+@pytest.mark.parametrize(
+    ("statistics", "words"),
+    [(X.iloc[::-1], "another order"), (X.set_index(np.arange(40) + 1), "other labels")],
+)
+def test_estimators_refuse_rows_with_other_labels(statistics, words):
+    with pytest.raises(ValueError, match=words):
+        pk.Rejection(10).fit(THETA, statistics)
+
+
+@pytest.mark.parametrize("labels", [np.arange(40), np.arange(40) + 5])
+def test_estimators_take_data_frames_as_they_take_arrays(labels):
+    labelled = pk.Localised(20).fit(THETA.set_index(labels), X.set_index(labels))
+    plain = pk.Localised(20).fit(THETA.to_numpy(), X.to_numpy())
+    np.testing.assert_array_equal(labelled.weights([0.1, 0.2]), plain.weights([0.1, 0.2]))

@@ -145,3 +145,29 @@ def _advice(kind: str) -> str:
     if kind == "c":
         return "the imaginary part would be lost: give real and imaginary parts as columns"
     return "give real numbers, as by `astype(float)`"
+
+
+def check_shapes(parameters: Any, statistics: Any) -> None:
+    """Refuse what is not two or more rows of parameters and of statistics, side by side."""
+    for name, side in (("parameters", parameters), ("statistics", statistics)):
+        if len(side.shape) != 2 or side.shape[1] == 0:
+            raise ValueError(
+                f"{name} have shape {tuple(side.shape)}; they must be rows of at least one column"
+            )
+    if parameters.shape[0] != statistics.shape[0]:
+        raise ValueError(
+            f"there are {parameters.shape[0]} rows of parameters and {statistics.shape[0]} rows of "
+            "statistics; each simulation is one row of both"
+        )
+    if parameters.shape[0] < 2:
+        raise ValueError(f"there is {parameters.shape[0]} row; an estimator needs at least two")
+
+
+def check_finite(name: str, array: np.ndarray) -> None:
+    """Refuse rows that hold gaps."""
+    bad = ~np.isfinite(array).all(axis=1)
+    if np.any(bad):
+        raise ValueError(
+            f"{bad.sum()} row(s) of {name} hold NaN or infinity, the first of them row "
+            f"{np.flatnonzero(bad)[0]}; leave those rows out"
+        )

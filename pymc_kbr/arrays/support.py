@@ -207,3 +207,11 @@ def _from_text(fields: Any) -> Any:
     if isinstance(fields, list):
         return tuple(_from_text(value) for value in fields)
     return float(fields) if isinstance(fields, str) else fields
+
+
+def support_of(support: Support | None, size: int) -> Support:
+    """The support, that without edges where there is none; refused where it is of other parameters."""
+    support = Support.unbounded(size) if support is None else support
+    if support.size != size:
+        raise ValueError(f"the support is one of {support.size} parameters; there are {size}")
+    return support

@@ -7,31 +7,6 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.rows import as_rows
-from pymc_kbr.arrays.support import Support
-
-
-def check_shapes(parameters: Any, statistics: Any) -> None:
-    """Refuse what is not two or more rows of parameters and of statistics, side by side."""
-    for name, side in (("parameters", parameters), ("statistics", statistics)):
-        if len(side.shape) != 2 or side.shape[1] == 0:
-            raise ValueError(
-                f"{name} have shape {tuple(side.shape)}; they must be rows of at least one column"
-            )
-    if parameters.shape[0] != statistics.shape[0]:
-        raise ValueError(
-            f"there are {parameters.shape[0]} rows of parameters and {statistics.shape[0]} rows of "
-            "statistics; each simulation is one row of both"
-        )
-    if parameters.shape[0] < 2:
-        raise ValueError(f"there is {parameters.shape[0]} row; an estimator needs at least two")
-
-
-def support_of(support: Support | None, size: int) -> Support:
-    """The support, that without edges where there is none; refused where it is of other parameters."""
-    support = Support.unbounded(size) if support is None else support
-    if support.size != size:
-        raise ValueError(f"the support is one of {support.size} parameters; there are {size}")
-    return support
 
 
 def rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
@@ -56,33 +31,8 @@ def rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
     return rows
 
 
-def check_finite(name: str, array: np.ndarray) -> None:
-    """Refuse rows that hold gaps."""
-    bad = ~np.isfinite(array).all(axis=1)
-    if np.any(bad):
-        raise ValueError(
-            f"{bad.sum()} row(s) of {name} hold NaN or infinity, the first of them row "
-            f"{np.flatnonzero(bad)[0]}; leave those rows out"
-        )
-
-
-LARGEST = 1e300
-"""Of parameters: sums over the rows of larger ones are infinite in double precision."""
-
 FARTHEST = 1e100
 """Of an observation, in the table's scale: farther off, distances to all rows are the same number."""
-
-
-def check_size(name: str, array: np.ndarray) -> None:
-    """Refuse values whose sums are infinite."""
-    large = np.abs(array).max(axis=0) > LARGEST
-    if np.any(large):
-        raise ValueError(
-            f"{name} in columns {np.flatnonzero(large).tolist()} are as large as {np.abs(array).max():.3g}, "
-            "and "
-            f"sums of them are infinite; at most {LARGEST:g} is allowed: give them in other units, or as "
-            "logarithms"
-        )
 
 
 def refuse_both(ratio: Any, prior: Any, own: Any) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.memory import physical_memory
+from pymc_kbr.arrays.rows import check_shapes
 from pymc_kbr.arrays.scan import Scan, scan_table
-from pymc_kbr.arrays.support import Support
-from pymc_kbr.estimators.checks import check_shapes, support_of
+from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
 from pymc_kbr.estimators.summaries import Summary, coordinates, make_summary
 from pymc_kbr.gram import Solver

@@ -7,15 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_pairs
-from pymc_kbr.arrays.support import Support
-from pymc_kbr.estimators.checks import (
-    check_finite,
-    check_shapes,
-    check_size,
-    rows_with_density,
-    support_of,
-)
+from pymc_kbr.arrays.rows import as_pairs, check_finite, check_range, check_shapes
+from pymc_kbr.arrays.support import Support, support_of
+from pymc_kbr.estimators.checks import rows_with_density
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries import Summary, coordinates, make_summary
 
@@ -52,7 +46,8 @@ def tabulate(
     check_shapes(parameters, statistics)
     check_finite("parameters", parameters)
     check_finite("statistics", statistics)
-    check_size("parameters", parameters)
+    check_range("the parameters", parameters)
+    check_range("the statistics", statistics)
     n = len(parameters)
     check(n)
     kept = rows_with_density(ratio, n)

@@ -16,14 +16,13 @@ from pymc_kbr.tables.columns import Columns, Variable
 if TYPE_CHECKING:
     import pymc as pm
 
-    from pymc_kbr.posterior.posterior import Posterior
     from pymc_kbr.tables.reference_table import ReferenceTable
 
 ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 
 
 def to_arviz(
-    posterior: Posterior,
+    posterior: Any,
     draws: int | np.ndarray = 1000,
     *,
     random_seed: int | np.random.Generator | None = None,
@@ -61,13 +60,14 @@ def to_arviz(
         the simulated parameters as variables of dimension ``atom``, the estimator's signed ``weight``
         and its projection ``simplex_weight``.
     """
-    if not isinstance(draws, np.ndarray):
-        draws = posterior.draw(draws, np.random.default_rng(random_seed))
-    p = draws.shape[1]
+    drawn: np.ndarray = (
+        draws if isinstance(draws, np.ndarray) else posterior.draw(draws, np.random.default_rng(random_seed))
+    )
+    p = drawn.shape[1]
     columns = table.parameter_columns if table else Columns.scalars([f"theta_{i}" for i in range(p)])
     attributes = _attributes(posterior, table, estimator, timings or {}) | (notes or {})
     dims, coords = _dims(columns, model)
-    groups = {"posterior": _dataset(columns.split(draws), columns, dims, coords, ("chain", "draw"))}
+    groups = {"posterior": _dataset(columns.split(drawn), columns, dims, coords, ("chain", "draw"))}
     if model is not None and model.deterministics:
         groups["posterior"] = _with_deterministics(groups["posterior"], model)
     weighted = _dataset(columns.split(posterior.atoms), columns, dims, coords, ("atom",))
@@ -146,7 +146,7 @@ def _observed_data(table: ReferenceTable, model: pm.Model | None) -> xr.Dataset:
 
 
 def _attributes(
-    posterior: Posterior, table: ReferenceTable | None, estimator: str, timings: dict[str, float]
+    posterior: Any, table: ReferenceTable | None, estimator: str, timings: dict[str, float]
 ) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "created_at": datetime.now(UTC).isoformat(),

@@ -13,7 +13,8 @@ from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
-from pymc_kbr.tables.reference_table import Failures, ReferenceTable
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -14,7 +14,8 @@ from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
 from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table
-from pymc_kbr.tables.reference_table import Failures, ReferenceTable
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.tables.reference_table import Failures
+from pymc_kbr.tables.failures import Failures
 
 
 class SimulationError(RuntimeError):

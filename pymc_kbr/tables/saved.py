@@ -1,9 +1,9 @@
-"""A table as the arrays and documents of a file, and back."""
+"""A `ReferenceTable`, which uses this file, as the arrays and documents of a file, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,11 @@ from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.origin import Origin
 
-if TYPE_CHECKING:
-    from pymc_kbr.tables.reference_table import ReferenceTable
-
 OBSERVED_DATA = "observed_data_"
 """What the names of the arrays of observed data begin with, in files and in stores."""
 
 
-def arrays_of(table: ReferenceTable) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+def arrays_of(table: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Arrays by name, with the names of their dimensions."""
     arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "parameters": (("row", "parameter"), table.parameters),
@@ -37,7 +34,7 @@ def arrays_of(table: ReferenceTable) -> dict[str, tuple[tuple[str, ...], np.ndar
     return arrays
 
 
-def documents_of(table: ReferenceTable) -> dict[str, Any]:
+def documents_of(table: Any) -> dict[str, Any]:
     """All that is no array, as values of JSON."""
     return {
         "parameter_columns": table.parameter_columns.to_json(),
