@@ -79,6 +79,47 @@ def plot_surface(table: pd.DataFrame, path: Path) -> None:
     plt.close(figure)
 
 
+def plot_modes(table: pd.DataFrame, path: Path) -> None:
+    """Three errors, a row each: over bandwidth and ridge, a panel a method, and along the best of either."""
+    names = list(dict.fromkeys(table["method"]))
+    figure, axes = plt.subplots(
+        len(ERRORS), len(names) + 2, figsize=(14, 7), constrained_layout=True, squeeze=False
+    )
+    for row, (column, text) in zip(axes, ERRORS.items(), strict=True):
+        low, high = np.log10(table[column].min()), np.log10(table[column].quantile(0.95))
+        for axis, name in zip(row, names, strict=False):
+            part = table[table["method"] == name].pivot(
+                index="regularisation", columns="bandwidth", values=column
+            )
+            mesh = axis.pcolormesh(
+                part.columns, part.index, np.log10(part.to_numpy()), vmin=low, vmax=high, shading="nearest"
+            )
+            axis.set(xscale="log", yscale="log", title=name, xlabel="bandwidth")
+        row[0].set_ylabel(r"regularisation $\lambda$")
+        figure.colorbar(mesh, ax=row[: len(names)], label=rf"$\log_{{10}}$ {text}", shrink=0.9)
+        for axis, along, other in (
+            (row[-2], "bandwidth", "regularisation"),
+            (row[-1], "regularisation", "bandwidth"),
+        ):
+            for name in names:
+                curve = _best_slice(table[table["method"] == name], column, other)
+                colour, line, marker = STYLES[name]
+                style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 3}
+                axis.plot(curve[along], curve[column], label=name, linewidth=1, **style)
+            axis.set(xscale="log", yscale="log", xlabel=along, ylabel=text, title=f"at the best {other}")
+            axis.title.set_fontsize(9)
+    handles, labels = axes[0, -1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+
+
+def _best_slice(part: pd.DataFrame, column: str, other: str) -> pd.DataFrame:
+    """The lines of a method's table that have its best value of the other setting."""
+    best = part[other].to_numpy()[int(np.argmin(part[column].to_numpy()))]
+    return part[part[other] == best]
+
+
 def plot_curves(
     table: pd.DataFrame, along: str, label: str, path: Path, columns: dict[str, str], log: bool = True
 ) -> None:
@@ -87,8 +128,9 @@ def plot_curves(
         1, len(columns), figsize=(3.4 * len(columns), 4.1), constrained_layout=True, squeeze=False
     )
     for axis, (column, text) in zip(axes[0], columns.items(), strict=True):
-        for name, part in table.dropna(subset=["rkhs_error"]).groupby("method", sort=False):
+        for name, rows in table.dropna(subset=["rkhs_error"]).groupby("method", sort=False):
             colour, line, marker = STYLES[str(name)]
+            part = rows.dropna(subset=["seconds" if column == "against seconds" else column])
             x = part["seconds"] if column == "against seconds" else part[along]
             y = part["rkhs_error"] if column == "against seconds" else part[column]
             axis.plot(

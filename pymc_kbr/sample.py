@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from sklearn.base import clone
 
+from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.selection.select import IN_MEMORY, choose, fitted_to_all
+from pymc_kbr.selection.fitted_for import fitted_for
+from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import simulate
-from pymc_kbr.simulation.model.context import _model_of
-from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
+from pymc_kbr.simulation.model.context import model_of_table
+from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -52,8 +52,9 @@ def sample_abc(
         Number of posterior draws.
     estimator : str or Estimator
         A name, with its defaults, or an estimator with settings of your own. "auto" tries estimators and
-        settings on held-out rows near the observation and keeps the best, in about 20 seconds: see
-        `pymc_kbr.select`. The attributes of the result say what was chosen and why.
+        settings on held-out rows near the observation and keeps the best, by a budget of work that takes
+        some 10 to 20 seconds and is the same on every machine: see `pymc_kbr.select`. The attributes of the
+        result say what was chosen and why.
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
@@ -107,31 +108,15 @@ def sample_abc(
     >>> dict(idata["posterior"].sizes)
     {'chain': 1, 'draw': 500}
     """
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer):
-        raise TypeError(f"draws is {draws!r}; it must be a whole number")
-    if draws < 1:
-        raise ValueError(f"draws is {draws}; it must be at least 1")
-    automatic = isinstance(estimator, str) and estimator == "auto"
-    chosen = None if automatic else make_estimator(estimator)
-    if prior is not None and getattr(chosen, "prior", None) is not None:
-        raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
+    whole("draws", draws)
+    given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
+    _refuse(given, prior, calibration, reference_table, store)
     rng = np.random.default_rng(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
-    if stored is not None:
-        if prior is not None or calibration is not None:
-            raise ValueError(
-                f"the reference table stays on the disk, with {len(stored)} rows, and `prior` and "
-                "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
-                "`stored.load(20_000)`"
-            )
-        table: ReferenceTable | None = stored.load(IN_MEMORY)
-    else:
-        table = reference_table  # type: ignore[assignment]
+    table = _in_memory(reference_table)
     if table is None:
-        if (
-            chosen is not None and isinstance(simulations, int) and simulations > 1
-        ):  # anything else `simulate` refuses
-            chosen.check(simulations)
+        if given is not None and isinstance(simulations, int) and simulations > 1:
+            given.check(simulations)  # before the work; other numbers are refused by `simulate`
         table = simulate(
             simulations,
             model=model,
@@ -143,75 +128,80 @@ def sample_abc(
             timeout=timeout,
             progressbar=progressbar,
         )
-    elif store is not None:
-        raise ValueError("both a reference table and a store are given; leave one of them out")
-    if table.observed is None:
-        raise ValueError("the reference table has no observation; set one with `with_observed`")
-    model = _model_of(table, model)
+    observed, model = _observed(table), model_of_table(table, model)
 
-    started = time.perf_counter()
+    seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
-    if chosen is None:
-        chosen = _choose(table, new, rng, progressbar)
-        if stored is not None:
-            chosen = fitted_to_all(chosen, stored, rng)
-    elif new is None:
-        rows: Any = stored or table
-        chosen.fit(rows.parameters, rows.statistics, rows.support, random_seed=rng)
-    else:
-        chosen = _fit_with_prior(chosen, table, new, rng)
-    if new is not None:
-        model = prior if model is None and hasattr(prior, "free_RVs") else model
-    fitted = time.perf_counter()
-    posterior = chosen.condition(table.observed)
-    conditioned = time.perf_counter()
+    fitted = fitted_for(table, given, new, stored, rng, progressbar)
+    seconds.note("fit")
+    posterior = fitted.condition(observed)
+    seconds.note("condition")
     drawn = posterior.draw(draws, rng)
-    finished = time.perf_counter()
-    notes, coverage, held_out = _account(chosen)
+    seconds.note("draw")
+    notes, coverage, held_out = _account(fitted, stored)
     if calibration is not None:
         drawn, coverage = _recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
-    if stored is not None:
-        notes["simulations"] = len(stored) + len(stored.failures)
-        notes["fitted_rows"] = getattr(chosen, "fitted_rows_", len(stored))
-    concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out)
+    scaled = fitted.whole_in_deviations(len(table))
+    concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out, scaled=scaled)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
+    if model is None and hasattr(prior, "free_RVs"):
+        model = prior
     return to_arviz(
         posterior,
         drawn,
         table=table,
         model=model,
-        estimator=type(chosen).__name__,
-        timings={
-            "fit": fitted - started,
-            "condition": conditioned - fitted,
-            "draw": finished - conditioned,
-        },
+        estimator=type(fitted).__name__,
+        timings=seconds.noted,
         notes=notes,
     )
 
 
-def _choose(
-    table: ReferenceTable, new: NewPrior | None, rng: np.random.Generator, progressbar: bool
-) -> Estimator:
-    """The best estimator near the table's observation, and a line on the screen that says so."""
-    ratio, support = None, table.support
-    if new is not None:
-        ratio, support = new.ratio_at(table.parameters, rng), new.support
-        warn_of_few(ratio.sum() ** 2 / np.sum(ratio**2), len(ratio))
-    chosen = choose(
-        table.parameters,
-        table.statistics,
-        support,
-        rng=rng,
-        ratio=ratio,
-        near=table.observed,
-        progressbar=progressbar,
-    )
-    if progressbar:
-        Console().print(chosen.selection_.reason(), highlight=False, markup=False)  # type: ignore[attr-defined]
-    return chosen
+class Seconds:
+    """How long stages take, one after the other."""
+
+    def __init__(self) -> None:
+        self.noted: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def note(self, stage: str) -> None:
+        """Say that a stage has ended."""
+        now = time.perf_counter()
+        self.noted[stage], self._last = now - self._last, now
+
+
+def _refuse(
+    estimator: Estimator | None,
+    prior: Any,
+    calibration: Calibration | None,
+    reference_table: ReferenceTable | StoredTable | None,
+    store: str | Path | None,
+) -> None:
+    """Refuse arguments that do not go together, before any work."""
+    if prior is not None and getattr(estimator, "prior", None) is not None:
+        raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
+    if reference_table is not None and store is not None:
+        raise ValueError("both a reference table and a store are given; leave one of them out")
+    if isinstance(reference_table, StoredTable) and (prior is not None or calibration is not None):
+        raise ValueError(
+            f"the reference table stays on the disk, with {len(reference_table)} rows, and `prior` and "
+            "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
+            "`stored.load(20_000)`"
+        )
+
+
+def _observed(table: ReferenceTable) -> np.ndarray:
+    """The table's observation (d,), refused where there is none."""
+    if table.observed is None:
+        raise ValueError("the reference table has no observation; set one with `with_observed`")
+    return table.observed
+
+
+def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:
+    """A table, or rows spread evenly over one that stays on the disk."""
+    return reference_table.load(IN_MEMORY) if isinstance(reference_table, StoredTable) else reference_table
 
 
 def _recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:
@@ -230,27 +220,18 @@ def _recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceT
     return moved
 
 
-def _account(estimator: Estimator) -> tuple[dict[str, Any], np.ndarray | None, int]:
-    """What is kept of a choice: attributes of the result, and the coverage on held-out rows."""
-    selection = getattr(estimator, "selection_", None)
+def _account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, Any], np.ndarray | None, int]:
+    """What is kept of a fit.
+
+    Attributes of the result, and the coverage on held-out rows with their number.
+    """
+    selection = fitted.selection_
+    notes: dict[str, Any] = {}
+    if stored is not None:
+        notes["simulations"] = len(stored) + len(stored.failures)
+        notes["fitted_rows"] = len(stored) if selection is None else fitted.fitted_rows_
     if selection is None:
-        return {}, None, 0
-    notes = {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
+        return notes, None, 0
+    notes |= {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
     rows = len(selection.chosen.covered)
     return notes, (selection.coverage() if rows else None), rows
-
-
-def _fit_with_prior(
-    estimator: Estimator, table: ReferenceTable, new: NewPrior, rng: np.random.Generator
-) -> Estimator:
-    """The estimator fitted for another prior: by density ratios, or by its own use of the prior's draws."""
-    ratio = None
-    if new.ratio is None and "prior" in estimator.get_params():
-        estimator = clone(estimator).set_params(prior=new.draws)
-    else:
-        ratio = new.ratio_at(table.parameters, rng)
-    estimator.fit(table.parameters, table.statistics, new.support, ratio=ratio, random_seed=rng)
-    size = estimator.settings().get("ratio_effective_sample_size")
-    if size is not None:
-        warn_of_few(size, len(table.parameters))
-    return estimator

@@ -1,7 +1,12 @@
+import hypothesis
 import numpy as np
 import pytest
 
 import pymc_kbr as pk
+
+# A busy machine is no counterexample.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture

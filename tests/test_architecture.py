@@ -15,9 +15,9 @@ PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
 FLOORS = [
     ["arrays"],
     ["kernels", "tables"],
-    ["gram"],
+    ["gram", "simulation"],
     ["regression", "embedding"],
-    ["posterior", "simulation"],  # another prior needs a density ratio, which is on the floor beneath
+    ["posterior"],
     ["estimators"],
     ["selection", "checking", "rounds"],
     ["comparison", "sample"],
@@ -29,6 +29,7 @@ ARVIZ = "posterior/arviz.py"
 KNOW_PYMC = {ARVIZ}  # deterministic variables are computed from a posterior's draws
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
+READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/*/README.md"))]
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
 
 
@@ -60,7 +61,7 @@ def imported(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{inside(path)} has a relative import"
+            assert node.level == 0, f"{path} has a relative import"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 names.add(whole if whole in MODULES else node.module)
@@ -122,6 +123,14 @@ def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
         assert {name.split(".")[0] for name in names} - {"pymc_kbr"} <= allowed, inside(path)
 
 
+@pytest.mark.parametrize("room", ARRAYS)
+def test_tests_of_array_rooms_need_no_more_than_the_rooms(room):
+    allowed = {"numpy", "scipy", "sklearn", "threadpoolctl", "pytest", "hypothesis", "pymc_kbr", "tests"}
+    for path in (Path(__file__).parent / room).rglob("*.py"):
+        top = {name.split(".")[0] for name in imported(path)}
+        assert top <= allowed | sys.stdlib_module_names, path.name
+
+
 def loaded_by(modules):
     """Which heavy packages are in memory after these modules were imported, in a process of their own."""
     code = f"import sys, importlib\nfor m in {modules!r}: importlib.import_module(m)\nprint(*sys.modules)"
@@ -179,8 +188,11 @@ def test_files_and_functions_fit_a_reader(path):
 
 
 def paths_named(readme):
-    """What stands in backquotes and looks like a file or a folder."""
-    return set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", readme.read_text()))
+    """Links inside the project, and what stands in backquotes and looks like a file or a folder."""
+    text = readme.read_text()
+    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link}
+    without_links = re.sub(r"\[[^\]]*\]\(", "(", text)
+    return links | set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", without_links))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=inside)
@@ -194,3 +206,27 @@ def test_readmes_name_what_is_there(folder):
     if folder != PACKAGE:
         missing = {path.name for path in folder.glob("*.py")} - {"__init__.py"} - named
         assert not missing, f"not named: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
+def test_commands_and_links_of_the_readmes_lead_somewhere(readme):
+    text, root = readme.read_text(), PACKAGE.parent
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert "://" in link or (readme.parent / link).exists(), link
+    for module in re.findall(r"python3? -m ((?:case_studies|tests|pymc_kbr)[\w.]*)", text):
+        path = root.joinpath(*module.rstrip(".").split("."))
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+
+
+def test_the_map_finds_each_equation_in_its_file():
+    rows = re.findall(r"^\|.*\|(.*)\|$", (PACKAGE / "README.md").read_text(), re.MULTILINE)
+    found = 0
+    for named in (re.findall(r"`([\w./]+)`", row) for row in rows):
+        files = [PACKAGE / name for name in named if name.endswith(".py")]
+        for name in set(named) - {path.relative_to(PACKAGE).as_posix() for path in files}:
+            if files and not name.endswith("/"):
+                texts = [path.read_text() for path in files]
+                last = name.split(".")[-1]
+                assert any(re.search(rf"\b(def|class) {last}\b", text) for text in texts), name
+                found += 1
+    assert found

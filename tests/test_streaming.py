@@ -186,13 +186,13 @@ def test_what_nadaraya_watson_leaves_out_is_counted_and_warned_about(arrays, mon
     streamed = [as_zarr(side) for side in arrays]
     wide = pk.NadarayaWatson(50.0).fit(*streamed)
     with pytest.warns(UserWarning, match=r"the 400 nearest rows hold all but 66\.\d% of the weight"):
-        wide.condition(observed(arrays))
-    assert wide.settings()["left_out"] == pytest.approx(2 / 3, abs=0.01)
+        found = wide.condition(observed(arrays))
+    assert found[0].settings["left_out"] == pytest.approx(2 / 3, abs=0.01)
     narrow = pk.NadarayaWatson(0.2).fit(*streamed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        narrow.condition(observed(arrays)[0])
-    assert narrow.settings()["left_out"] < 0.01
+        found = narrow.condition(observed(arrays)[0])
+    assert found.settings["left_out"] < 0.01
 
 
 @pytest.mark.parametrize(

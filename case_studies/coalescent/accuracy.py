@@ -20,7 +20,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.coalescent.neural import NeuralPosteriorEstimation
 from pymc_kbr.posterior.scores import covered, crps, rmse
-from pymc_kbr.selection.select import choose
+from pymc_kbr.selection.select import WORK, choose
 from pymc_kbr.tables.datasets import load_coalescent, read_rda
 
 HERE = Path(__file__).parent
@@ -49,15 +49,15 @@ def fit(
     table: tuple[np.ndarray, np.ndarray],
     support: pk.Support,
     random_seed: int,
-    budget: float = 20.0,
+    budget: float = WORK,
 ) -> Any:
-    """An estimator by its name; "local_linear", "auto", in so many seconds, and "neural" are three more."""
+    """An estimator by its name; "local_linear", "auto", with so much work, and "neural" are three more."""
     if name == "neural":
         bounds = np.array(list(BOUNDS.values())).T
         return NeuralPosteriorEstimation.fit(*table, bounds, random_seed)
     if name == "auto":
         rng = np.random.default_rng(random_seed)
-        return choose(*table, support, rng=rng, time_budget=budget, progressbar=False)
+        return choose(*table, support, rng=rng, work=budget, progressbar=False)
     estimator = local_linear(len(table[0])) if name == "local_linear" else pk.ESTIMATORS[name]()
     return estimator.fit(*table, support, random_seed=random_seed)
 
@@ -68,7 +68,7 @@ def score(
     held_out: tuple[np.ndarray, np.ndarray],
     draws: int = 1000,
     random_seed: int = 0,
-    budget: float = 20.0,
+    budget: float = WORK,
 ) -> tuple[dict[str, float | str | int], np.ndarray]:
     """One line of the table: an estimator fitted on `table`, scored on `held_out`; and each row's CRPS."""
     support = pk.Support.from_bounds(BOUNDS, list(BOUNDS))
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--first", action="store_true", help="hold out the first rows instead of the last")
     parser.add_argument("--draws", type=int, default=1000, help="of each posterior; 0 scores means alone")
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `auto`")
+    parser.add_argument("--budget", type=float, default=WORK, help="work for `auto`, about seconds")
     names = [*pk.ESTIMATORS, *UNSMOOTHED, "local_linear", "auto"]
     parser.add_argument("--estimators", nargs="+", default=names, choices=[*names, "neural"])
     parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")

@@ -13,6 +13,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.growth_model import growth_model, simulate_growth
+from pymc_kbr.selection.select import WORK
 
 HERE = Path(__file__).parent
 TRUTH = {"theta": 8.0, "rho": 3.0, "growth": 6.0}
@@ -25,7 +26,7 @@ def main() -> None:
     )
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--held-out", type=int, default=1000)
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `select`")
+    parser.add_argument("--budget", type=float, default=WORK, help="work for `select`, about seconds")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="300 simulations, 50 held out")
     parser.add_argument("--output", type=Path, default=HERE)
@@ -37,7 +38,7 @@ def main() -> None:
     table = pk.simulate(
         n, model=growth_model(observed), random_seed=3, cores=1 if arguments.quick else arguments.cores
     )
-    estimator = pk.select(table, time_budget=budget, random_seed=1)
+    estimator = pk.select(table, work=budget, random_seed=1)
     calibration = pk.calibrate(estimator, table, rows=k, random_seed=2)
     posterior = estimator.condition(observed)
     lower, upper = np.quantile(posterior.draw(4000, 1), [0.05, 0.95], axis=0)

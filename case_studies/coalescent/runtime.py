@@ -3,6 +3,10 @@
 `pymc_kbr.compare` on the project's table: every estimator, and local-linear adjustment as the R package abc
 does it, at 1,000 to 98,000 simulations; and on the model itself PyMC's `sample_smc`. Seconds of the table's
 simulations are those of a few, made on the spot. An interrupted run goes on where it ended.
+
+With ``--coal`` the table is a user's own `coal` of the R package abctools, without its first 100 rows, which
+`coalobs` repeats. Seconds of its simulations are then those of our simulator; `sample_smc`, which would be
+scored on other samples, is left out.
 """
 
 from __future__ import annotations
@@ -15,10 +19,11 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pandas as pd
+import pymc as pm
 
 import pymc_kbr as pk
-from case_studies.coalescent.accuracy import local_linear
-from case_studies.coalescent.model import coalescent_model
+from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
+from case_studies.coalescent.model import STATISTICS, coalescent_model
 from pymc_kbr.tables.datasets import load_coalescent
 
 matplotlib.use("Agg")
@@ -63,46 +68,81 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--observations", type=int, default=300)
     parser.add_argument("--cores", type=int, default=2, help="of `sample_smc` and of the simulations timed")
+    parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--output", type=Path, default=HERE)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    quick = arguments.quick
-    cores = 1 if quick else arguments.cores
-    common: dict[str, Any] = {"random_seed": 1, "modes": True}
-    model, table, parts = coalescent_model(TYPICAL, EPSILON * DEVIATIONS), load_coalescent(), []
-    for budget in (200,) if quick else (*SMALL, *LARGE):
-        part = pk.compare(
-            table,
-            estimators=rivals(budget, quick),
-            budgets=[budget],
-            observations=5 if quick else arguments.observations,
-            repetitions=1 if quick else arguments.repetitions,
-            store=arguments.output / f"runtime_{budget}.csv",
-            **common,
-        )
-        parts.append(part)
-        print(part[SHOWN].to_string(index=False), flush=True)
+    name = "runtime" if arguments.coal is None else "runtime_coal"
+    model = coalescent_model(TYPICAL, EPSILON * DEVIATIONS)
+    parts = of_tables(arguments, name)
     timed = pk.simulate(TIMED, model=model, random_seed=1, progressbar=False)
-    each = timed.timings["simulate"] / TIMED / (1 if quick else cores)
-    for budget in (20,) if quick else SMALL[:2]:
-        part = pk.compare(
-            model,
-            estimators={"sample_smc": pk.SampleSMC(observations=1 if quick else 3, cores=cores)},
-            budgets=[budget],
-            observations=3,
-            store=arguments.output / f"runtime_smc_{budget}.csv",
-            repetitions=1,
-            **common,
-        )
-        parts.append(part)
-        print(part[SHOWN].to_string(index=False), flush=True)
+    each = timed.timings["simulate"] / TIMED / (1 if arguments.quick else arguments.cores)
+    if arguments.coal is None:
+        parts += of_smc(model, arguments)
     result = pd.concat(parts, ignore_index=True)
     result["seconds_simulate"] = np.where(result["amortised"], result["simulations"] * each, 0.0)
-    result.to_csv(arguments.output / "runtime.csv", index=False, float_format="%.5g")
-    for partial in arguments.output.glob("runtime_*.csv"):
+    result.to_csv(arguments.output / f"{name}.csv", index=False, float_format="%.5g")
+    for partial in arguments.output.glob(f"partial_{name}_*.csv"):
         partial.unlink()
-    plot(result, arguments.output / "runtime.png")
+    plot(result, arguments.output / f"{name}.png")
+
+
+def table_of(coal: Path | None) -> pk.ReferenceTable:
+    """The project's table, or a user's `coal` without its first 100 rows."""
+    if coal is None:
+        return load_coalescent()
+    frame = pd.DataFrame(np.hstack(load(coal)), columns=[*BOUNDS, *STATISTICS])
+    return pk.ReferenceTable.from_dataframe(
+        frame, parameters=list(BOUNDS), statistics=list(STATISTICS), bounds=BOUNDS
+    )
+
+
+def of_tables(arguments: argparse.Namespace, name: str) -> list[pd.DataFrame]:
+    """The comparison of all estimators at each budget that the table holds."""
+    table, quick = table_of(arguments.coal), arguments.quick
+    observations = 5 if quick else arguments.observations
+    # A smaller table's largest budget is what its held-out rows leave.
+    largest = len(table) - observations
+    budgets = (200,) if quick else sorted({min(budget, largest) for budget in (*SMALL, *LARGE)})
+    parts = []
+    for budget in budgets:
+        parts.append(
+            pk.compare(
+                table,
+                estimators=rivals(budget, quick),
+                budgets=[budget],
+                observations=observations,
+                repetitions=1 if quick else arguments.repetitions,
+                store=arguments.output / f"partial_{name}_{budget}.csv",
+                random_seed=1,
+                modes=True,
+            )
+        )
+        print(parts[-1][SHOWN].to_string(index=False), flush=True)
+    return parts
+
+
+def of_smc(model: pm.Model, arguments: argparse.Namespace) -> list[pd.DataFrame]:
+    """PyMC's `sample_smc` on samples of its own."""
+    quick = arguments.quick
+    smc = pk.SampleSMC(observations=1 if quick else 3, cores=1 if quick else arguments.cores)
+    parts = []
+    for budget in (20,) if quick else SMALL[:2]:
+        parts.append(
+            pk.compare(
+                model,
+                estimators={"sample_smc": smc},
+                budgets=[budget],
+                observations=3,
+                store=arguments.output / f"partial_runtime_smc_{budget}.csv",
+                repetitions=1,
+                random_seed=1,
+                modes=True,
+            )
+        )
+        print(parts[-1][SHOWN].to_string(index=False), flush=True)
+    return parts
 
 
 def plot(result: pd.DataFrame, path: Path) -> None:

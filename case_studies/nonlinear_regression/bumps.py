@@ -39,6 +39,7 @@ PLAN = Plan(
     draw,
     "",
     surface=10,
+    modes=10,
     chosen=10,
     dimensions=5,
     sizes={1_000: 5, 3_000: 3, 10_000: 2, 30_000: 1, 100_000: 1},

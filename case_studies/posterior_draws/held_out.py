@@ -22,6 +22,7 @@ from pymc_kbr.estimators import Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.default_candidates import default_candidates
+from pymc_kbr.selection.select import WORK
 
 HERE = Path(__file__).parent
 PRIOR_DEVIATIONS = np.array([2.309, 2.887])
@@ -38,7 +39,7 @@ def score(
     for part in np.array_split(np.arange(len(truth)), max(1, len(truth) // 50)):
         for row, posterior in zip(part, estimator.condition(observed[part]), strict=True):
             drawn = posterior.draw(draws, np.random.default_rng(int(row)))
-            scores[row] = energy_score(drawn / PRIOR_DEVIATIONS, truth[row] / PRIOR_DEVIATIONS)
+            scores[row] = energy_score(drawn / PRIOR_DEVIATIONS, truth[row] / PRIOR_DEVIATIONS, fair=True)
             covers[row] = covered(drawn, truth[row])
     line: dict[str, float | str] = {
         "estimator": name,
@@ -65,7 +66,7 @@ def main() -> None:
     )
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `select`")
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `select`")
+    parser.add_argument("--budget", type=float, default=WORK, help="work for `select`, about seconds")
     parser.add_argument("--quick", action="store_true", help="1,000 rows, 50 held out, no candidates")
     parser.add_argument("--output", type=Path, default=HERE)
     arguments = parser.parse_args()
@@ -95,7 +96,7 @@ def main() -> None:
             started = time.perf_counter()
             chosen = pk.select(
                 table_of(parameters[:n], columns[:n]),
-                time_budget=arguments.budget,
+                work=arguments.budget,
                 random_seed=seed,
                 progressbar=False,
             )
@@ -104,7 +105,7 @@ def main() -> None:
             add(f"{name} (seed {seed}): {reason}", chosen, seconds, (parameters[-k:], columns[-k:]))
     for candidate in [] if arguments.quick else default_candidates(n):
         started = time.perf_counter()
-        candidate.fit(parameters[:n], statistics[:n], fitted.support_, random_seed=0)
+        candidate.fit(parameters[:n], statistics[:n], fitted.table_.support, random_seed=0)
         add(label(candidate), candidate, time.perf_counter() - started, held_out)
     result = pd.DataFrame(lines)
     arguments.output.mkdir(parents=True, exist_ok=True)

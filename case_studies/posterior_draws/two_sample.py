@@ -16,7 +16,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.posterior_draws.problems import PROBLEMS, c2st
-from pymc_kbr.selection.select import choose
+from pymc_kbr.selection.select import WORK, choose
 
 HERE = Path(__file__).parent
 
@@ -53,7 +53,7 @@ def run(
     for number, x in enumerate(observed):
         started = time.perf_counter()
         rng = np.random.default_rng(number)
-        estimator = choose(*arrays, rng=rng, near=x, time_budget=budget, progressbar=False)
+        estimator = choose(*arrays, rng=rng, near=x, work=budget, progressbar=False)
         posterior = estimator.condition(x)
         chosen = estimator.selection_.chosen.label  # type: ignore[attr-defined]
         score("auto", number, posterior, time.perf_counter() - started, chosen)
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="1,000 simulations, 1,000 draws, no rivals")
     parser.add_argument("--output", type=Path, default=HERE)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds for `auto`")
+    parser.add_argument("--budget", type=float, default=WORK, help="work for `auto`, about seconds")
     parser.add_argument("--rivals", nargs="*", default=["rejection"], choices=list(pk.ESTIMATORS))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)

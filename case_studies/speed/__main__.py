@@ -20,6 +20,8 @@ from case_studies.speed.measure import History, Row, machine, versions
 from case_studies.speed.simulations import batched_simulation, two_cores
 from case_studies.speed.streaming import large_table, streamed_against_memory
 
+HISTORY = Path(__file__).with_name("benchmark.csv")
+
 
 def localised_rows(quick: bool, coal: Path | None) -> Iterator[Row]:
     """`Localised` on the coalescent, and on a linear model in either precision."""
@@ -59,11 +61,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, in a minute")
     parser.add_argument("--coal", type=Path, help="coal as CSV, of abctools, in place of our own data")
     parser.add_argument("--only", choices=groups(True, None), nargs="*", help="these groups of lines")
-    parser.add_argument("--history", type=Path, default=Path("benchmark.csv"), help="where lines are kept")
+    parser.add_argument("--history", type=Path, default=HISTORY, help="lines of earlier runs")
+    parser.add_argument("--record", action="store_true", help="add this run's lines to them")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    history = History(arguments.history)
+    history = History(arguments.history, arguments.record)
     print(f"{machine()}, {versions()}", flush=True)
     for name, measured in groups(arguments.quick, arguments.coal).items():
         if arguments.only and name not in arguments.only:

@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial import KDTree
 
 from case_studies.speed.measure import Row, seconds
+from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators import ConditionalMean, Localised
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.tables.datasets import load_coalescent
@@ -19,12 +20,13 @@ def localised(parameters: np.ndarray, statistics: np.ndarray, observed: np.ndarr
     estimator = Localised(neighbours).fit(parameters, statistics)
     ours = seconds(lambda: estimator.condition(observed), 3)
 
-    tree = KDTree(estimator.statistics_)
-    x = estimator.scaler_.transform(observed)
+    scaler, chosen = Scaler.fit(statistics), estimator.settings()
+    scaled, x = scaler.transform(statistics), scaler.transform(observed)
+    tree = KDTree(scaled)
     search = seconds(lambda: tree.query(x, k=neighbours, workers=-1), 3)
-    nearest = estimator.statistics_[tree.query(x[0], k=neighbours)[1]]
-    gram = Gaussian(estimator.bandwidth_)(nearest)
-    gram.flat[:: neighbours + 1] += estimator.settings()["regularisation"] * neighbours
+    nearest = scaled[tree.query(x[0], k=neighbours)[1]]
+    gram = Gaussian(chosen["bandwidth"])(nearest)
+    gram.flat[:: neighbours + 1] += chosen["regularisation"] * neighbours
     copies = [np.asfortranarray(gram) for _ in range(50)]
     right = np.ones(neighbours)
 
@@ -101,16 +103,18 @@ def linear_table(rows: int, observations: int, d: int = 7) -> tuple[np.ndarray, 
 def localised_batch(rows: int, observations: int, neighbours: int = 200) -> list[Row]:
     """SciPy's tree query and one batched Cholesky factorisation, over `Localised` in either precision."""
     theta, x, observed = linear_table(rows, observations)
+    scaler = Scaler.fit(x)
+    scaled, there = scaler.transform(x), scaler.transform(observed)
+    tree = KDTree(scaled)
     table = []
     for single in (False, True):
         estimator = Localised(neighbours, single_precision=single).fit(theta, x)
-        scaled = estimator.scaler_.transform(observed)
+        chosen = estimator.settings()
         ours = seconds(lambda: estimator.condition(observed), 5)  # noqa: B023
-        tree = KDTree(estimator.statistics_)
-        search = seconds(lambda: tree.query(scaled, k=neighbours, workers=-1), 5)  # noqa: B023
-        near = estimator.statistics_[tree.query(scaled, k=neighbours)[1]]
-        stack = np.stack([Gaussian(estimator.bandwidth_)(rows) for rows in near])
-        stack[:, range(neighbours), range(neighbours)] += estimator.settings()["regularisation"] * neighbours
+        search = seconds(lambda: tree.query(there, k=neighbours, workers=-1), 5)
+        near = scaled[tree.query(there, k=neighbours)[1]]
+        stack = np.stack([Gaussian(chosen["bandwidth"])(rows) for rows in near])
+        stack[:, range(neighbours), range(neighbours)] += chosen["regularisation"] * neighbours
         cholesky = seconds(lambda: np.linalg.cholesky(stack), 5)  # noqa: B023
         table.append(
             Row(

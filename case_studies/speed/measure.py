@@ -50,22 +50,30 @@ def versions() -> str:
 
 
 class History:
-    """A CSV file to which every run adds its lines.
+    """What earlier runs found, in a CSV file.
 
     Parameters
     ----------
     path : Path
+    record : bool
+        Whether lines are added to the file; it is only read otherwise.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, record: bool = False) -> None:
+        self._path, self._record = path, record
         self._before: dict[str, dict[str, str]] = {}
         if path.exists():
             with path.open(newline="") as file:
                 self._before = {line["what"]: line for line in csv.DictReader(file)}
 
     def add(self, row: Row) -> str:
-        """Write a line, and say what it was the last time."""
+        """Keep a line where lines are recorded, and say what it was the last time."""
+        if self._record:
+            self._write(row)
+        before = self._before.get(row.what)
+        return "" if before is None else f"; {before['ratio']} on {before['date']} with {before['versions']}"
+
+    def _write(self, row: Row) -> None:
         new = not self._path.exists()
         with self._path.open("a", newline="") as file:
             writer = csv.writer(file)
@@ -74,5 +82,3 @@ class History:
             today = date.today().isoformat()
             ratio = f"{row.ratio:.4g}"
             writer.writerow([today, machine(), versions(), row.what, row.ours, row.other, ratio, row.wanted])
-        before = self._before.get(row.what)
-        return "" if before is None else f"; {before['ratio']} on {before['date']} with {before['versions']}"

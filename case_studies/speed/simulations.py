@@ -11,7 +11,7 @@ import pymc as pm
 
 from case_studies.speed.measure import Row, seconds
 from pymc_kbr.simulation import simulate
-from pymc_kbr.simulation.workers.template import end_template
+from pymc_kbr.simulation.workers.fork_server import end_fork_server
 
 
 def normal_sample(rng: np.random.Generator, mean: np.ndarray, scale: np.ndarray, size: object) -> np.ndarray:
@@ -89,7 +89,7 @@ def two_cores(rows: int) -> Row:
         pm.Simulator("y", five_milliseconds, mean, observed=[0.0])
     run = partial(simulate, rows, model=model, random_seed=0, batched=False, progressbar=False)
     one = seconds(partial(run, cores=1))
-    end_template()  # what imports for the workers begins anew, as in a new session
+    end_fork_server()  # what imports for the workers begins anew, as in a new session
     two = seconds(partial(run, cores=2))
     return Row(
         f"simulate, {rows:,} draws of 5 ms, one core / two, with the start of the workers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,9 +12,25 @@ BLOCK_ROWS = 65_536
 """Rows that are held at once, about: chunks of the source are not cut."""
 
 
+class RowSource(Protocol):
+    """Rows that are no array in memory: of a store, of Zarr, Dask or HDF5."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
+
+    @property
+    def ndim(self) -> int:
+        """Two."""
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        """A part of the rows, which can be made an array."""
+
+
 def is_chunked(rows: Any) -> bool:
     """Whether rows are no array in memory, but something with a shape that can be sliced."""
-    return not isinstance(rows, np.ndarray) and hasattr(rows, "shape") and hasattr(rows, "ndim")
+    in_memory = isinstance(rows, np.ndarray) or hasattr(rows, "iloc")  # a data frame has a shape, too
+    return not in_memory and hasattr(rows, "shape") and hasattr(rows, "ndim")
 
 
 class Chunks:

@@ -18,7 +18,7 @@ from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-AT_ONCE = 50
+OBSERVATIONS_AT_ONCE = 50
 """Observations that are conditioned on together."""
 
 
@@ -114,6 +114,7 @@ class Calibration:
             )
         m, result = len(draws), np.empty_like(draws)
         for i, (column, pit) in enumerate(zip(draws.T, self.pit.T, strict=True)):
+            # By ranks, so that the joint order of the draws, their copula, stays as it is.
             levels = (np.argsort(np.argsort(column)) + 0.5) / m
             known = (np.arange(len(pit)) + 0.5) / len(pit)
             result[:, i] = np.quantile(column, np.interp(levels, known, np.sort(pit)))
@@ -205,11 +206,12 @@ def calibrate(
     unit = np.sqrt(np.where(variance > 0, variance, 1.0))
     pit = np.empty((rows, len(unit)))
     contraction, scores = np.empty_like(pit), np.empty(rows)
-    parts = np.array_split(np.arange(rows), -(-rows // AT_ONCE))
+    parts = np.array_split(np.arange(rows), -(-rows // OBSERVATIONS_AT_ONCE))
     for part in track(parts, "calibrating", disable=not progressbar, transient=True):
         posteriors = chosen.condition(table.statistics[held_out[part]])
         for i, posterior in zip(part, posteriors, strict=True):
             drawn, truth = posterior.draw(draws, rng), table.parameters[held_out[i]]
+            # The truth is one more draw; its place among those that equal it is drawn, too.
             below, equal = np.sum(drawn < truth, axis=0), np.sum(drawn == truth, axis=0)
             pit[i] = (below + rng.random(len(unit)) * (equal + 1)) / (draws + 1)
             contraction[i] = 1 - drawn.var(axis=0) / unit**2

@@ -8,24 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
+from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.checking.observation_support import observation_support
+from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-FEW = 50
+COARSE_SIZE = 50
 """Effective sample size below which intervals are coarse."""
 
-NEGATIVE = 0.45
+LARGE_NEGATIVE_SHARE = 0.45
 """Negative share of the absolute weight that is large: absolute weights sum to ten times the total."""
 
-TAIL, TOUCHING = 0.01, 0.1
+EDGE_TAIL, EDGE_SHARE = 0.01, 0.1
 """A posterior touches an edge when this share of draws lies beyond that share of the prior."""
 
-CUT_TAIL, CUT = 0.05, 0.02
+BOUNDED_TAIL, BOUNDED_SHARE = 0.05, 0.02
 """The same where the prior was drawn between bounds: beyond these there may be more of the posterior."""
 
-CHANCE = 0.001
+FALSE_ALARMS = 0.001
 """Probability with which an estimator that is calibrated is called off."""
+
+OUTLIERS, TIMES_WIDER = 0.001, 10.0
+"""Share of the rows, those farthest from a statistic's median, without which its deviation must not be so
+many times smaller. That of a log-normal whose logarithm has the deviation 2 is less than three times smaller.
+"""
 
 
 class PosteriorWarning(UserWarning):
@@ -39,7 +46,8 @@ class Concern:
     Parameters
     ----------
     name : str
-        "outside", "effective_sample_size", "negative_share", "ridge_raised", "edge" or "coverage".
+        "outside", "outliers", "effective_sample_size", "negative_share", "ridge_raised", "edge" or
+        "coverage".
     message : str
         What was found, and what to do.
     """
@@ -55,6 +63,7 @@ def diagnose(
     *,
     coverage: np.ndarray | None = None,
     held_out: int = 0,
+    scaled: FittedTable | None = None,
 ) -> list[Concern]:
     """The reasons to doubt a posterior.
 
@@ -68,9 +77,12 @@ def diagnose(
         Share of held-out rows that the central 90% covered, where it is known.
     held_out : int
         Number of these rows.
+    scaled : FittedTable, optional
+        The table in units of deviations, where the estimator has it.
     """
     found = [
-        _outside(table),
+        _outside(table, scaled),
+        *_outliers(table),
         _effective_sample_size(posterior),
         _negative_share(posterior),
         _ridge_raised(posterior),
@@ -86,8 +98,8 @@ def warn(concerns: list[Concern]) -> None:
         warnings.warn(concern.message, PosteriorWarning, stacklevel=3)
 
 
-def _outside(table: ReferenceTable) -> Concern | None:
-    support = observation_support(table)
+def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | None:
+    support = observation_support(table, scaled=scaled)
     if not support.far:
         return None
     times = support.distance / max(float(np.median(support.references)), np.finfo(float).tiny)
@@ -100,20 +112,45 @@ def _outside(table: ReferenceTable) -> Concern | None:
     )
 
 
+def _outliers(table: ReferenceTable) -> list[Concern]:
+    """Statistics whose deviation, over which they are measured, is that of a few rows."""
+    few = max(1, int(OUTLIERS * len(table)))
+    found = []
+    for name, column in zip(table.statistic_names, table.statistics.T, strict=True):
+        away = np.abs(column - np.median(column))
+        order = np.argpartition(away, len(away) - few)
+        (wide,), (narrow,) = deviations(column[:, None]), deviations(column[order[:-few], None])
+        # A statistic that is the same in all other rows tells of these few alone: it may be measured by them.
+        if 0 < TIMES_WIDER * narrow < wide:
+            rows = np.sort(order[-few:][away[order[-few:]] > TIMES_WIDER * narrow])
+            shown = ", ".join(map(str, rows[:3])) + (", ..." if len(rows) > 3 else "")
+            found.append(
+                Concern(
+                    "outliers",
+                    f"the deviation of the statistic {name!r} is {wide:.2g}, and {narrow:.2g} without "
+                    f"{len(rows)} of {len(table)} rows ({shown}): measured by it all others are alike, and "
+                    "it hardly counts; drop these rows if the simulator went wrong in them, or take the "
+                    "statistic's logarithm",
+                )
+            )
+    return found
+
+
 def _effective_sample_size(posterior: Posterior) -> Concern | None:
     size = posterior.effective_sample_size
-    if size >= FEW:
+    if size >= COARSE_SIZE:
         return None
     return Concern(
         "effective_sample_size",
-        f"the effective sample size of the weights is {size:.1f}, below {FEW}: quantiles and intervals rest "
-        "on few simulations; simulate more rows, accept more of them, or take estimator='auto'",
+        f"the effective sample size of the weights is {size:.1f}, below {COARSE_SIZE}: quantiles and "
+        "intervals rest on few simulations; simulate more rows, accept more of them, or take "
+        "estimator='auto'",
     )
 
 
 def _negative_share(posterior: Posterior) -> Concern | None:
     share = posterior.negative_share
-    if share <= NEGATIVE:
+    if share <= LARGE_NEGATIVE_SHARE:
         return None
     return Concern(
         "negative_share",
@@ -135,8 +172,8 @@ def _ridge_raised(posterior: Posterior) -> Concern | None:
 
 
 def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
-    between_bounds = "prior_truncated" in table.provenance
-    tail, touching = (CUT_TAIL, CUT) if between_bounds else (TAIL, TOUCHING)
+    between_bounds = table.origin.between_bounds
+    tail, touching = (BOUNDED_TAIL, BOUNDED_SHARE) if between_bounds else (EDGE_TAIL, EDGE_SHARE)
     why = (
         "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "
         "bounds, unless this is the prior's own edge"
@@ -162,7 +199,7 @@ def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
 def _coverage(coverage: np.ndarray | None, rows: int, names: list[str]) -> list[Concern]:
     if coverage is None or rows == 0:
         return []
-    chance = CHANCE / (2 * len(names))
+    chance = FALSE_ALARMS / (2 * len(names))
     lower, upper = binom.ppf(chance, rows, 0.9) / rows, binom.isf(chance, rows, 0.9) / rows
     off = {name: c for name, c in zip(names, coverage, strict=True) if not lower <= c <= upper}
     if not off:

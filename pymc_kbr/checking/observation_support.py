@@ -6,17 +6,18 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import KDTree
 
-from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.estimators.checks import check_scaled
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-NEIGHBOURS, REFERENCES = 10, 1000
+NEAREST_ROWS, REFERENCE_ROWS = 10, 1000
 """Rows to which distances are averaged, and rows whose distances the observation's is compared with."""
 
 
-FAR = 0.995
+FAR_PERCENTILE = 0.995
 """Share of these rows that are nearer to their neighbours than an observation that is called far."""
 
 
@@ -51,7 +52,7 @@ class ObservationSupport:
     @property
     def far(self) -> bool:
         """Whether the observation is unlike what was simulated."""
-        return self.percentile > FAR
+        return self.percentile > FAR_PERCENTILE
 
     def worst(self, most: int = 3) -> list[str]:
         """The statistics that make up most of the distance."""
@@ -59,7 +60,9 @@ class ObservationSupport:
         return [self.names[i] for i in order if self.contributions[i] >= 0.1]
 
 
-def observation_support(table: ReferenceTable, observed: np.ndarray | None = None) -> ObservationSupport:
+def observation_support(
+    table: ReferenceTable, observed: np.ndarray | None = None, *, scaled: FittedTable | None = None
+) -> ObservationSupport:
     """Compare an observation's distance to the simulations with that of simulations to each other.
 
     Parameters
@@ -67,11 +70,13 @@ def observation_support(table: ReferenceTable, observed: np.ndarray | None = Non
     table : ReferenceTable
     observed : ndarray of shape (d,), optional
         The table's own observation where left out.
+    scaled : FittedTable, optional
+        The table in units of deviations, where an estimator has it already.
 
     Raises
     ------
     ValueError
-        If there is no observation, or it has another number of statistics.
+        If there is no observation, it has another number of statistics, or is beyond all measure.
 
     Notes
     -----
@@ -86,17 +91,20 @@ def observation_support(table: ReferenceTable, observed: np.ndarray | None = Non
             f"the observation has shape {observed.shape}; the table has {table.statistics.shape[1]} "
             "statistics"
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # constant statistics were reported when the estimator was fitted
-        scaler = Scaler.fit(table.statistics)
-    x, y = scaler.transform(table.statistics), scaler.transform(observed[None])[0]
-    k = min(NEIGHBOURS, len(x) - 1)
-    tree = KDTree(x)
-    distances, rows = tree.query(y, k=[*range(1, k + 1)], workers=-1)
-    references = spread_out(len(x), REFERENCES)
+    if scaled is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted
+            scaled = tabulate(table.parameters, table.statistics)
+    scaler, x = scaled.scaler, scaled.statistics
+    y = scaler.transform(observed[None])[0]
+    check_scaled(y[None], observed[None])
+    k = min(NEAREST_ROWS, len(x) - 1)
+    nearest = scaled.nearest(k + 1)
+    distances, rows = (found[0] for found in nearest.query(y[None], k))
+    references = spread_out(len(x), REFERENCE_ROWS)
     noise = table.noise * np.random.default_rng(0).normal(size=(len(references), len(observed)))
     noisy = scaler.transform(table.statistics[references] + noise)
-    others, near = tree.query(noisy, k=[*range(1, k + 2)], workers=-1)
+    others, near = nearest.query(noisy, k + 1)
     own = near == references[:, None]
     own[:, -1] |= ~own.any(axis=1)  # without the row itself, or the farthest where noise has moved it away
     apart = np.zeros(len(observed))

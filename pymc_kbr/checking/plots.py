@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.observation_support import FAR, observation_support
+from pymc_kbr.checking.observation_support import FAR_PERCENTILE, observation_support
+from pymc_kbr.checking.pyplot import pyplot
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -114,7 +114,10 @@ def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.n
     axes = _axes(axes, 2, (8.0, 0.6 + max(2.4, 0.28 * min(len(support.names), 15))))
     axes[0].hist(support.references, bins=40, color="0.75", label="simulations")
     axes[0].axvline(
-        np.quantile(support.references, FAR), color="0.4", linestyle=":", label=f"{FAR:.1%} of them"
+        np.quantile(support.references, FAR_PERCENTILE),
+        color="0.4",
+        linestyle=":",
+        label=f"{FAR_PERCENTILE:.1%} of them",
     )
     axes[0].axvline(support.distance, color="tab:red", label="observation")
     axes[0].set(xlabel="mean distance to the 10 nearest simulations", ylabel="simulations")
@@ -139,7 +142,7 @@ def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.n
 
 def _axes(axes: Any, count: int, size: tuple[float, float]) -> np.ndarray:
     if axes is None:
-        _, axes = plt.subplots(1, count, figsize=size, constrained_layout=True, squeeze=False)
+        _, axes = pyplot().subplots(1, count, figsize=size, constrained_layout=True, squeeze=False)
     axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(axes) != count:
         raise ValueError(f"{len(axes)} axes were given; {count} are needed")

@@ -92,9 +92,11 @@ def predictive_check(
         shape = (len(data), -1) if exchangeable[name] else (1, -1)
         sets = [np.reshape(np.asarray(d, dtype=float), shape) for d in (data, *simulated[name])]
         apart = squared_discrepancies(sets)
+        # A set's distance to itself is zero and would make the references too small.
         np.fill_diagonal(apart, np.nan)
         distances[name] = float(np.nanmean(apart[0, 1:]))
         references[name] = np.nanmean(apart[1:, 1:], axis=1)
+        # The observation counts among its references, which makes the p-value exact, and never zero.
         larger = int(np.sum(references[name] >= distances[name]))
         p_values[name] = (1 + larger) / (1 + draws)
     return PredictiveCheck(p_values, distances, references)

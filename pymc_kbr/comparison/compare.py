@@ -15,7 +15,9 @@ from pymc_kbr.comparison.file import ComparisonFile, fingerprint
 from pymc_kbr.comparison.line import Rows, SampleSMC, Scoring, line_of
 from pymc_kbr.comparison.scores import columns_of
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.selection.budget import check_budget
 from pymc_kbr.selection.candidate import label
+from pymc_kbr.selection.select import WORK
 from pymc_kbr.simulation import simulate
 from pymc_kbr.simulation.predictive import simulate_held_out
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -35,7 +37,8 @@ def compare(
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
     modes: bool = False,
     draws: int = 1000,
-    time_budget: float = 20.0,
+    work: float = WORK,
+    time_budget: float | None = None,
     store: str | Path | None = None,
     random_seed: int,
     cores: int = 1,
@@ -65,8 +68,8 @@ def compare(
         carry weight the mode is that of the draws.
     draws : int
         Of each posterior that is scored.
-    time_budget : float
-        Seconds of "auto".
+    work, time_budget : float
+        Of "auto", as in `select`.
     store : str or Path, optional
         CSV file to which each line is written as soon as it is known. The same call goes on where it ended.
     random_seed : int
@@ -107,8 +110,9 @@ def compare(
     [['rejection', 300, 300]]
     """
     named = _named(estimators)
+    check_budget(work, time_budget)
     _check(source, named, budgets, repetitions, observations, held_out, random_seed)
-    scoring = Scoring(draws, modes, time_budget, exact)
+    scoring = Scoring(draws, modes, work, time_budget, exact)
     lines: list[dict[str, Any]] = []
     file = None if store is None else ComparisonFile(Path(store))
     total = repetitions * len(budgets) * len(named)
@@ -125,6 +129,7 @@ def compare(
                         rows = plan.rows(int(budget))
                         found = line_of(estimator, rows, source, scoring, random_seed + repetition)
                         line = {**key, **found, "settings": settings}
+                        # All columns, those of a failure too: a file of lines has one header.
                         line = {
                             column: line.get(column)
                             for column in (*columns_of(rows.table.parameter_names), "settings")
@@ -184,6 +189,7 @@ class _Plan:
                 )
             whole, rows = self.table, np.arange(budget)
             seconds = whole.timings["simulate"] * budget / self.most
+        # Shorter tables are the beginnings of the longest one, so that budgets differ by their rows alone.
         part = replace(whole, parameters=whole.parameters[rows], statistics=whole.statistics[rows])
         return Rows(part, self.truth, self.observed, self.data, seconds)
 

@@ -21,13 +21,13 @@ from pymc_kbr.selection.select import select
 from pymc_kbr.simulation.sample_smc import run_smc
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-AT_ONCE = 50
+OBSERVATIONS_AT_ONCE = 50
 """Observations that are conditioned on together."""
 
-MOST_ATOMS = 1000
+MOST_ATOMS_OF_A_MODE = 1000
 """Weighted atoms up to which a mode is found from the weights: each step of the search visits all."""
 
-STEPS = 30
+SIMULATIONS_A_DRAW = 30
 """Simulations that `sample_smc` makes for each of its draws, about: it does not take a budget."""
 
 
@@ -60,11 +60,13 @@ class Scoring:
 
     draws: int
     modes: bool
-    time_budget: float
+    work: float
+    time_budget: float | None
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None
 
     def __str__(self) -> str:
-        return f"{self.draws} {self.modes} {self.time_budget} {self.exact is not None}"
+        budget = f"{self.work}" if self.time_budget is None else f"{self.work} {self.time_budget}s"
+        return f"{self.draws} {self.modes} {budget} {self.exact is not None}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,38 +80,55 @@ class Rows:
     seconds: float
 
 
+@dataclass
+class Costs:
+    """What an estimator has cost on one table, summed while its posteriors are made.
+
+    Parameters
+    ----------
+    fit, condition : float
+        Seconds.
+    simulations : int
+        Of its own, beside the table's.
+    """
+
+    fit: float = 0.0
+    condition: float = 0.0
+    simulations: int = 0
+
+
 def line_of(
     estimator: str | Estimator | SampleSMC, rows: Rows, source: Any, scoring: Scoring, seed: int
 ) -> dict[str, Any]:
     """The scores of one estimator on one table; a note instead where it fails."""
     amortised = not isinstance(estimator, SampleSMC)
+    costs, clock = Costs(), time.perf_counter()
     line: dict[str, Any] = {
         "amortised": amortised,
         "seconds_simulate": rows.seconds if amortised else 0.0,
-        "seconds_fit": 0.0,
         "simulations": len(rows.table),
         "note": "",
     }
-    clock = time.perf_counter()
     try:
         with peak_memory() as peak:
             if isinstance(estimator, SampleSMC):
-                posteriors = _smc(estimator, rows, source, scoring.modes, seed, line)
+                posteriors = _smc(estimator, rows, source, scoring.modes, seed, costs)
             else:
-                posteriors = _amortised(estimator, rows, scoring, seed, line)
+                posteriors = _amortised(estimator, rows, scoring, seed, costs)
             k, scores = score_posteriors(
                 posteriors, rows.truth, rows.observed, rows.table.parameters.std(axis=0), scoring.exact
             )
-    except Exception as error:
-        line["note"] = f"{type(error).__name__}: {error}"
-        line["seconds_condition"] = float("nan")
-        line["seconds_fit"] = time.perf_counter() - clock
-        return line
-    line["peak_memory"] = peak.megabytes
-    line["observations"] = k
-    line["seconds_condition"] = line.pop("_seconds") / k
+    except Exception as error:  # of whatever kind: one estimator's failure must not end a comparison of days
+        failed = {"seconds_condition": float("nan"), "seconds_fit": time.perf_counter() - clock}
+        return line | failed | {"note": f"{type(error).__name__}: {error}"}
+    line |= {
+        "seconds_fit": costs.fit,
+        "seconds_condition": costs.condition / k,
+        "peak_memory": peak.megabytes,
+        "observations": k,
+    }
     if not amortised:
-        line["simulations"] = line.pop("_simulations") / k
+        line["simulations"] = costs.simulations / k
     by_parameter = {
         f"{score}[{name}]": float(value)
         for score, values in scores.by_parameter.items()
@@ -119,42 +138,47 @@ def line_of(
 
 
 def _amortised(
-    estimator: str | Estimator, rows: Rows, scoring: Scoring, seed: int, line: dict[str, Any]
+    estimator: str | Estimator, rows: Rows, scoring: Scoring, seed: int, costs: Costs
 ) -> Iterator[ScoredPosterior]:
-    """An estimator's posteriors; its seconds go into `line`."""
+    """An estimator's posteriors; its seconds are added to `costs`."""
     table, started = rows.table, time.perf_counter()
     if isinstance(estimator, str) and estimator == "auto":
-        fitted = select(table, time_budget=scoring.time_budget, random_seed=seed, progressbar=False)
+        fitted = select(
+            table,
+            work=scoring.work,
+            time_budget=scoring.time_budget,
+            random_seed=seed,
+            progressbar=False,
+        )
     else:
         fitted = clone(make_estimator(estimator))
         fitted.fit(table.parameters, table.statistics, table.support, random_seed=seed)
-    line["seconds_fit"] = time.perf_counter() - started
-    line["_seconds"] = 0.0
+    costs.fit = time.perf_counter() - started
     rng = np.random.default_rng(seed)
-    for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // AT_ONCE)):
+    for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // OBSERVATIONS_AT_ONCE)):
         started = time.perf_counter()
         posteriors = fitted.condition(rows.observed[part])
         drawn = [posterior.draw(scoring.draws, rng) for posterior in posteriors]
-        line["_seconds"] += time.perf_counter() - started
+        # Modes and scores are asked for by the comparison, not by a user: their seconds do not count.
+        costs.condition += time.perf_counter() - started
         for posterior, d in zip(posteriors, drawn, strict=True):
             mode = _mode(posterior, d) if scoring.modes else None
             yield ScoredPosterior(posterior.mean(), d, posterior.atoms, posterior.weights, mode)
 
 
 def _smc(
-    smc: SampleSMC, rows: Rows, model: Any, modes: bool, seed: int, line: dict[str, Any]
+    smc: SampleSMC, rows: Rows, model: Any, modes: bool, seed: int, costs: Costs
 ) -> Iterator[ScoredPosterior]:
     """`sample_smc` once for each observation."""
     assert rows.data is not None
-    draws = smc.draws or max(20, len(rows.table) // (STEPS * smc.chains))
-    line["_seconds"], line["_simulations"] = 0.0, 0
+    draws = smc.draws or max(20, len(rows.table) // (SIMULATIONS_A_DRAW * smc.chains))
     for i in range(min(smc.observations, len(rows.truth))):
         data = {name: values[i] for name, values in rows.data.items()}
         run = run_smc(
             model, data, draws=draws, chains=smc.chains, cores=smc.cores, random_seed=seed + i, **smc.options
         )
-        line["_seconds"] += run.seconds
-        line["_simulations"] += run.simulations
+        costs.condition += run.seconds
+        costs.simulations += run.simulations
         drawn = run.draws
         mode = _mode_of_draws(drawn, rows.table.support) if modes else None
         yield ScoredPosterior(drawn.mean(axis=0), drawn, drawn, None, mode)
@@ -162,7 +186,7 @@ def _smc(
 
 def _mode(posterior: Posterior, draws: np.ndarray) -> np.ndarray:
     """The posterior's mode, from its weights or, where these are many, from its draws."""
-    if np.count_nonzero(posterior.weights) > MOST_ATOMS:
+    if np.count_nonzero(posterior.weights) > MOST_ATOMS_OF_A_MODE:
         return _mode_of_draws(draws, posterior.support)
     return posterior.mode(starts=2)
 

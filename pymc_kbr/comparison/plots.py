@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+from pymc_kbr.checking.pyplot import pyplot
 
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+"""Of the lines, told apart by the colour-blind."""
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
-
+"""Dashes of the lines."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 """Of estimators, in their order: told apart by shape alone, and by colour-blind eyes."""
@@ -54,7 +55,7 @@ def plot_accuracy_runtime(
     """
     totals = accuracy_runtime(comparison, score, cost_per_simulation, observations)
     if axes is None:
-        _, axes = plt.subplots(figsize=(5.6, 4.2), constrained_layout=True)
+        _, axes = pyplot().subplots(figsize=(5.6, 4.2), constrained_layout=True)
     for i, (name, line) in enumerate(totals.groupby("estimator", sort=False)):
         axes.errorbar(
             line["seconds"],

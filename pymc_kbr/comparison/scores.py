@@ -94,7 +94,7 @@ def score_posteriors(
         if exact is not None:
             count = len(posterior.atoms)
             weights = np.full(count, 1 / count) if posterior.weights is None else posterior.weights
-            carried = weights != 0
+            carried = weights != 0  # all pairs of atoms are visited
             embedding = Embedding(Atoms(posterior.atoms[carried], kernel), weights[carried])
             errors.append(np.sqrt(max(0.0, embedding.squared_error_to_gaussian(*exact(x)))))
     k = len(means)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.subsample import spread_out, spread_out_by_weight
 from pymc_kbr.arrays.threads import side_by_side
-from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.rules import prior_values, sum_rule
-from pymc_kbr.gram import Auto, Gram
+from pymc_kbr.embedding.embedding import Embedding
+from pymc_kbr.embedding.rules.sum_rule import sum_rule
+from pymc_kbr.gram import Gram
 from pymc_kbr.kernels import Gaussian, Kernel, parameter_kernel
 
 REGULARISATIONS = tuple(10.0 ** np.arange(-5, 2.1, 0.5))
@@ -46,24 +46,18 @@ def kulsif(gram: Gram, prior: Embedding, regularisation: float, centred: bool = 
     regularisation : float
         eta.
     centred : bool
-        Whether the ratio's difference from one is what is regularised: the weights then tend to 1 / n
-        as eta grows, otherwise to zero.
+        Whether the ratio's difference from one is what is regularised.
 
     Notes
     -----
-    gamma = (G + n eta I)^-1 g, of either sign, the kernel sum rule's weights; `centred`, that of g
-    less the table's own embedding, plus 1 / n.
+    The weights of the kernel sum rule, of either sign: see `sum_rule`.
 
     References
     ----------
     .. [1] T. Kanamori, T. Suzuki, M. Sugiyama, Statistical analysis of kernel-based least-squares
        density-ratio estimation, Machine Learning 86 (2012), 335-367.
     """
-    n = gram.size
-    if not centred:
-        return sum_rule(gram, prior, n * regularisation)
-    own = np.full(n, 1 / n)
-    return own + gram.regularised(n * regularisation).solve(prior_values(gram, prior) - gram.apply(own))
+    return sum_rule(gram, prior, gram.size * regularisation, centred)
 
 
 def leave_one_out_scores(
@@ -72,6 +66,7 @@ def leave_one_out_scores(
     prior: np.ndarray,
     regularisations: Sequence[float],
     centred: bool = False,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """KuLSIF's leave-one-out scores in closed form, one for each regularisation; low is good.
 
@@ -80,26 +75,32 @@ def leave_one_out_scores(
     kernel : Kernel
     parameters : ndarray of shape (n, p)
     prior : ndarray of shape (l, p)
-        Equally weighted draws.
+        Draws.
     regularisations : sequence of float
     centred : bool
-        See `kulsif`.
+        See `sum_rule`.
+    weights : ndarray of shape (l,), optional
+        Of the draws, of either sign and of sum one; equal where left out.
 
     Notes
     -----
-    The mean over pairs i of r(theta_i)^2 / 2 - r(u_i), with r estimated without the pair (theta_i,
-    u_i). With M = (G + (n - 1) eta I)^-1 and h the embeddings' difference at the rows without that
-    pair, eta r(theta_i) = (M h)_i / M_ii and eta r(u_i) = h(u_i) - k_i' M h + (M k_i)_i (M h)_i / M_ii.
+    The mean of r(theta_i)^2 / 2 over pairs i less the mean of r(u_i) under the draws' weights, with r
+    estimated without the pair (theta_i, u_i). With M = (G + (n - 1) eta I)^-1 and h the embeddings'
+    difference at the rows without that pair, eta r(theta_i) = (M h)_i / M_ii and eta r(u_i) = h(u_i) - k_i'
+    M h + (M k_i)_i (M h)_i / M_ii.
     """
     n, pairs = len(parameters), min(len(parameters), len(prior))
+    a = np.full(len(prior), 1 / len(prior)) if weights is None else weights
     gram, cross, own = kernel(parameters), kernel(parameters, prior), kernel(prior)
     values, vectors = eigh(gram, driver="evd")
     first = np.arange(pairs)
-    at_rows = (cross.sum(axis=1)[:, None] - cross[:, :pairs]) / (len(prior) - 1)
-    at_draws = (own.sum(axis=0)[:pairs] - own[first, first]) / (len(prior) - 1)
+    kept = 1 - a[:pairs]  # what the other draws' weights sum to
+    at_rows = ((cross @ a)[:, None] - cross[:, :pairs] * a[:pairs]) / kept
+    at_draws = ((a @ own)[:pairs] - own[first, first] * a[:pairs]) / kept
     if centred:
         at_rows -= (gram.sum(axis=1)[:, None] - gram[:, :pairs]) / (n - 1)
         at_draws -= (cross.sum(axis=0)[:pairs] - cross[first, first]) / (n - 1)
+    share = a[:pairs] / a[:pairs].sum()
     scores = []
     for eta in regularisations:
         inverse = (vectors / (np.maximum(values, 0) + (n - 1) * eta)) @ vectors.T
@@ -111,7 +112,7 @@ def leave_one_out_scores(
         r_draws = (at_draws - through + k_inverse[first, first] * left_out) / eta
         if centred:
             r_rows, r_draws = 1 + r_rows, 1 + r_draws
-        scores.append(float(np.mean(0.5 * r_rows**2 - r_draws)))
+        scores.append(float(np.mean(0.5 * r_rows**2) - share @ r_draws))
     return np.array(scores)
 
 
@@ -121,13 +122,32 @@ def choose_ratio(
     kernels: Sequence[Kernel],
     regularisations: Sequence[float] = REGULARISATIONS,
     centred: bool = False,
+    weights: np.ndarray | None = None,
     most: int = MOST_ROWS,
 ) -> RatioChoice:
-    """The kernel and eta with the lowest leave-one-out score, on at most `most` rows and draws."""
-    theta, u = parameters[spread_out(len(parameters), most)], prior[spread_out(len(prior), most)]
+    """The kernel and eta with the lowest leave-one-out score, on at most `most` rows and draws.
+
+    Draws with weights (l,), of either sign, are thinned by the weights' size, so that each that is left has
+    a weight of nearly the same size, and its sign.
+    """
+    theta, u, a = parameters[spread_out(len(parameters), most)], prior, weights
+    if weights is None:
+        u = prior[spread_out(len(prior), most)]
+    else:
+        prior, weights = prior[weights != 0], weights[weights != 0]
+        rows, counts = spread_out_by_weight(np.abs(weights), most)
+        a = np.sign(weights[rows]) * counts
+        if not a.sum() > 0:
+            raise ValueError(
+                f"the prior's weights are negative as often as positive (their sum is {weights.sum():.3g}, "
+                "that of "
+                f"their sizes {np.abs(weights).sum():.3g}); no regularisation can be chosen on them: give "
+                "`prior_regularisation` and `parameter_bandwidth`"
+            )
+        u, a = prior[rows], a / a.sum()
 
     def best(kernel: Kernel) -> RatioChoice:
-        scores = leave_one_out_scores(kernel, theta, u, regularisations, centred)
+        scores = leave_one_out_scores(kernel, theta, u, regularisations, centred, a)
         lowest = int(np.argmin(scores))
         return RatioChoice(kernel, float(regularisations[lowest]), float(scores[lowest]))
 
@@ -139,16 +159,3 @@ def candidate_kernels(parameters: np.ndarray) -> list[Kernel]:
     """Gaussian kernels on parameters (n, p) at multiples of the median heuristic, to choose among."""
     median = np.array(parameter_kernel(parameters).bandwidth)
     return [Gaussian(tuple((scale * median).tolist())) for scale in SCALES]
-
-
-def estimated_ratio(parameters: np.ndarray, draws: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The density ratio of a prior, known by draws (l, p), at a table's rows, of mean about one: (n,).
-
-    KuLSIF towards one, with kernel and regularisation chosen by leave-one-out; where the estimate is
-    negative it is cut off at zero.
-    """
-    choice = choose_ratio(parameters, draws, candidate_kernels(parameters), centred=True)
-    n = len(parameters)
-    gram = Auto().gram(choice.kernel, parameters, rng, n * choice.regularisation)
-    prior = Embedding(Atoms(draws, choice.kernel), np.full(len(draws), 1 / len(draws)))
-    return n * np.maximum(kulsif(gram, prior, choice.regularisation, centred=True), 0)

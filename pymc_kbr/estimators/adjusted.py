@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.arrays.chunks import is_chunked
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.estimators.adjustments import Adjustment, make_adjustment
-from pymc_kbr.estimators.estimator import SHARED, Estimator
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.rejection import Rejection
+from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.posterior.smoothing import check_smoothing
 
 ACCEPTED, MOST_ACCEPTED = 0.3, 10_000
@@ -58,6 +59,7 @@ class Adjusted(Estimator):
     """
 
     picks = True
+    parameter_bandwidth = None  # the estimator has its own
 
     def __init__(
         self,
@@ -81,90 +83,14 @@ class Adjusted(Estimator):
             )
         return self.estimator
 
-    def check(self, n: int) -> None:
-        """Refuse arguments that are out of range for a table of n rows."""
+    def scale_of_statistics(self) -> bool | str | Summary:
+        """The estimator's."""
+        return self._inner().scale_of_statistics()
+
+    def _check(self, n: int, streamed: bool) -> None:
         make_adjustment(self.adjustment)
         check_smoothing(self.smoothing)
-        self._inner().check(n)
-
-    def fit(
-        self,
-        parameters: np.ndarray,
-        statistics: np.ndarray,
-        support: Support | None = None,
-        *,
-        ratio: np.ndarray | None = None,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> Self:
-        """Fit the estimator, then the adjustment: see `Estimator.fit`."""
-        make_adjustment(self.adjustment)
-        check_smoothing(self.smoothing)
-        if is_chunked(parameters) or is_chunked(statistics):
-            self._refuse_unless_it_streams()
-        self.estimator_ = clone(self._inner())
-        rng = np.random.default_rng(random_seed)
-        self.estimator_.fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
-        self._adopt(self.estimator_)
-        self.adjustment_ = self._fitted = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
-        return self
-
-    def like(self, fitted: Adjusted, random_seed: int | np.random.Generator | None = None) -> Self:
-        """Fit to the table of another one, and share what its adjustment has computed."""
-        self.estimator_ = clone(self._inner())
-        self.estimator_.fit_prepared(fitted.estimator_)
-        self._adopt(self.estimator_)
-        if repr(make_adjustment(self.adjustment)) == repr(make_adjustment(fitted.adjustment)):
-            self.adjustment_ = self._fitted = fitted.adjustment_
-        else:
-            self.adjustment_ = self._fitted = clone(make_adjustment(self.adjustment)).fit_sharing(
-                fitted.adjustment_, *self._regressed(), np.random.default_rng(random_seed)
-            )
-        return self
-
-    def _regressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Statistics, unconstrained parameters and weights of the rows that adjustments are fitted to."""
-        x = self.statistics_ if self._sample is None else self._sample[0]
-        return (
-            x[self._inside],
-            self._free[self._inside][:, self._smooth],
-            None if self.ratio_ is None else self.ratio_[self._inside],
-        )
-
-    def _adopt(self, inner: Estimator) -> None:
-        """Take over what the estimator knows of the table, and parameters in the unconstrained space."""
-        for name in SHARED:
-            if hasattr(inner, name):
-                setattr(self, name, getattr(inner, name))
-        self._smooth = self.support_.smooth()
-        if self._sample is not None:
-            self._set_atoms(self._sample[1])
-            self._numbers = self._sample[2][self._inside]
-            return
-        points = self.atoms_.points
-        if len(points) != len(self.parameters_):
-            raise ValueError(
-                f"{type(inner).__name__} weights draws of a prior instead of the table's rows; only rows can "
-                "be adjusted"
-            )
-        self._set_atoms(points)
-
-    def _set_atoms(self, points: np.ndarray) -> None:
-        """The parameters (m, p) of rows that may be moved, in the unconstrained space."""
-        self._free = self.support_.forward(points)
-        self._inside = np.all(np.isfinite(self._free[:, self._smooth]), axis=1)
-        self._place = np.cumsum(self._inside) - 1
-
-    def _read_atoms(self, rows: np.ndarray | None) -> np.ndarray | None:
-        assert rows is not None  # of an estimator that picks
-        read = np.unique(rows)
-        places = super()._read_atoms(rows)
-        self._set_atoms(self.atoms_.points)
-        moved = read[self._inside]
-        at = np.minimum(np.searchsorted(self._numbers, moved), len(self._numbers) - 1)
-        fitted = np.where(self._numbers[at] == moved, at, -1)
-        z = self._free[self._inside][:, self._smooth]
-        self.adjustment_ = self._fitted.for_rows(self.statistics_[moved], z, fitted)
-        return places
+        self._inner().check(n, streamed=streamed)
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
@@ -187,6 +113,44 @@ class Adjusted(Estimator):
             "rows (`stored.load(20_000)`)"
         )
 
+    def _fit(self, rng: np.random.Generator) -> None:
+        self._fit_inner(rng)
+        self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
+
+    def fit_sharing(self, fitted: Adjusted, rng: np.random.Generator) -> Self:
+        """Fit to the table of another one, and share what its adjustment has computed."""
+        self.check(len(fitted.table_), streamed=fitted.table_.streamed)
+        self.table_ = fitted.table_
+        self._fit_inner(rng)
+        mine, theirs = make_adjustment(self.adjustment), make_adjustment(fitted.adjustment)
+        if repr(mine) == repr(theirs):
+            self.adjustment_ = fitted.adjustment_
+        else:
+            self.adjustment_ = clone(mine).fit_sharing(fitted.adjustment_, *self._regressed(), rng)
+        return self
+
+    def _fit_inner(self, rng: np.random.Generator) -> None:
+        """The estimator that gives the weights, on the same table."""
+        self.estimator_ = clone(self._inner()).fit_table(self.table_, rng)
+        if not self.estimator_.weighs_rows:
+            raise ValueError(
+                f"{type(self.estimator_).__name__} weights draws of a prior instead of the table's rows; "
+                "only "
+                "rows can be adjusted"
+            )
+        self.parameter_kernel_ = self.estimator_.parameter_kernel_
+        self._smooth = self.table_.support.smooth()
+        self._sampled = MovableRows.of(self.table_.sample.parameters, self.table_.support)
+
+    def _regressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Statistics, unconstrained parameters and weights of the rows that adjustments are fitted to."""
+        rows, ratio = self._sampled, self.table_.ratio
+        return (
+            self.table_.sample.statistics[rows.inside],
+            rows.free[rows.inside][:, self._smooth],
+            None if ratio is None else ratio[rows.inside],
+        )
+
     def settings(self) -> dict[str, float]:
         """The numbers that the estimator and the adjustment were given or chose."""
         found = self.estimator_.settings()
@@ -197,43 +161,85 @@ class Adjusted(Estimator):
                 found[f"adjustment_{name}ridge"] = regression.ridge
         return found
 
-    def _atoms(self, x: np.ndarray, rows: np.ndarray | None, weights: np.ndarray) -> Atoms:
-        rows = np.arange(len(self.atoms_.points)) if rows is None else rows
-        if np.any(weights < 0):
-            atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
-            weights = project_to_simplex(Embedding(atoms, weights))
-        moving = self._inside[rows] & (weights > 0)
-        if np.all(moving) and np.all(self._smooth):
-            moved = self.adjustment_.move(x, self._place[rows], weights)
-            return Atoms(self.support_.backward(moved), self.parameter_kernel_)
-        atoms = Atoms(self.atoms_.points[rows], self.parameter_kernel_)
-        if not np.any(self._smooth) or not np.any(moving):
-            return atoms
-        free = self._free[rows]
-        moved = self.adjustment_.move(x, self._place[rows[moving]], weights[moving])
-        free[np.ix_(moving, self._smooth)] = moved
-        points = self.support_.backward(free)
-        for block in self.support_.blocks:
-            if not block.smooth:
-                points[:, list(block.columns)] = atoms.points[:, list(block.columns)]
-        points[~moving] = atoms.points[~moving]
-        return Atoms(points, self.parameter_kernel_)
-
-    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
         return self.estimator_._row_weights(x)
 
-    def _check(self, n: int) -> None:
-        """The estimator checks itself."""
+    def _atoms(self, x: np.ndarray, found: RowWeights) -> list[Atoms]:
+        rows, adjustment, places = self._sampled, self.adjustment_, found.rows
+        if self.table_.streamed:
+            assert found.rows is not None  # of an estimator that picks
+            points, places = self.table_.read_parameters(found.rows)
+            rows = MovableRows.of(points, self.table_.support)
+            adjustment = self._taking(np.unique(found.rows), rows)
+        if places is None:
+            places = np.broadcast_to(np.arange(len(rows.points)), found.values.shape)
+        return [
+            Atoms(self._moved(at, rows, places[k], values, adjustment), self.parameter_kernel_)
+            for k, (at, values) in enumerate(zip(x, found.values, strict=True))
+        ]
 
-    def _fit(self) -> None:
-        """The estimator fits itself."""
+    def _taking(self, read: np.ndarray, rows: MovableRows) -> Adjustment:
+        """The adjustment for rows that were read, of which it was fitted to some."""
+        numbers = self.table_.sample.numbers[self._sampled.inside]
+        moved = read[rows.inside]
+        at = np.minimum(np.searchsorted(numbers, moved), len(numbers) - 1)
+        fitted = np.where(numbers[at] == moved, at, -1)
+        z = rows.free[rows.inside][:, self._smooth]
+        return self.adjustment_.for_rows(self.table_.statistics[moved], z, fitted)
 
-    @property
-    def scale(self) -> Any:  # type: ignore[override]
-        """The estimator's."""
-        return self._inner().scale
+    def _moved(
+        self,
+        x: np.ndarray,
+        rows: MovableRows,
+        places: np.ndarray,
+        weights: np.ndarray,
+        adjustment: Adjustment,
+    ) -> np.ndarray:
+        """The parameters of the rows in these places (m,), those that carry weight moved to x (q,)."""
+        points = rows.points[places]
+        if np.any(weights < 0):
+            weights = project_to_simplex(Embedding(Atoms(points, self.parameter_kernel_), weights))
+        moving = rows.inside[places] & (weights > 0)
+        support = self.table_.support
+        if np.all(moving) and np.all(self._smooth):
+            return support.backward(adjustment.move(x, rows.number[places], weights))
+        if not np.any(self._smooth) or not np.any(moving):
+            return points
+        free = rows.free[places]
+        moved = adjustment.move(x, rows.number[places[moving]], weights[moving])
+        free[np.ix_(moving, self._smooth)] = moved
+        result = support.backward(free)
+        for block in support.blocks:
+            if not block.smooth:
+                result[:, list(block.columns)] = points[:, list(block.columns)]
+        result[~moving] = points[~moving]
+        return result
 
-    @property
-    def parameter_bandwidth(self) -> float | None:  # type: ignore[override]
-        """The estimator's."""
-        return self._inner().parameter_bandwidth
+
+@dataclass(frozen=True, eq=False)
+class MovableRows:
+    """Rows that may be moved, in the unconstrained space.
+
+    Attributes
+    ----------
+    points : ndarray of shape (m, p)
+        Their parameters.
+    free : ndarray of shape (m, r)
+        The same in the unconstrained space.
+    inside : ndarray of bool, shape (m,)
+        Which are finite there: not on an edge of the support.
+    number : ndarray of int, shape (m,)
+        Of each among those.
+    """
+
+    points: np.ndarray
+    free: np.ndarray
+    inside: np.ndarray
+    number: np.ndarray
+
+    @classmethod
+    def of(cls, points: np.ndarray, support: Support) -> MovableRows:
+        """From parameters (m, p)."""
+        free = support.forward(points)
+        inside = np.all(np.isfinite(free[:, support.smooth()]), axis=1)
+        return cls(points, free, inside, np.cumsum(inside) - 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 
 
@@ -62,4 +63,64 @@ def check_finite(name: str, array: np.ndarray) -> None:
         raise ValueError(
             f"{bad.sum()} row(s) of {name} hold NaN or infinity, the first of them row "
             f"{np.flatnonzero(bad)[0]}; leave those rows out"
+        )
+
+
+LARGEST = 1e300
+"""Of parameters: sums over the rows of larger ones are infinite in double precision."""
+
+FARTHEST = 1e100
+"""Of an observation, in the table's scale: farther off, distances to all rows are the same number."""
+
+
+def check_size(name: str, array: np.ndarray) -> None:
+    """Refuse values whose sums are infinite."""
+    large = np.abs(array).max(axis=0) > LARGEST
+    if np.any(large):
+        raise ValueError(
+            f"{name} in columns {np.flatnonzero(large).tolist()} are as large as {np.abs(array).max():.3g}, "
+            "and "
+            f"sums of them are infinite; at most {LARGEST:g} is allowed: give them in other units, or as "
+            "logarithms"
+        )
+
+
+def refuse_both(ratio: Any, prior: Any, own: Any) -> None:
+    """Refuse more than one form of another prior.
+
+    A density ratio, draws, and draws that the estimator has.
+    """
+    if own is not None and (ratio is not None or prior is not None):
+        raise ValueError("the estimator has a prior and `fit` was given another one; give one of the two")
+    if ratio is not None and prior is not None:
+        raise ValueError("both a density ratio and draws of the other prior are given; give one of the two")
+
+
+def check_observed(observed: Any, d: int) -> tuple[np.ndarray, bool]:
+    """One or more observations as rows (k, d), and whether it is a single one."""
+    observed = as_rows("the observation", observed)
+    allowed = f"the estimator was fitted on {d} statistics, so it must have shape ({d},), or (k, {d}) for k"
+    if observed.ndim not in (1, 2) or observed.shape[-1] != d:
+        raise ValueError(f"the observation has shape {observed.shape}; {allowed} observations")
+    if len(observed) == 0:
+        raise ValueError(
+            f"there is no observation: the shape is {observed.shape}; {allowed} of them, at least one"
+        )
+    x = np.atleast_2d(observed)
+    if not np.all(np.isfinite(x)):
+        columns = np.flatnonzero(~np.isfinite(x).all(axis=0)).tolist()
+        raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
+    return x, observed.ndim == 1
+
+
+def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
+    """Refuse observations x (k, d) so far off that distances to them overflow."""
+    far = ~(np.abs(scaled) < FARTHEST)
+    if np.any(far):
+        row = int(np.flatnonzero(far.any(axis=1))[0])
+        column = int(np.argmax(np.abs(x[row])))
+        raise ValueError(
+            f"the observation has the value {x[row, column]:.3g} in statistic {column}, more than "
+            f"{FARTHEST:g} "
+            "deviations from the table; no distance to a row can be measured: look at its units"
         )

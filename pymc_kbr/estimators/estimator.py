@@ -3,69 +3,79 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from pymc_kbr.arrays.chunks import Chunks, is_chunked
+from pymc_kbr.arrays.chunks import RowSource, is_chunked
 from pymc_kbr.arrays.refusals import positive
-from pymc_kbr.arrays.scan import scan_table
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import check_finite, check_shapes, rows_with_density, support_of
-from pymc_kbr.estimators.summaries import Summary, check_scale, coordinates, make_summary
+from pymc_kbr.estimators.checks import check_observed, check_scaled, refuse_both
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.prior_weights import check_columns, ratio_of_draws, weighted_draws
+from pymc_kbr.estimators.streamed_table import StreamedTable
+from pymc_kbr.estimators.summaries import Summary, check_scale
+from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior.posterior import Posterior
 
-SHARED = (
-    "rows_",
-    "scaler_",
-    "statistics_",
-    "parameters_",
-    "ratio_",
-    "support_",
-    "parameter_kernel_",
-    "atoms_",
-    "_chunked",
-    "_tuning",
-    "_sample",
-    "_deviation",
-    "_size",
-    "_rng",
-)
-"""What an estimator knows of its table, before it computes anything of its own."""
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """What an estimator makes of k observations.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k, m)
+        Weights, of either sign.
+    rows : ndarray of int, shape (k, m), optional
+        Of which rows of the fitted table; of all, in their order, where left out.
+    points : ndarray of shape (m, p), optional
+        Where the weights are not those of rows: the parameters that they are of.
+    settings : dict
+        What there is to say of these observations, such as how often a ridge was raised.
+    """
+
+    values: np.ndarray
+    rows: np.ndarray | None = None
+    points: np.ndarray | None = None
+    settings: dict[str, float] = field(default_factory=dict)
 
 
 class Estimator(BaseEstimator):
     """A posterior estimator on a reference table.
 
-    A subclass stores its arguments in its constructor (among them `scale` and
-    `parameter_bandwidth`), checks them in `_check`, computes what it can in `_fit`, and gives the
-    weights of scaled observations in `_row_weights`. Where it `streams`, `statistics_` and `parameters_` may
-    be `Chunks`, settings are chosen on the rows in `_tuning`, and `_sample` has statistics, parameters and
-    numbers of more rows. It `picks` where its weights then are those of few rows.
+    A subclass stores its arguments in its constructor (among them `scale` and `parameter_bandwidth`), checks
+    them in `_check`, computes in `_fit` what does not depend on an observation, from the frozen `table_`,
+    and gives the weights of scaled observations in `_row_weights`, which changes nothing. Where it
+    `streams`, the table may be one that is read a part at a time; it `picks` where its weights then are
+    those of few rows. One that `takes_draws` has its own use of a prior that is known by draws; others get
+    the density ratio.
     """
 
     scale: bool | str | Summary
+    parameter_bandwidth: float | None
     smoothing = "local"
     streams = False
     picks = False
-    rows_: np.ndarray | None
-    ratio_: np.ndarray | None
-    statistics_: Any
-    parameters_: Any
-    _sample: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    _deviation: np.ndarray | None
-    parameter_bandwidth: float | None
+    takes_draws = False
+    selection_: Any = None
+    fitted_rows_: int
 
     def fit(
         self,
-        parameters: np.ndarray,
-        statistics: np.ndarray,
+        parameters: ArrayLike | RowSource,
+        statistics: ArrayLike | RowSource,
         support: Support | None = None,
         *,
         ratio: np.ndarray | None = None,
+        prior: Any = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Self:
         """Fit the estimator to a reference table.
@@ -81,6 +91,8 @@ class Estimator(BaseEstimator):
         ratio : ndarray of shape (n,), optional
             The density of another prior over that of the table's, at each row and up to a constant:
             the posterior is then that under the other prior. Rows where it is zero are left out.
+        prior : ndarray of shape (l, p), or pair of such and of weights of shape (l,), optional
+            The other prior by draws, where its density is not known.
         random_seed : int or numpy.random.Generator, optional
             For solvers that draw at random.
 
@@ -90,94 +102,63 @@ class Estimator(BaseEstimator):
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If the arrays do not fit together, hold less than two rows or values that are not
             finite, if all statistics are constant, or if an argument of the estimator is out of range.
         """
+        rng = np.random.default_rng(random_seed)
+        rows: Any = parameters
+        refuse_both(ratio, prior, getattr(self, "prior", None))
         if is_chunked(parameters) or is_chunked(statistics):
-            return self._fit_chunks(parameters, statistics, support, ratio, random_seed)
-        self._chunked = False
-        parameters, statistics = np.asarray(parameters, dtype=float), np.asarray(statistics, dtype=float)
-        check_shapes(parameters, statistics)
-        check_finite("parameters", parameters)
-        check_finite("statistics", statistics)
-        self.check(len(parameters))
-        self.rows_ = rows_with_density(ratio, len(parameters))
-        self._size = len(parameters)
-        self.scaler_ = make_summary(self.scale, statistics, parameters)
-        self.statistics_ = coordinates(self.scaler_, statistics)
-        self.parameters_ = parameters
-        self.ratio_ = None
-        if ratio is not None:
-            self.statistics_, self.parameters_ = self.statistics_[self.rows_], parameters[self.rows_]
-            self.ratio_ = np.asarray(ratio, dtype=float)[self.rows_]
-            self.ratio_ = self.ratio_ / self.ratio_.mean()
-            self.ratio_effective_sample_size_ = self.ratio_.sum() ** 2 / np.sum(self.ratio_**2)
-            self.check(len(self.parameters_))
-        self._tuning = self.statistics_, self.parameters_
-        self._sample = self._deviation = None
-        self._rng = np.random.default_rng(random_seed)
-        self.support_ = support_of(support, parameters.shape[1])
-        self.parameter_kernel_ = self._parameter_kernel()
-        self.atoms_ = Atoms(self.parameters_, self.parameter_kernel_)
-        self._fit()
-        return self
-
-    def _fit_chunks(
-        self,
-        parameters: Any,
-        statistics: Any,
-        support: Support | None,
-        ratio: np.ndarray | None,
-        random_seed: int | np.random.Generator | None,
-    ) -> Self:
-        """Fit to rows that are read a part at a time: one pass scales them and takes a sample."""
-        self._chunked = True
-        self._refuse_unless_it_streams()
-        if ratio is not None:
-            raise ValueError(
-                "another prior is given, and these rows are read a part at a time; load them or some of them "
-                "(`stored.load(20_000)`)"
+            self._refuse_unless_it_streams()
+            if ratio is not None or prior is not None:
+                raise ValueError(
+                    "another prior is given, and these rows are read a part at a time; load them or some of "
+                    "them (`stored.load(20_000)`)"
+                )
+            self.check(int(rows.shape[0]), streamed=True)
+            return self.fit_table(
+                StreamedTable.of(parameters, statistics, support, self.scale_of_statistics()), rng
             )
-        check_shapes(parameters, statistics)
-        n, p = (int(number) for number in parameters.shape)
-        self.check(n)
-        self.support_ = support_of(support, p)
-        scan = scan_table(Chunks(parameters), Chunks(statistics), self.scale is not False)
-        self.rows_, self._size, self.ratio_ = None, n, None
-        self.scaler_ = (
-            scan.scaler
-            if isinstance(self.scale, bool | np.bool_)
-            else make_summary(self.scale, scan.statistics, scan.parameters)
+        draws = None if prior is None else weighted_draws(prior)
+        if draws is not None and not self.takes_draws:
+            theta = as_rows("the parameters", parameters)
+            inside = Support.unbounded(theta.shape[1]) if support is None else support
+            ratio, draws = ratio_of_draws(theta, draws, inside, rng), None
+        table = tabulate(
+            parameters, statistics, support, self.scale_of_statistics(), ratio, draws, self.check
         )
-        self.statistics_ = Chunks(statistics, self.scaler_.transform)
-        self.parameters_ = Chunks(parameters)
-        self._sample = coordinates(self.scaler_, scan.statistics), scan.parameters, scan.rows
-        self._tuning = self._sample[0][scan.few], scan.parameters[scan.few]
-        self._deviation = scan.deviation
-        self._rng = np.random.default_rng(random_seed)
+        return self.fit_table(table, rng)
+
+    def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
+        """Fit to a table that is scaled already, which several estimators can share."""
+        self.check(len(table), streamed=table.streamed)
+        if table.draws is not None:
+            check_columns(table.draws[0], table.parameters)
+        self.table_ = table
+        if table.ratio is not None:
+            self.ratio_effective_sample_size_ = float(table.ratio.sum() ** 2 / np.sum(table.ratio**2))
         self.parameter_kernel_ = self._parameter_kernel()
-        self._fit()
+        self._fit(rng)
         return self
 
-    def _refuse_unless_it_streams(self) -> None:
-        if not self.streams:
-            raise TypeError(
-                f"{type(self).__name__} works on tables in memory, and these rows are read a part at a time; "
-                "load them or some of them (`stored.load(20_000)`), or take Localised, ConditionalMean, "
-                "NadarayaWatson or Rejection"
-            )
+    def chosen_by(self, selection: Any, fitted_rows: int) -> Self:
+        """The fitted estimator with the choice that led to it, in `selection_`.
 
-    def fit_prepared(self, other: Estimator) -> Self:
-        """Fit to the table of another fitted estimator, in its scale and without checking it again."""
-        for name in SHARED:
-            setattr(self, name, getattr(other, name))
-        self.check(len(self.parameters_))
-        self._fit()
-        return self
+        And the rows it was fitted to.
+        """
+        noted = copy(self)
+        noted.selection_, noted.fitted_rows_ = selection, fitted_rows
+        return noted
 
-    def check(self, n: int) -> None:
+    def check(self, n: int, *, streamed: bool = False) -> None:
         """Refuse arguments that are out of range for a table of n rows, before the table is made.
+
+        Parameters
+        ----------
+        n : int
+        streamed : bool
+            Whether the rows are read a part at a time.
 
         Raises
         ------
@@ -186,10 +167,10 @@ class Estimator(BaseEstimator):
         MemoryError
             If n rows do not fit the estimator's memory.
         """
-        check_scale(self.scale)
+        check_scale(self.scale_of_statistics())
         if self.parameter_bandwidth is not None:
             positive("parameter_bandwidth", self.parameter_bandwidth)
-        self._check(n)
+        self._check(n, streamed)
 
     def weights(self, observed: np.ndarray) -> np.ndarray:
         """The weights of the fitted rows, of either sign.
@@ -201,18 +182,23 @@ class Estimator(BaseEstimator):
         Returns
         -------
         ndarray of shape (n,) or (k, n)
+            Of the prior's l draws in place of n rows, where the estimator weights these.
         """
         x, single = self._observations(observed)
-        rows, values = self._row_weights(x)
-        weights = np.zeros((len(x), self._size))
-        if rows is None:
-            weights[:, slice(None) if self.rows_ is None else self.rows_] = values
+        found, table = self._row_weights(x), self.table_
+        if found.points is not None:
+            weights = found.values
         else:
-            np.put_along_axis(weights, rows if self.rows_ is None else self.rows_[rows], values, axis=1)
+            weights = np.zeros((len(x), table.size))
+            if found.rows is None:
+                weights[:, slice(None) if table.rows is None else table.rows] = found.values
+            else:
+                rows = found.rows if table.rows is None else table.rows[found.rows]
+                np.put_along_axis(weights, rows, found.values, axis=1)
         return weights[0] if single else weights
 
     def condition(self, observed: np.ndarray) -> Any:
-        """The posterior given an observation.
+        """The posterior given an observation; the estimator stays as it is.
 
         Parameters
         ----------
@@ -224,69 +210,85 @@ class Estimator(BaseEstimator):
             A list of k for k observations.
         """
         x, single = self._observations(observed)
-        rows, values = self._row_weights(x)
-        settings = self.settings()
-        if self._chunked:
-            rows = self._read_atoms(rows)
-        posteriors = []
-        for k in range(len(x)):
-            atoms = self._atoms(x[k], None if rows is None else rows[k], values[k])
-            posteriors.append(Posterior.of(atoms, values[k], self.support_, settings, self.smoothing))
+        found = self._row_weights(x)
+        settings = {**self.settings(), **found.settings}
+        posteriors = [
+            Posterior.of(atoms, values, self.table_.support, settings, self.smoothing)
+            for atoms, values in zip(self._atoms(x, found), found.values, strict=True)
+        ]
         return posteriors[0] if single else posteriors
 
-    def _atoms(self, x: np.ndarray, rows: np.ndarray | None, weights: np.ndarray) -> Atoms:
-        """The atoms of one observation x (d,): the parameters of the rows that carry weight."""
-        return self.atoms_ if rows is None else Atoms(self.atoms_.points[rows], self.parameter_kernel_)
-
-    def _read_atoms(self, rows: np.ndarray | None) -> np.ndarray | None:
-        """Read the parameters of some rows, or all of them, in one pass; the rows' places among these."""
-        if rows is None:
-            self.atoms_ = Atoms(self.parameters_[0 : self._size], self.parameter_kernel_)
-            return None
-        read, places = np.unique(rows, return_inverse=True)
-        self.atoms_ = Atoms(self.parameters_[read], self.parameter_kernel_)
-        return places.reshape(rows.shape)
-
-    def _parameter_kernel(self) -> Kernel:
-        """The kernel on parameters in which the posterior is embedded."""
-        return parameter_kernel(self._tuning[1], self.parameter_bandwidth, self._deviation)
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether the weights are those of the table's rows, and not of other points."""
+        return True
 
     def settings(self) -> dict[str, float]:
         """The numbers that were given or chosen: fitted attributes such as `bandwidth_`."""
         return {
             name.removesuffix("_"): float(value)
             for name, value in vars(self).items()
-            if name != "size_"
-            and name.endswith("_")
+            if name.endswith("_")
+            and name != "fitted_rows_"
             and not name.startswith("_")
             and isinstance(value, int | float | np.number)
         }
 
+    def _atoms(self, x: np.ndarray, found: RowWeights) -> list[Atoms]:
+        """The atoms of observations x (k, d): the parameters of the rows that carry weight."""
+        points, places = found.points, None
+        if points is None:
+            points, places = self.table_.read_parameters(found.rows)
+        kernel = self.parameter_kernel_
+        if places is None:
+            return [Atoms(points, kernel)] * len(x)
+        return [Atoms(points[at], kernel) for at in places]
+
+    def whole_in_deviations(self, rows: int) -> FittedTable | None:
+        """The table it was fitted to, where these are all of so many rows.
+
+        In memory and in units of deviations.
+        """
+        table = self.table_
+        whole = not table.streamed and table.rows is None and table.size == rows
+        return table if whole and self.scale_of_statistics() is True else None
+
+    def scale_of_statistics(self) -> bool | str | Summary:
+        """How the table's statistics are scaled.
+
+        The argument `scale`, of the estimator that gives the weights.
+        """
+        return self.scale
+
+    def _parameter_kernel(self) -> Kernel:
+        """The kernel on parameters in which the posterior is embedded."""
+        return parameter_kernel(self.table_.tuning[1], self.parameter_bandwidth, self.table_.deviation)
+
+    def _refuse_unless_it_streams(self) -> None:
+        if not self.streams:
+            raise TypeError(
+                f"{type(self).__name__} works on tables in memory, and these rows are read a part at a time; "
+                "load them or some of them (`stored.load(20_000)`), or take Localised, ConditionalMean, "
+                "NadarayaWatson or Rejection"
+            )
+
+    def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
+        if not hasattr(self, "table_"):
+            raise ValueError(f"this {type(self).__name__} is not fitted; call `fit` first")
+        scaler = self.table_.scaler
+        x, single = check_observed(observed, scaler.size)
+        scaled = scaler.transform(x)
+        check_scaled(scaled, x)
+        return scaled, single
+
     @abstractmethod
-    def _check(self, n: int) -> None:
+    def _check(self, n: int, streamed: bool) -> None:
         """Raise ValueError or TypeError where an argument is out of range for n rows."""
 
     @abstractmethod
-    def _fit(self) -> None:
-        """Compute from `statistics_` and `parameters_` what does not depend on an observation."""
+    def _fit(self, rng: np.random.Generator) -> None:
+        """Compute from `table_` what does not depend on an observation."""
 
     @abstractmethod
-    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-        """Rows (k, m), or None for all of them, and their weights (k, m), for scaled observations (k, d)."""
-
-    def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
-        if not hasattr(self, "statistics_"):
-            raise ValueError(f"this {type(self).__name__} is not fitted; call `fit` first")
-        observed = np.asarray(observed, dtype=float)
-        single = observed.ndim == 1
-        x = np.atleast_2d(observed)
-        d = self.scaler_.size
-        if x.ndim != 2 or x.shape[1] != d:
-            raise ValueError(
-                f"the observation has shape {observed.shape}; the estimator was fitted on {d} statistics, "
-                f"so it must have shape ({d},), or (k, {d}) for k observations"
-            )
-        if not np.all(np.isfinite(x)):
-            columns = np.flatnonzero(~np.isfinite(x).all(axis=0)).tolist()
-            raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
-        return self.scaler_.transform(x), single
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        """The weights for scaled observations (k, q)."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.linalg import eigvalsh
-from scipy.optimize import brentq
+from typing import Any
 
-from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
-from pymc_kbr.embedding.rules import bayes_rule
+import numpy as np
+
+from pymc_kbr.arrays.memory import physical_memory
+from pymc_kbr.embedding.rules import SquaredRule, chain_rule
+from pymc_kbr.estimators.estimator import RowWeights
 from pymc_kbr.estimators.prior_weights import PriorWeights
+from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.estimators.with_prior import WithPrior
-from pymc_kbr.gram import Auto, Gram, Operator, Solver
-from pymc_kbr.gram.dense import centred_gram
+from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
+from pymc_kbr.gram.gram import SquaredOperator
+from pymc_kbr.kernels import Kernel
 
 AUTO = Auto(memory=1.28e8)
 """What "auto" is here: exact up to 4,000 rows, where the complex factorisation takes some seconds."""
@@ -31,11 +34,18 @@ class KernelBayes(WithPrior):
         the positive part of the prior's weights has: of an eigenvalue a of D G the rule keeps a^2 /
         (a^2 + delta), that regression a / (a + lambda).
 
+    atoms : {"table", "prior"}
+        Which points carry the posterior's weights: the table's parameters, or the prior's draws, by the chain
+        rule. The latter are where the prior has its mass, also where that lies between the table's rows;
+        they need n x l numbers for l draws.
+
     Notes
     -----
     w = D G ((D G)^2 + delta I)^-1 D k(x) with D = diag(gamma), gamma = (G_theta + n eta I)^-1 g_prior of sum
     about one: eq. 11 to 13 of Fukumizu 2013, where the weights sum to n and delta is n^2 times as
-    large.
+    large. On the prior's draws the weights are Omega' ((G D)^2 + delta I)^-1 G D k(x), where Omega is the
+    joint weights of `chain_rule`, and D their row sums; `centred`, plus the prior's own weights in the place
+    of what these lack of one.
 
     `centred`, the default, is as in `ImportanceWeightedKernelBayes`.
 
@@ -44,34 +54,104 @@ class KernelBayes(WithPrior):
     .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), 3753-3783.
     """
 
+    rule = SquaredRule()
+
+    def __init__(
+        self,
+        bandwidth: float | str | None = None,
+        regularisation: float | None = None,
+        *,
+        prior: Any = None,
+        prior_regularisation: float | None = None,
+        atoms: str = "table",
+        kernel: str | Kernel = "gaussian",
+        solver: str | Solver = "auto",
+        centred: bool = True,
+        scale: bool | str | Summary = True,
+        parameter_kernel: Kernel | None = None,
+        parameter_bandwidth: float | None = None,
+    ) -> None:
+        super().__init__(
+            bandwidth,
+            regularisation,
+            prior=prior,
+            prior_regularisation=prior_regularisation,
+            kernel=kernel,
+            solver=solver,
+            centred=centred,
+            scale=scale,
+            parameter_kernel=parameter_kernel,
+            parameter_bandwidth=parameter_bandwidth,
+        )
+        self.atoms = atoms
+
     def _solver(self) -> Solver:
         return AUTO if self.solver == "auto" else super()._solver()
 
-    def _ridge_of(self, regularisation: float) -> float:
-        return float(np.sqrt(regularisation))
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether the weights are those of the table's rows."""
+        return bool(self.atoms == "table")
 
-    def _factored(self, gram: Gram, prior: PriorWeights) -> Operator:
-        n = len(self.statistics_)
-        gamma = np.full(n, 1 / n) if prior.gamma is None else prior.gamma
-        self.regularisation_ = (  # that of this rule is delta
-            self._matched(np.maximum(gamma, 0)) if self.regularisation is None else float(self.regularisation)
-        )
-        return bayes_rule(gram, gamma, self.regularisation_)
+    def _check(self, n: int, streamed: bool) -> None:
+        super()._check(n, streamed)
+        if self.atoms not in ("table", "prior"):
+            raise ValueError(f"atoms is {self.atoms!r}; it may be 'table' or 'prior'")
+        if self.atoms == "prior" and streamed:
+            raise ValueError(
+                "atoms is 'prior', which needs the table in memory, and these rows are read a part at a "
+                "time; "
+                "load some of them (`stored.load(20_000)`), or take atoms='table'"
+            )
+        if self.atoms == "prior" and isinstance(self._solver(), Subsample | DivideAndConquer):
+            raise ValueError(
+                f"atoms is 'prior' and the solver {self.solver!r} divides the rows; take one that works on "
+                "all of "
+                "them, such as 'auto' or 'nystroem'"
+            )
 
-    def _matched(self, gamma: np.ndarray) -> float:
-        """The delta with as many degrees of freedom as lambda, by the spectrum of at most 1000 rows."""
-        x = self._tuning[0]
-        gamma = np.full(len(x), 1 / len(x)) if self._chunked else gamma
-        rows = spread_out(len(x), ROWS_FOR_CHOICES)
-        root = np.sqrt(gamma[rows] / gamma[rows].sum())
-        gram = self.kernel_(x[rows])
-        if self._centre is not None:
-            gram = centred_gram(gram, root**2)
-        values = np.maximum(eigvalsh(root[:, None] * gram * root), 0)
-        degrees = np.sum(values / (values + self.regularisation_))
+    def _prior_weights(self, rng: np.random.Generator) -> PriorWeights:
+        if self.atoms == "table":
+            return super()._prior_weights(rng)
+        if self.table_.ratio is not None:
+            raise ValueError(
+                "atoms is 'prior' and `fit` was given a density ratio, which has no draws to carry the "
+                "weights; "
+                "give `prior`, draws of the other prior"
+            )
+        given = self._draws()
+        n, draws = len(self.table_), len(self.table_ if given is None else given[0])
+        needed, there = 16.0 * n * draws, physical_memory()
+        if needed > 0.8 * there:
+            raise MemoryError(
+                f"the joint weights of {n} rows and {draws} draws of the prior need {needed / 1e9:.1f} GB "
+                "and this "
+                f"machine has {there / 1e9:.1f} GB; give fewer draws, or take atoms='table'"
+            )
+        return self._estimated_weights(given, rng)
 
-        def excess(log_delta: float) -> float:
-            return float(np.sum(values**2 / (values**2 + np.exp(log_delta))) - degrees)
+    def _fit(self, rng: np.random.Generator) -> None:
+        super()._fit(rng)
+        if self.atoms == "table":
+            return
+        gram, prior = self._prior.gram, self._prior.prior
+        assert gram is not None
+        assert prior is not None
+        assert self._prior.gamma is not None
+        ridge = len(self.table_) * self._prior.settings["prior_regularisation"]
+        joint = chain_rule(gram, prior, ridge, self.centred)
+        joint[~self.table_.support.contains(self.table_.parameters)] = 0.0
+        # The rows' weights that the rule was given are these row sums, over their total where `centred`.
+        self._joint = joint / (joint.sum() if self.centred else 1.0)
 
-        largest = 2 * np.log(values[-1])
-        return float(np.exp(brentq(excess, largest - 120, largest + 120)))
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        if self.atoms == "table":
+            return super()._row_weights(x)
+        prior, operator = self._prior.prior, self._operator
+        assert prior is not None
+        assert isinstance(operator, SquaredOperator)
+        weights = operator.dual_weights(x) @ self._joint
+        if self.centred:
+            own = prior.weights / prior.weights.sum()
+            weights = weights + (1 - weights.sum(axis=1, keepdims=True)) * own
+        return RowWeights(weights, points=prior.atoms.points)

@@ -10,14 +10,16 @@ from scipy.special import logsumexp
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.prior_weights import check_columns, refuse_both, weighted_draws
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.prior_weights import check_columns, weighted_draws
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import squared_distances
 
 BANDWIDTHS = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 """Bandwidths that are tried, in standard deviations."""
+
+
+NEGATIVE = "the prior has negative weights; importance weights need a probability"
 
 
 class KernelDensity(Estimator):
@@ -49,6 +51,8 @@ class KernelDensity(Estimator):
        (1982), 65-78.
     """
 
+    takes_draws = True
+
     def __init__(
         self,
         bandwidth: float | None = None,
@@ -64,44 +68,55 @@ class KernelDensity(Estimator):
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
 
-    def _check(self, n: int) -> None:
+    def _check(self, n: int, streamed: bool) -> None:
         if self.bandwidth is not None:
             positive("bandwidth", self.bandwidth)
         positive("particles", self.particles)
         if self.prior is not None and np.any(weighted_draws(self.prior)[1] < 0):
-            raise ValueError("the prior has negative weights; importance weights need a probability")
+            raise ValueError(NEGATIVE)
 
-    def _fit(self) -> None:
-        deviation = deviations(self.parameters_) if self.scale else np.ones(self.parameters_.shape[1])
+    def _fit(self, rng: np.random.Generator) -> None:
+        table = self.table_
+        deviation = deviations(table.parameters) if self.scale else np.ones(table.parameters.shape[1])
         self._unit = np.where(deviation > 0, deviation, 1.0)
-        theta = self.parameters_ / self._unit
-        if self.bandwidth is None:
-            joint = np.hstack([theta, self.statistics_])
-            scores = [least_squares_score(joint, h) for h in BANDWIDTHS]
-            self.bandwidth_ = float(BANDWIDTHS[int(np.argmin(scores))])
-        else:
-            self.bandwidth_ = float(self.bandwidth)
-        if self.ratio_ is not None:
-            refuse_both(self.prior)
-        if self.prior is None:
+        theta = table.parameters / self._unit
+        self.bandwidth_ = self._bandwidth(theta) if self.bandwidth is None else float(self.bandwidth)
+        draws = self._draws()
+        if draws is None:
             self._rows = spread_out(len(theta), int(self.particles))
-            self._particles = theta[self._rows]
-            ratio = np.ones(len(theta)) if self.ratio_ is None else self.ratio_
-            self._log_prior = np.log(ratio[self._rows])
+            self._points = table.parameters[self._rows]
+            weights = np.ones(len(theta)) if table.ratio is None else table.ratio
+            weights = weights[self._rows]
         else:
-            draws, weights = weighted_draws(self.prior)
-            check_columns(draws, self.parameters_)
-            self._particles = draws / self._unit
-            with np.errstate(divide="ignore"):
-                self._log_prior = np.log(weights)
-            self.atoms_ = Atoms(draws, self.parameter_kernel_)
-            self.rows_ = self._rows = np.arange(len(draws))
-            self._size = len(draws)
+            self._points, weights = draws
+        self._particles = self._points / self._unit
+        with np.errstate(divide="ignore"):
+            self._log_prior = np.log(weights)
 
-    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether the weights are those of the table's rows."""
+        return self.prior is None and self.table_.draws is None
+
+    def _bandwidth(self, theta: np.ndarray) -> float:
+        """The one of the smallest cross-validation score of the joint density."""
+        joint = np.hstack([theta, self.table_.statistics])
+        return float(min(BANDWIDTHS, key=lambda h: least_squares_score(joint, h)))
+
+    def _draws(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Draws of another prior with their weights, given to `fit` or to the constructor."""
+        draws = self.table_.draws if self.prior is None else weighted_draws(self.prior)
+        if draws is None:
+            return None
+        check_columns(draws[0], self.table_.parameters)
+        if np.any(draws[1] < 0):
+            raise ValueError(NEGATIVE)
+        return draws
+
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
         """Logarithms throughout: far from all rows every kernel value is zero in double precision."""
-        theta = self.parameters_ / self._unit
-        near = -squared_distances(self.statistics_, x) / (2 * self.bandwidth_**2)
+        theta = self.table_.parameters / self._unit
+        near = -squared_distances(self.table_.statistics, x) / (2 * self.bandwidth_**2)
         shift = near.max(axis=0)
         near = np.exp(near - shift)
         logs = np.empty((len(x), len(self._particles)))
@@ -118,7 +133,10 @@ class KernelDensity(Estimator):
                 f"the estimated likelihood of observation {empty[0]} is zero at every draw of the prior; "
                 f"take a larger bandwidth than {self.bandwidth_:.3g}"
             )
-        return np.broadcast_to(self._rows, logs.shape), np.exp(logs - total)
+        values = np.exp(logs - total)
+        if not self.weighs_rows:
+            return RowWeights(values, points=self._points)
+        return RowWeights(values, np.broadcast_to(self._rows, logs.shape))
 
 
 def least_squares_score(points: np.ndarray, bandwidth: float, most: int = 1000) -> float:

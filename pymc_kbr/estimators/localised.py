@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.arrays.neighbours import neighbours_of
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.threads import cores, side_by_side
-from pymc_kbr.estimators.conditional_mean import ConditionalMean
+from pymc_kbr.embedding.rules import ImportanceWeighted
+from pymc_kbr.estimators.estimator import RowWeights
+from pymc_kbr.estimators.rule_estimator import RuleEstimator
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.gram.gram import warn_raised
 from pymc_kbr.gram.local import LocalRegressions
 from pymc_kbr.kernels import Kernel
 
 
-class Localised(ConditionalMean):
+class Localised(RuleEstimator):
     """`ConditionalMean` on the m rows nearest to the observation.
 
     Parameters
@@ -33,12 +34,15 @@ class Localised(ConditionalMean):
     -----
     Algorithm 1 of the localised draft: the nearest rows of x, then w = (G_m + m lambda I)^-1 k_m(x),
     its eq. 4. Nearest in a kernel that falls with distance is nearest in distance, so a tree finds
-    them. With m = n this is `ConditionalMean`.
+    them: in units of the kernel's bandwidths, where it has one for each statistic. With m = n this is
+    `ConditionalMean`.
 
     `centred` in the form of an unpenalised intercept: with K = G_m + m lambda I, what w lacks of one is
     added in proportion to K^-1 1, which is the same as centring the features of both sides.
     """
 
+    rule = ImportanceWeighted()
+    solver = "exact"
     picks = True
 
     def __init__(
@@ -53,32 +57,31 @@ class Localised(ConditionalMean):
         parameter_bandwidth: float | None = None,
         single_precision: bool = False,
     ) -> None:
-        super().__init__(
-            bandwidth,
-            regularisation,
-            kernel=kernel,
-            centred=centred,
-            scale=scale,
-            parameter_bandwidth=parameter_bandwidth,
-        )
         self.neighbours = neighbours
+        self.bandwidth = bandwidth
+        self.regularisation = regularisation
+        self.kernel = kernel
+        self.centred = centred
+        self.scale = scale
+        self.parameter_bandwidth = parameter_bandwidth
         self.single_precision = single_precision
 
-    def _check(self, n: int) -> None:
-        super()._check(n)
+    def _check(self, n: int, streamed: bool) -> None:
+        super()._check(n, streamed)
         if self.neighbours is not None:
             whole("neighbours", self.neighbours, n)
 
-    def _check_memory(self, n: int) -> None:
-        super()._check_memory(self.neighbours or 1)
+    def _check_memory(self, n: int, streamed: bool) -> None:
+        super()._check_memory(self._count(n), False)
 
-    def _fit(self) -> None:
-        n = len(self.statistics_)
-        self.neighbours_ = min(500, n) if self.neighbours is None else int(self.neighbours)
-        choice = self._choose(self.neighbours_, self._prior_weights())
+    def _count(self, n: int) -> int:
+        return min(500, n) if self.neighbours is None else int(self.neighbours)
+
+    def _fit(self, rng: np.random.Generator) -> None:
+        self.neighbours_ = self._count(len(self.table_))
+        choice = self._choose(self.neighbours_, self._prior_weights(rng))
         self.kernel_, self._ridge = choice.kernel, choice.ridge
         self.regularisation_ = self._ridge / self.neighbours_
-        self.ridge_raised_ = 0
         self._regressions = LocalRegressions(
             self.kernel_,
             self._ridge,
@@ -93,26 +96,36 @@ class Localised(ConditionalMean):
                 f"{least:.3g} with {self.neighbours_} neighbours: take double precision, or a larger "
                 "regularisation"
             )
-        self._nearest = neighbours_of(self.statistics_, self.neighbours_)
+        self._units = kernel_units(self.kernel_)
+        self.table_.nearest(self.neighbours_, self._units)
 
-    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        _, rows = self._nearest.query(x, self.neighbours_)
-        points, places = self.statistics_, rows
-        if self._chunked:
-            read, places = np.unique(rows, return_inverse=True)
-            points, places = self.statistics_[read], places.reshape(rows.shape)
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        m, table = self.neighbours_, self.table_
+        _, rows = table.nearest(m, self._units).query(x / np.array(self._units or 1.0), m)
+        points, places = table.read_statistics(rows)
         weights, raised = np.empty(rows.shape), np.zeros(len(x), dtype=int)
 
         def solve(numbers: np.ndarray) -> None:
             scratch, step = self._regressions.scratch(), self._regressions.batch
             for k in (numbers[i : i + step] for i in range(0, len(numbers), step)):
-                ratio = None if self.ratio_ is None else self.ratio_[rows[k]]
+                ratio = None if table.ratio is None else table.ratio[rows[k]]
                 weights[k], raised[k] = self._regressions.weights(x[k], points[places[k]], ratio, scratch)
 
         # Each system is small: batches of them run side by side, each on one BLAS thread.
         with side_by_side(len(x)) as each:
             each(solve, np.array_split(np.arange(len(x)), min(len(x), cores())))
-        if raised.any():
-            self.ridge_raised_ = int(raised.max())
-            warn_raised(self._ridge, self._regressions.raised(self.ridge_raised_), self.ridge_raised_)
-        return rows, weights
+        most = int(raised.max())
+        if most:
+            warn_raised(self._ridge, self._regressions.raised(most), most)
+        return RowWeights(weights, rows, settings={"ridge_raised": most})
+
+
+def kernel_units(kernel: Kernel) -> tuple[float, ...]:
+    """The bandwidths of a kernel that has one for each statistic, shape (q,).
+
+    None where it has one for all.
+    """
+    bandwidths = np.atleast_1d(
+        np.asarray(getattr(kernel, "bandwidth", getattr(kernel, "length_scale", 1.0)), float)
+    )
+    return () if np.ptp(bandwidths) == 0 else tuple(bandwidths.tolist())

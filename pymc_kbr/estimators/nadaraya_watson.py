@@ -7,12 +7,11 @@ import warnings
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.neighbours import PAIRS, neighbours_of
+from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES, median_heuristic
 
@@ -43,7 +42,8 @@ class NadarayaWatson(Estimator):
     rejection at a tolerance of one bandwidth.
 
     On a table that is read a part at a time the nearest 25,000 rows carry the weight; the share of the
-    others is `left_out_`, and a warning where it is above 1%. The bandwidth is then that of 20,000 rows.
+    others is `left_out` in the posterior's settings, with a warning where it is above 1%. The bandwidth is
+    then that of 20,000 rows.
     """
 
     streams = True
@@ -62,18 +62,18 @@ class NadarayaWatson(Estimator):
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
 
-    def _check(self, n: int) -> None:
+    def _check(self, n: int, streamed: bool) -> None:
         if self.kernel not in PROFILES:
             raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
         if self.bandwidth is not None:
             positive("bandwidth", self.bandwidth)
 
-    def _fit(self) -> None:
+    def _fit(self, rng: np.random.Generator) -> None:
         self.bandwidth_ = self.bandwidth if self.bandwidth is not None else self._choose_bandwidth()
 
     def _choose_bandwidth(self) -> float:
         """The candidate that predicts some rows' parameters best from all the other rows."""
-        x, theta = (self.statistics_, self.parameters_) if self._sample is None else self._sample[:2]
+        x, theta, _ = self.table_.sample
         deviation = deviations(theta)
         targets = (theta - theta.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
         candidates = [scale * median_heuristic(x) for scale in SCALES]
@@ -89,24 +89,24 @@ class NadarayaWatson(Estimator):
                 errors[k] += np.sum((targets[row] - predicted) ** 2)
         return float(candidates[int(np.argmin(errors))])
 
-    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-        if self._chunked:
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        if self.table_.streamed:
             return self._nearest_weights(x)
-        distances = cdist(x, self.statistics_) / self.bandwidth_
+        distances = cdist(x, self.table_.statistics) / self.bandwidth_
         if self.kernel == "gaussian":  # the nearest row has weight one, so that no sum is ever zero
             similar = np.exp(0.5 * (distances.min(axis=1, keepdims=True) ** 2 - distances**2))
         else:
             similar = PROFILES[self.kernel](distances)
-        if self.ratio_ is not None:
-            similar = similar * self.ratio_
+        if self.table_.ratio is not None:
+            similar = similar * self.table_.ratio
         total = similar.sum(axis=1, keepdims=True)
         self._refuse_empty(total[:, 0], distances.min(axis=1))
-        return None, similar / total
+        return RowWeights(similar / total)
 
-    def _nearest_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and weights of the nearest rows only, with the share of what is left out in `left_out_`."""
-        assert isinstance(self.statistics_, Chunks)
-        distances, rows = neighbours_of(self.statistics_).query(x, min(MOST_ATOMS, self._size))
+    def _nearest_weights(self, x: np.ndarray) -> RowWeights:
+        """The weights of the nearest rows only, with the share of what is left out as `left_out`."""
+        most = min(MOST_ATOMS, len(self.table_))
+        distances, rows = self.table_.nearest(most).query(x, most)
         distances /= self.bandwidth_
         squares = distances[:, :1] ** 2 if self.kernel == "gaussian" else np.zeros((len(x), 1))
 
@@ -118,19 +118,19 @@ class NadarayaWatson(Estimator):
         similar = similarity(distances)
         kept, total = similar.sum(axis=1), np.zeros(len(x))
         step = max(1, PAIRS // len(x))
-        for _, block in self.statistics_.blocks():
+        for _, block in self.table_.statistics.blocks():
             for first in range(0, len(block), step):
                 total += similarity(cdist(x, block[first : first + step]) / self.bandwidth_).sum(axis=1)
         self._refuse_empty(kept, distances[:, 0])
-        self.left_out_ = float(np.max(1 - kept / np.maximum(total, kept)))
-        if self.left_out_ > 0.01:
+        left_out = float(np.max(1 - kept / np.maximum(total, kept)))
+        if left_out > 0.01:
             warnings.warn(
-                f"the {rows.shape[1]} nearest rows hold all but {self.left_out_:.1%} of the weight, and the "
+                f"the {rows.shape[1]} nearest rows hold all but {left_out:.1%} of the weight, and the "
                 "others are left out: take a smaller bandwidth, or Localised",
                 UserWarning,
                 stacklevel=4,
             )
-        return rows, similar / kept[:, None]
+        return RowWeights(similar / kept[:, None], rows, settings={"left_out": left_out})
 
     def _refuse_empty(self, total: np.ndarray, nearest: np.ndarray) -> None:
         empty = np.flatnonzero(total == 0)

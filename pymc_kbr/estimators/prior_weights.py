@@ -1,12 +1,32 @@
-"""Weights of a table's rows that stand for another prior."""
+"""Another prior for a table: the weights of its rows that stand for it, in one form whoever asks.
+
+The only place that estimates a density ratio. A prior comes as a ratio known at each row, or as draws.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.linalg import pinvh
+
+from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.embedding.density_ratio import (
+    REGULARISATIONS,
+    RatioChoice,
+    candidate_kernels,
+    choose_ratio,
+    kulsif,
+)
+from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.gram import Auto, DivideAndConquer, Gram, Solver, Subsample
+from pymc_kbr.kernels import Kernel
+
+LEAST_REGULARISATION = 1e-5
+"""eta of the weights that stand for the prior itself: small, since what they weight is averaged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,11 +38,111 @@ class PriorWeights:
     gamma : of either sign, of sum about one; what the rule is given.
     base : of sum one; the posterior where the statistics say nothing.
     score : not negative; with which rows enter the leave-one-out error.
+    settings : what was chosen, and what there is to say of the weights.
+    gram, prior : the Gram matrix of the parameters and the prior's embedding, where weights were estimated.
     """
 
     gamma: np.ndarray | None = None
     base: np.ndarray | None = None
     score: np.ndarray | None = None
+    settings: dict[str, float] = field(default_factory=dict)
+    gram: Gram | None = None
+    prior: Embedding | None = None
+
+    @classmethod
+    def of_ratio(cls, ratio: np.ndarray) -> PriorWeights:
+        """From the density ratio (n,) at each row."""
+        gamma = ratio / ratio.sum()
+        return cls(gamma, gamma)
+
+    @classmethod
+    def of_draws(
+        cls,
+        draws: np.ndarray,
+        weights: np.ndarray,
+        theta: np.ndarray,
+        support: Support,
+        choice: RatioChoice,
+        centred: bool,
+        solver: Solver,
+        rng: np.random.Generator,
+    ) -> PriorWeights:
+        """From draws (l, p) with weights (l,) of either sign: the kernel sum rule.
+
+        Parameters
+        ----------
+        draws, weights : ndarray of shape (l, p), (l,)
+        theta : ndarray of shape (n, p)
+            The table's parameters.
+        support : Support
+            Rows outside have no weight.
+        choice : RatioChoice
+            Kernel and eta.
+        centred : bool
+            Whether the ratio is regularised towards one, and weights are divided by their sum: those of the
+            draws, and those that are found.
+        solver : Solver
+        rng : numpy.random.Generator
+        """
+        kernel, eta = choice.kernel, choice.regularisation
+        if isinstance(solver, Subsample | DivideAndConquer):  # the ratio is one for all rows
+            solver = Auto()
+        gram = solver.gram(kernel, theta, rng, len(theta) * eta)
+        prior = Embedding(Atoms(draws, kernel), weights / weights.sum() if centred else weights)
+        inside = support.contains(theta)
+        gamma: np.ndarray = np.where(inside, kulsif(gram, prior, eta, centred), 0.0)
+        settings = {
+            "prior_regularisation": eta,
+            "prior_total": float(gamma.sum()),
+            "prior_negative_share": float(np.maximum(-gamma, 0).sum() / np.abs(gamma).sum()),
+            "ratio_effective_sample_size": float(gamma.sum() ** 2 / (gamma @ gamma)),
+        }
+        if not centred:
+            return cls(gamma, settings=settings, gram=gram, prior=prior)
+        least = min(eta, LEAST_REGULARISATION)
+        nearest: np.ndarray = np.where(inside, kulsif(gram, prior, least, centred), 0.0)
+        own = inside / inside.sum()
+        mean, share = shrunk_mean(draws, weights / weights.sum(), theta, own)
+        settings["prior_shrinkage"] = float(share.max())
+        near = np.maximum(gamma, 0)
+        base = with_mean(nearest / nearest.sum(), theta, near / near.sum(), mean)
+        # The less a ratio is regularised the nearer errors weighted with it are to those under the prior, and
+        # the noisier: between the two is flattened importance weighting.
+        score = np.sqrt(np.maximum(gamma, 0) * np.maximum(nearest, 0))
+        return cls(gamma / gamma.sum(), base, score, settings, gram, prior)
+
+
+def ratio_settings(
+    theta: np.ndarray,
+    draws: np.ndarray,
+    weights: np.ndarray,
+    centred: bool,
+    kernel: Kernel | None = None,
+    regularisation: float | None = None,
+) -> RatioChoice:
+    """Kernel and eta of the prior's weights: the given ones, and those with the best leave-one-out score."""
+    if kernel is not None and regularisation is not None:
+        return RatioChoice(kernel, float(regularisation), float("nan"))
+    kernels: Sequence[Kernel] = candidate_kernels(theta) if kernel is None else [kernel]
+    etas = REGULARISATIONS if regularisation is None else (regularisation,)
+    share = None if np.ptp(weights) == 0 else weights / weights.sum()
+    return choose_ratio(theta, draws, kernels, etas, centred, share)
+
+
+def ratio_of_draws(theta: np.ndarray, prior: Any, support: Support, rng: np.random.Generator) -> np.ndarray:
+    """The density ratio of a prior, known by draws, at a table's rows theta (n, p), of mean about one: (n,).
+
+    KuLSIF towards one, with kernel and regularisation chosen by leave-one-out; where the estimate is
+    negative it is cut off at zero, and rows outside the support have none.
+    """
+    draws, weights = weighted_draws(prior)
+    check_columns(draws, theta)
+    choice = ratio_settings(theta, draws, weights, centred=True)
+    n = len(theta)
+    gram = Auto().gram(choice.kernel, theta, rng, n * choice.regularisation)
+    embedded = Embedding(Atoms(draws, choice.kernel), weights / weights.sum())
+    ratio = n * np.maximum(kulsif(gram, embedded, choice.regularisation, centred=True), 0)
+    return np.where(support.contains(theta), ratio, 0.0)
 
 
 def shrunk_mean(
@@ -57,7 +177,9 @@ def shrunk_mean(
         return ours, np.ones(len(ours))
     a = np.maximum(weights @ (draws - mean) ** 2, 0) * concentration / (1 - concentration)
     b = own @ (theta - ours) ** 2 * float(own @ own)
-    apart, varies = np.abs(mean - ours), a + b > 0
+    # Of a constant column's squared errors rounding leaves something, which says nothing of the others.
+    rounding = 16 * np.finfo(float).eps * np.maximum(np.abs(ours), np.abs(mean))
+    apart, varies = np.abs(mean - ours), a + b > rounding**2
     excess = max(1.0, float(np.mean(apart[varies] ** 2 / (a + b)[varies]))) if np.any(varies) else 1.0
     share = np.divide(a, a + b, out=np.zeros_like(a), where=varies) / excess
     limit = np.divide(np.sqrt(a), apart, out=np.ones_like(a), where=apart > 0)
@@ -80,12 +202,6 @@ def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.nd
     return moved
 
 
-def refuse_both(prior: Any) -> None:
-    """Refuse a prior beside a density ratio, which says what the prior is as well."""
-    if prior is not None:
-        raise ValueError("the estimator has a prior and `fit` was given a density ratio; give one of the two")
-
-
 def check_columns(draws: np.ndarray, parameters: np.ndarray) -> None:
     """Refuse a prior over another number of parameters than the table's."""
     if draws.shape[1] != parameters.shape[1]:
@@ -104,13 +220,15 @@ def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:
         If shapes do not fit, values are not finite or weights do not sum to more than zero.
     """
     draws, weights = prior if isinstance(prior, tuple) and len(prior) == 2 else (prior, None)
-    draws = np.asarray(draws, dtype=float)
+    draws = as_rows("the prior's draws", draws)
     if draws.ndim != 2 or 0 in draws.shape:
         raise ValueError(
             f"the prior's draws have shape {draws.shape}; they must be rows (l, p), or a pair of such rows "
             "and of weights (l,)"
         )
-    weights = np.full(len(draws), 1 / len(draws)) if weights is None else np.asarray(weights, dtype=float)
+    weights = (
+        np.full(len(draws), 1 / len(draws)) if weights is None else as_rows("the prior's weights", weights)
+    )
     if weights.shape != (len(draws),):
         raise ValueError(f"the prior has {len(draws)} draws and weights of shape {weights.shape}")
     if not (np.all(np.isfinite(draws)) and np.all(np.isfinite(weights))):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.arrays.neighbours import neighbours_of
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES
 
@@ -65,7 +64,7 @@ class Rejection(Estimator):
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
 
-    def _check(self, n: int) -> None:
+    def _check(self, n: int, streamed: bool) -> None:
         if self.kernel not in PROFILES:
             raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
         if isinstance(self.accepted, float | np.floating):
@@ -76,7 +75,6 @@ class Rejection(Estimator):
                 )
             if self.most is not None:
                 whole("most", self.most)
-            self.accepted_ = min(max(1, round(self.accepted * n)), n if self.most is None else self.most)
         else:
             whole("accepted", self.accepted, n)
             if self.most is not None:
@@ -84,14 +82,21 @@ class Rejection(Estimator):
                     f"accepted is {self.accepted}, a number of rows, and most is {self.most}; most limits a "
                     "share of the rows: leave it out, or give accepted as a share such as 0.3"
                 )
-            self.accepted_ = int(self.accepted)
 
-    def _fit(self) -> None:
-        self._nearest = neighbours_of(self.statistics_, self.accepted_ + 1)
+    def _count(self, n: int) -> int:
+        """How many of n rows are accepted."""
+        if isinstance(self.accepted, float | np.floating):
+            return min(max(1, round(self.accepted * n)), n if self.most is None else self.most)
+        return int(self.accepted)
 
-    def _row_weights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        n = len(self.statistics_)
-        distances, rows = self._nearest.query(x, min(self.accepted_ + 1, n))
+    def _fit(self, rng: np.random.Generator) -> None:
+        self.accepted_ = self._count(len(self.table_))
+        self.table_.nearest(self.accepted_ + 1)
+
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        n = len(self.table_)
+        wanted = min(self.accepted_ + 1, n)
+        distances, rows = self.table_.nearest(wanted).query(x, wanted)
         weights = np.ones((len(x), self.accepted_))
         if self.kernel != "top_hat":
             edge = distances[:, -1:]
@@ -101,6 +106,6 @@ class Rejection(Estimator):
             weights = PROFILES[self.kernel](relative)
             weights[weights.sum(axis=1) == 0] = 1.0  # all accepted rows are as far as the first one beyond
         rows = rows[:, : self.accepted_]
-        if self.ratio_ is not None:
-            weights = weights * self.ratio_[rows]
-        return rows, weights / weights.sum(axis=1, keepdims=True)
+        if self.table_.ratio is not None:
+            weights = weights * self.table_.ratio[rows]
+        return RowWeights(weights / weights.sum(axis=1, keepdims=True), rows)

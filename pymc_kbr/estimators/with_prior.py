@@ -7,26 +7,14 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import positive
-from pymc_kbr.embedding.density_ratio import REGULARISATIONS, candidate_kernels, choose_ratio, kulsif
-from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.estimators.conditional_mean import ConditionalMean
-from pymc_kbr.estimators.prior_weights import (
-    PriorWeights,
-    check_columns,
-    refuse_both,
-    shrunk_mean,
-    weighted_draws,
-    with_mean,
-)
+from pymc_kbr.estimators.prior_weights import PriorWeights, check_columns, ratio_settings, weighted_draws
+from pymc_kbr.estimators.rule_estimator import RuleEstimator
 from pymc_kbr.estimators.summaries import Summary
-from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
+from pymc_kbr.gram import Solver
 from pymc_kbr.kernels import Kernel, check_kernel
 
-LEAST_REGULARISATION = 1e-5
-"""eta of the weights that stand for the prior itself: small, since what they weight is averaged."""
 
-
-class WithPrior(ConditionalMean):
+class WithPrior(RuleEstimator):
     """A conditional mean under a prior that is given by draws.
 
     Parameters
@@ -48,6 +36,8 @@ class WithPrior(ConditionalMean):
         eta.
     """
 
+    takes_draws = True
+
     def __init__(
         self,
         bandwidth: float | str | None = None,
@@ -62,21 +52,19 @@ class WithPrior(ConditionalMean):
         parameter_kernel: Kernel | None = None,
         parameter_bandwidth: float | None = None,
     ) -> None:
-        super().__init__(
-            bandwidth,
-            regularisation,
-            kernel=kernel,
-            solver=solver,
-            centred=centred,
-            scale=scale,
-            parameter_bandwidth=parameter_bandwidth,
-        )
+        self.bandwidth = bandwidth
+        self.regularisation = regularisation
+        self.kernel = kernel
+        self.solver = solver
+        self.centred = centred
+        self.scale = scale
+        self.parameter_bandwidth = parameter_bandwidth
         self.prior = prior
         self.prior_regularisation = prior_regularisation
         self.parameter_kernel = parameter_kernel
 
-    def _check(self, n: int) -> None:
-        super()._check(n)
+    def _check(self, n: int, streamed: bool) -> None:
+        super()._check(n, streamed)
         if self.prior_regularisation is not None:
             positive("prior_regularisation", self.prior_regularisation)
         if self.parameter_kernel is not None:
@@ -88,61 +76,44 @@ class WithPrior(ConditionalMean):
                 )
         if self.prior is not None:
             weighted_draws(self.prior)
-
-    def _parameter_kernel(self) -> Kernel:
-        return super()._parameter_kernel() if self.parameter_kernel is None else self.parameter_kernel
-
-    def _prior_weights(self) -> PriorWeights:
-        if self.ratio_ is not None:
-            refuse_both(self.prior)
-            return super()._prior_weights()
-        if self.prior is None and self.centred:
-            return PriorWeights()
-        if self._chunked:
+        if streamed and (self.prior is not None or not self.centred):
             raise ValueError(
                 "weights of a prior need the table in memory, and these rows are read a part at a time; load "
                 "some of them (`stored.load(20_000)`), or leave `prior` out and `centred` on"
             )
-        theta, n = self.parameters_, len(self.parameters_)
-        draws, weights = (theta, np.full(n, 1 / n)) if self.prior is None else weighted_draws(self.prior)
-        check_columns(draws, theta)
-        kernel, eta = self._ratio_settings(draws, weights)
-        self.prior_regularisation_ = eta
-        solver = self._solver()
-        if isinstance(solver, Subsample | DivideAndConquer):  # the ratio is one for all rows
-            solver = Auto()
-        gram = solver.gram(kernel, theta, self._rng, n * eta)
-        prior = Embedding(Atoms(draws, kernel), weights)
-        inside = self.support_.contains(theta)
-        gamma: np.ndarray = np.where(inside, kulsif(gram, prior, eta, self.centred), 0.0)
-        self.prior_total_ = float(gamma.sum())
-        self.prior_negative_share_ = float(np.maximum(-gamma, 0).sum() / np.abs(gamma).sum())
-        self.ratio_effective_sample_size_ = float(gamma.sum() ** 2 / (gamma @ gamma))
-        if not self.centred:
-            return PriorWeights(gamma)
-        least: np.ndarray = np.where(
-            inside, kulsif(gram, prior, min(eta, LEAST_REGULARISATION), self.centred), 0.0
-        )
-        own = inside / inside.sum()
-        mean, share = shrunk_mean(draws, weights / weights.sum(), theta, own)
-        self.prior_shrinkage_ = float(share.max())
-        near = np.maximum(gamma, 0)
-        base = with_mean(least / least.sum(), theta, near / near.sum(), mean)
-        # The less a ratio is regularised the nearer errors weighted with it are to those under the prior, and
-        # the noisier: between the two is flattened importance weighting.
-        score = np.sqrt(np.maximum(gamma, 0) * np.maximum(least, 0))
-        return PriorWeights(gamma / gamma.sum(), base, score)
 
-    def _ratio_settings(self, draws: np.ndarray, weights: np.ndarray) -> tuple[Kernel, float]:
-        """The kernel and regularisation of the prior's weights, the given ones or the best ones."""
-        given = self.parameter_kernel is not None or self.parameter_bandwidth is not None
-        if given and self.prior_regularisation is not None:
-            return self.parameter_kernel_, float(self.prior_regularisation)
-        kernels = [self.parameter_kernel_] if given else candidate_kernels(self.parameters_)
-        etas = REGULARISATIONS if self.prior_regularisation is None else (self.prior_regularisation,)
-        if np.ptp(weights) > 0:  # the score is one of equally weighted draws
-            positive_part = np.maximum(weights, 0)
-            rows = self._rng.choice(len(draws), len(draws), p=positive_part / positive_part.sum())
-            draws = draws[rows]
-        choice = choose_ratio(self.parameters_, draws, kernels, etas, self.centred)
-        return choice.kernel, choice.regularisation
+    def _parameter_kernel(self) -> Kernel:
+        return super()._parameter_kernel() if self.parameter_kernel is None else self.parameter_kernel
+
+    def _prior_weights(self, rng: np.random.Generator) -> PriorWeights:
+        if self.table_.ratio is not None:
+            return super()._prior_weights(rng)
+        given = self._draws()
+        if given is None and self.centred:
+            return PriorWeights()
+        return self._estimated_weights(given, rng)
+
+    def _draws(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Draws of the prior with their weights, given to `fit` or to the constructor."""
+        if self.table_.draws is not None or self.prior is None:
+            return self.table_.draws
+        draws, weights = weighted_draws(self.prior)
+        check_columns(draws, self.table_.parameters)
+        return draws, weights
+
+    def _estimated_weights(
+        self, given: tuple[np.ndarray, np.ndarray] | None, rng: np.random.Generator
+    ) -> PriorWeights:
+        """Weights of the rows by the kernel sum rule.
+
+        Of the table's own parameters where no draws are given.
+        """
+        theta, n = self.table_.parameters, len(self.table_)
+        draws, weights = (theta, np.full(n, 1 / n)) if given is None else given
+        fixed = self.parameter_kernel is not None or self.parameter_bandwidth is not None
+        kernel = self.parameter_kernel_ if fixed else None
+        choice = ratio_settings(theta, draws, weights, self.centred, kernel, self.prior_regularisation)
+        support = self.table_.support
+        return PriorWeights.of_draws(
+            draws, weights, theta, support, choice, self.centred, self._solver(), rng
+        )

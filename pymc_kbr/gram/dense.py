@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
-from pymc_kbr.gram.gram import Gram, Operator, raising
+from pymc_kbr.gram.gram import Gram, Operator, SquaredOperator, raising
 from pymc_kbr.kernels import Kernel
 
 
@@ -114,7 +114,7 @@ class CholeskyOperator(Operator):
 
 
 @dataclass
-class ShiftedOperator(Operator):
+class ShiftedOperator(SquaredOperator):
     """L G ((L G)^2 + delta I)^-1 L, as the real part of (L G + i sqrt(delta) I)^-1 L.
 
     The two are equal because A / (A^2 + delta) = Re 1 / (A + i sqrt(delta)) for real A; unlike the
@@ -135,6 +135,10 @@ class ShiftedOperator(Operator):
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the kernel's values at new points x (k, d): shape (k, n)."""
         return self.solve(self.gram.cross(x)).T
+
+    def dual_weights(self, x: np.ndarray) -> np.ndarray:
+        """See `SquaredOperator`: G L + i sqrt(delta) I is the transpose of what was factored."""
+        return np.real(lu_solve(self.factor, self.gram.cross(x) + 0j, trans=1)).T
 
 
 def _apply(kernel: Kernel, points: np.ndarray, v: np.ndarray, block: int = 1024) -> np.ndarray:

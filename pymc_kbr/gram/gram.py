@@ -39,6 +39,17 @@ class Operator(ABC):
         """The operator applied to the kernel's values at new points x (k, d): shape (k, n)."""
 
 
+class SquaredOperator(Operator):
+    """L G ((L G)^2 + delta I)^-1 L, which is also known before the last L."""
+
+    @abstractmethod
+    def dual_weights(self, x: np.ndarray) -> np.ndarray:
+        """((G L)^2 + delta I)^-1 G L on the kernel's values at points x (k, d), shape (k, n).
+
+        L times it is `weights`; an element of the span of other points takes their joint weights instead.
+        """
+
+
 class Gram(ABC):
     """The Gram matrix G of n points, known through what can be done with it."""
 

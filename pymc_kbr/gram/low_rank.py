@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from pymc_kbr.gram.gram import Gram, Operator, raising
+from pymc_kbr.gram.gram import Gram, Operator, SquaredOperator, raising
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,11 @@ class LowRankGram(Gram):
     def size(self) -> int:
         """Number of points, n."""
         return len(self.features)
+
+    @property
+    def rank(self) -> int:
+        """Number of features, r."""
+        return self.features.shape[1]
 
     def apply(self, v: np.ndarray) -> np.ndarray:
         """G times v (n,) or (n, k)."""
@@ -97,7 +102,7 @@ class WoodburyOperator(Operator):
 
 
 @dataclass
-class SpectralOperator(Operator):
+class SpectralOperator(SquaredOperator):
     """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', Woodbury's form of the squared rule."""
 
     gram: LowRankGram
@@ -114,9 +119,16 @@ class SpectralOperator(Operator):
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
+        return (self.weighted @ self._inner(x)).T
+
+    def dual_weights(self, x: np.ndarray) -> np.ndarray:
+        """See `SquaredOperator`."""
+        return (self.gram.features @ self._inner(x)).T
+
+    def _inner(self, x: np.ndarray) -> np.ndarray:
+        """M (M^2 + delta I)^-1 on the features of points x (k, d), shape (r, k)."""
         inner = self.vectors.T @ self.gram.feature_map(x).T
-        factor = self.values / (self.values**2 + self.ridge)
-        return (self.weighted @ (self.vectors @ scaled_rows(factor, inner))).T
+        return self.vectors @ scaled_rows(self.values / (self.values**2 + self.ridge), inner)
 
 
 def scaled_rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:

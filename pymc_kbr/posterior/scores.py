@@ -13,19 +13,25 @@ def rmse(estimates: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean((estimates - truth) ** 2, axis=0))
 
 
-def crps(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def crps(draws: np.ndarray, truth: np.ndarray, *, fair: bool = False) -> np.ndarray:
     """Continuous ranked probability score of draws (m, p) at a true value (p,), each shape (p,).
 
     Notes
     -----
     E|X - y| - E|X - X'| / 2 under the empirical distribution of the draws (Gneiting and Raftery
-    2007, eq. 21); smaller is better, in the parameter's own units.
+    2007, eq. 21); smaller is better, in the parameter's own units. `fair` as in `energy_score`, which it
+    equals in one dimension.
     """
     m = len(draws)
     ordered = np.sort(draws, axis=0)
     ranks = np.arange(1, m + 1)[:, None]
-    half_distance = np.sum((2 * ranks - m - 1) * ordered, axis=0) / m**2
+    half_distance = np.sum((2 * ranks - m - 1) * ordered, axis=0) / _pairs(m, fair)
     return np.mean(np.abs(draws - truth), axis=0) - half_distance
+
+
+def _pairs(m: int, fair: bool) -> int:
+    """Pairs of m draws, in both orders: all of them, or those of different draws."""
+    return m * (m - 1) if fair else m**2
 
 
 def covered(draws: np.ndarray, truth: np.ndarray, probability: float = 0.9) -> np.ndarray:
@@ -35,28 +41,41 @@ def covered(draws: np.ndarray, truth: np.ndarray, probability: float = 0.9) -> n
     return (lower <= truth) & (truth <= upper)
 
 
-def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0) -> float:
+def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0, *, fair: bool = False) -> float:
     """The energy score of draws (m, p) at a true value (p,), in the same units; smaller is better.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (m, p)
+    truth : ndarray of shape (p,)
+    power : float
+        b, in (0, 2). At one in one dimension this is `crps`. A smaller power gives more weight to detail: to
+        modes that are blurred more than to a location that is wrong.
+    fair : bool
+        Whether X and X' are different draws, so that the score's expectation does not depend on m [2]_;
+        otherwise it is the score of the draws' empirical distribution, where each is paired with itself, too.
 
     Notes
     -----
-    E|X - y|^b - E|X - X'|^b / 2 with b = `power` in (0, 2), where pairs are of different draws, so that the
-    score's expectation does not depend on m (Gneiting and Raftery 2007, eq. 22). It is the kernel score of
-    the kernel -|a - b|^b; at b = 1 in one dimension it is the CRPS. A smaller power gives more weight to
-    detail: to modes that are blurred more than to a location that is wrong.
+    E|X - y|^b - E|X - X'|^b / 2 [1]_, eq. 22: the kernel score of the kernel -|a - b|^b.
+
+    References
+    ----------
+    .. [1] T. Gneiting, A. Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 102
+       (2007), 359-378.
+    .. [2] C. Ferro, Fair scores for ensemble forecasts, Q. J. R. Meteorol. Soc. 140 (2014), 1917-1923.
     """
-    m = len(draws)
     to_truth = np.mean(np.sum((draws - truth) ** 2, axis=1) ** (power / 2))
-    return float(to_truth - np.sum(pdist(draws) ** power) / (m * (m - 1)))
+    return float(to_truth - np.sum(pdist(draws) ** power) / _pairs(len(draws), fair))
 
 
-def kernel_score(draws: np.ndarray, truth: np.ndarray, kernel: Callable[..., np.ndarray]) -> float:
+def kernel_score(
+    draws: np.ndarray, truth: np.ndarray, kernel: Callable[..., np.ndarray], *, fair: bool = False
+) -> float:
     """The kernel score of draws (m, p) at a true value (p,); smaller is better.
 
-    E k(X, X') / 2 - E k(X, y): half the squared RKHS distance less k(y, y) / 2. Pairs are of
-    different draws, as in `energy_score`.
+    E k(X, X') / 2 - E k(X, y): half the squared RKHS distance less k(y, y) / 2. `fair` as in `energy_score`.
     """
-    m = len(draws)
     gram = kernel(draws)
-    pairs = (gram.sum() - np.trace(gram)) / (m * (m - 1))
-    return float(0.5 * pairs - np.mean(kernel(draws, truth[None])))
+    total = gram.sum() - np.trace(gram) if fair else gram.sum()
+    return float(0.5 * total / _pairs(len(draws), fair) - np.mean(kernel(draws, truth[None])))

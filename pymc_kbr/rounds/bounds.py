@@ -11,11 +11,11 @@ from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.neighbours import neighbours_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators import Rejection
-from pymc_kbr.rounds.emulator import ROUGHLY, Emulator
+from pymc_kbr.rounds.emulator import ROWS_FOR_SETTINGS_OF_A_ROUND, Emulator
 from pymc_kbr.simulation import Forward, Within
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-NEAREST = 10
+NEAREST_ROWS = 10
 """Rows, and twice as many a parameter, whose range is kept."""
 
 NEAR_MARGIN, MOVED_MARGIN = 0.75, 0.4
@@ -24,25 +24,25 @@ NEAR_MARGIN, MOVED_MARGIN = 0.75, 0.4
 METRICS = (False, True, "linear_posterior_mean")
 """In which rows may be near: the statistics' own units, standard deviations, linear estimates."""
 
-FITTED = 5
+REGRESSION_FACTOR = 5
 """Times as many rows, which are also moved by the slopes of a local regression on them."""
 
-GOOD, BEST = 20.0, 1.0
+USABLE_ERROR, SUFFICIENT_ERROR = 20.0, 1.0
 """Deviations of all noise together by which predicted statistics may be wrong to be gone by, and alone."""
 
-CHECKED, COVERED = 100, 0.95
+CHECKED_ROWS, SOUND_COVERAGE = 100, 0.95
 """Rows near the observation at which a metric is tried, and the share whose own parameters it must keep."""
 
-PILOT = 4_000
+PILOT_ROWS = 4_000
 """Rows drawn to find the likely ones."""
 
-DEVIATIONS = 4.5
+LIKELY_DEVIATIONS = 4.5
 """Of the noise, by which a row may be less likely than the likeliest one and is kept."""
 
-ENOUGH = 0.8
+NARROWED_TO = 0.8
 """Share of its range to which a parameter must shrink to have been narrowed."""
 
-MARGIN, FEW_MARGIN, FEW = 0.05, 0.5, 100
+LIKELY_MARGIN, MARGIN_OF_FEW, FEW_LIKELY_ROWS = 0.05, 0.5, 100
 """What is added to the range of likely rows on each side, as a share of it; of fewer than so many rows."""
 
 
@@ -63,7 +63,7 @@ def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | N
     ValueError
         If the table has hardly more rows than are kept.
     """
-    kept = NEAREST + 2 * table.parameters.shape[1]
+    kept = NEAREST_ROWS + 2 * table.parameters.shape[1]
     if len(table) < 2 * kept:
         raise ValueError(
             f"a round has {len(table)} rows without failures, and {2 * kept} are needed to have near rows to "
@@ -74,7 +74,7 @@ def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | N
     # Rows can be moved out of the bounds that they lie in. Those of rows as they are never lie beyond.
     least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
     ranges = [r for r in ranges if np.all((r.lower < most) & (r.upper > least))]
-    sound = [r for r in ranges if r.covered >= COVERED] or [max(ranges, key=lambda r: r.covered)]
+    sound = [r for r in ranges if r.covered >= SOUND_COVERAGE] or [max(ranges, key=lambda r: r.covered)]
     lower, upper = min(sound, key=lambda r: r.size)[:2]
     return closed_in(lower, upper, table.parameters, bounds, table)
 
@@ -101,12 +101,12 @@ def narrower_with_noise(
     seed : int
     """
     rng = np.random.default_rng(seed)
-    emulator = Emulator.fit(table, noise, rng, most=ROUGHLY)
+    emulator = Emulator.fit(table, noise, rng, most=ROWS_FOR_SETTINGS_OF_A_ROUND)
     error = emulator.error * np.sqrt(len(noise))
-    if error < GOOD:
+    if error < USABLE_ERROR:
         narrowed, closer = likely_bounds(emulator, table, forward, seed, bounds, noise)
-        if narrowed or error < BEST:
-            return narrowed, closer, error < BEST
+        if narrowed or error < SUFFICIENT_ERROR:
+            return narrowed, closer, error < SUFFICIENT_ERROR
     noisy = table.statistics + noise * rng.normal(size=table.statistics.shape)
     return *narrower(dataclasses.replace(table, statistics=noisy), bounds, scale), False
 
@@ -123,17 +123,17 @@ class _Range(NamedTuple):
 def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_Range]:
     """Bounds from the rows that are nearest in a metric, as they are and moved by a local regression."""
     fitted = Rejection(kept, scale=metric).fit(table.parameters, table.statistics)
-    near = neighbours_of(fitted.statistics_)
-    observed = fitted.scaler_.transform(table.observed[None])  # type: ignore[index]
-    most = min(FITTED * kept, len(table) - 1)
-    rows = near.query(observed, min(max(CHECKED, most), len(table)))[1][0]
-    checked = rows[:CHECKED]
-    others = near.query(fitted.statistics_[checked], most + 1)[1][:, 1:]  # without the row itself
+    near = neighbours_of(fitted.table_.statistics)
+    observed = fitted.table_.scaler.transform(table.observed[None])  # type: ignore[index]
+    most = min(REGRESSION_FACTOR * kept, len(table) - 1)
+    rows = near.query(observed, min(max(CHECKED_ROWS, most), len(table)))[1][0]
+    checked = rows[:CHECKED_ROWS]
+    others = near.query(fitted.table_.statistics[checked], most + 1)[1][:, 1:]  # without the row itself
     groups = np.vstack([rows[:most][None], others])
-    at = np.vstack([observed, fitted.statistics_[checked]])
+    at = np.vstack([observed, fitted.table_.statistics[checked]])
     sides = [_wider(table.parameters[groups[:, :kept]], NEAR_MARGIN)]
-    if fitted.statistics_.shape[1] < kept:
-        moved = _moved(table.parameters[groups], fitted.statistics_[groups] - at[:, None])
+    if fitted.table_.statistics.shape[1] < kept:
+        moved = _moved(table.parameters[groups], fitted.table_.statistics[groups] - at[:, None])
         sides.append(_wider(moved, MOVED_MARGIN))
     ranges = []
     for lower, upper in sides:
@@ -182,14 +182,14 @@ def likely_bounds(
     noise : ndarray of shape (d,)
         Standard deviations of the normal noise on the observation.
     """
-    parameters, _ = forward.draw(PILOT, seed, within, even=True)
+    parameters, _ = forward.draw(PILOT_ROWS, seed, within, even=True)
     away = np.linalg.norm((emulator(parameters) - table.observed) / noise, axis=1)
     # An error of the emulator moves the likelihood by as many deviations as it is long, at most.
-    reach = DEVIATIONS + emulator.error * np.sqrt(len(noise))
+    reach = LIKELY_DEVIATIONS + emulator.error * np.sqrt(len(noise))
     kept = 10 + 2 * parameters.shape[1]
     most_away = max(np.hypot(away.min(), reach), np.partition(away, kept)[kept])
     likely = parameters[away <= most_away]
-    added = (MARGIN if len(likely) >= FEW else FEW_MARGIN) * np.ptp(likely, axis=0)
+    added = (LIKELY_MARGIN if len(likely) >= FEW_LIKELY_ROWS else MARGIN_OF_FEW) * np.ptp(likely, axis=0)
     return closed_in(likely.min(axis=0) - added, likely.max(axis=0) + added, parameters, within, table)
 
 
@@ -214,7 +214,7 @@ def closed_in(
         least, most = (np.concatenate([np.ravel(pair[i]) for pair in within.values()]) for i in (0, 1))
     lower, upper = np.maximum(lower, least), np.minimum(upper, most)
     # Where a parameter is not much narrower its bounds stay: chance alone would move them inwards.
-    narrowed = upper - lower < ENOUGH * (most - least)
+    narrowed = upper - lower < NARROWED_TO * (most - least)
     lower, upper = np.where(narrowed, lower, least), np.where(narrowed, upper, most)
     return bool(narrowed.any()), by_name(lower, upper, table)
 

@@ -11,17 +11,17 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
-from pymc_kbr.rounds.emulator import Emulator, noise_of, noted
+from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
 from pymc_kbr.tables.reference_table import Failures, ReferenceTable
 
 if TYPE_CHECKING:
     import pymc as pm
 
-LARGE = 0.05
+LARGE_ERROR = 0.05
 """Error, as a share of a statistic's deviation in the table, above which a warning is given."""
 
-CLOSER = 5
+MOST_NARROWINGS = 5
 """Times, at most, that rows close in on the observation."""
 
 
@@ -97,10 +97,7 @@ def emulate(
     >>> bool(abs(estimator.condition(many.observed).mean()[0] - 0.5) < 0.01)
     True
     """
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer):
-        raise TypeError(f"draws is {draws!r}; it must be a whole number")
-    if draws < 2:
-        raise ValueError(f"draws is {draws}; a reference table has at least two rows")
+    _check_draws(draws)
     forward = Forward.read(model)
     if forward.graph.parameters != table.parameter_columns:
         raise ValueError(
@@ -119,10 +116,11 @@ def emulate(
         forward.check_can_be_truncated()
     started = time.perf_counter()
     rng = np.random.default_rng(entropy_of(random_seed))
-    seeds = rng.integers(2**63, size=CLOSER + 1)
+    seeds = rng.integers(2**63, size=MOST_NARROWINGS + 1)
     units = np.where(deviation > 0, deviation, 1.0) if scales is None else scales
     emulator = Emulator.fit(table, units, rng)
     _warn_of_errors(emulator.error, size, scales is not None)
+    # Rows are wanted where they are likely under the noise: each look narrows where the next one searches.
     if scales is not None:
         for seed in seeds[:-1]:
             narrowed, closer = likely_bounds(emulator, table, forward, int(seed), within, scales)
@@ -131,6 +129,7 @@ def emulate(
             within = closer
     parameters, support = forward.draw(draws, int(seeds[-1]), within, even=True)
     unit = "noise" if scales is not None else "deviation"
+    origin = dataclasses.replace(table.origin, simulations=table.simulations, noise=noise_kept(scales))
     return dataclasses.replace(
         table,
         parameters=parameters,
@@ -140,12 +139,19 @@ def emulate(
         seed=None,
         provenance={
             **table.provenance,
-            "simulations": str(table.simulations),
             "emulated": f"from {len(table)} rows; leave-one-out error {emulator.error:.2g} of the {unit}",
-            **noted(scales),
+            **origin.words,
         },
         timings={**table.timings, "emulate": time.perf_counter() - started},
+        origin=origin,
     )
+
+
+def _check_draws(draws: Any) -> None:
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer):
+        raise TypeError(f"draws is {draws!r}; it must be a whole number")
+    if draws < 2:
+        raise ValueError(f"draws is {draws}; a reference table has at least two rows")
 
 
 def _warn_of_errors(error: float, size: int, noise: bool) -> None:
@@ -157,7 +163,7 @@ def _warn_of_errors(error: float, size: int, noise: bool) -> None:
             UserWarning,
             stacklevel=3,
         )
-    elif not noise and error > LARGE:
+    elif not noise and error > LARGE_ERROR:
         warnings.warn(
             f"statistics are predicted with a leave-one-out error of {error:.0%} of their deviations in the "
             "table; where the simulator is noisy put an estimator on the table itself, otherwise simulate "

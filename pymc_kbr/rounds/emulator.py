@@ -14,22 +14,22 @@ from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-SCALES = tuple(2.0 ** np.arange(-2, 5))
+BANDWIDTH_MULTIPLES = tuple(2.0 ** np.arange(-2, 5))
 """Bandwidths that are tried, as multiples of the median heuristic."""
 
-RIDGES = tuple(10.0 ** np.arange(-10.0, 1.1))
+RIDGES_TO_INTERPOLATE = tuple(10.0 ** np.arange(-10.0, 1.1))
 """Ridges n * lambda that are tried: a function without noise needs next to none."""
 
-MOST_ROWS = 400
+ROWS_FOR_SETTINGS = 400
 """Rows on which bandwidth and ridge are chosen."""
 
-ROUGHLY = 200
+ROWS_FOR_SETTINGS_OF_A_ROUND = 200
 """The same while rows are closing in."""
 
-SKETCH = 32
+SKETCHED_STATISTICS = 32
 """Statistics from which on errors are measured on so many random combinations of them."""
 
-BLOCK = 2_000
+PREDICTED_AT_ONCE = 2_000
 """Rows that are predicted at once."""
 
 
@@ -52,7 +52,7 @@ class Emulator:
 
     @classmethod
     def fit(
-        cls, table: ReferenceTable, units: np.ndarray, rng: np.random.Generator, most: int = MOST_ROWS
+        cls, table: ReferenceTable, units: np.ndarray, rng: np.random.Generator, most: int = ROWS_FOR_SETTINGS
     ) -> Emulator:
         """Choose bandwidth and ridge by the leave-one-out error in closed form, and solve.
 
@@ -74,8 +74,8 @@ class Emulator:
         choice = choose_kernel_and_ridge(
             x,
             x,
-            [Gaussian(multiple * median) for multiple in SCALES],
-            RIDGES,
+            [Gaussian(multiple * median) for multiple in BANDWIDTH_MULTIPLES],
+            RIDGES_TO_INTERPOLATE,
             targets=_sketched(targets, rng),
             most=most,
         )
@@ -89,21 +89,21 @@ class Emulator:
     def __call__(self, parameters: np.ndarray) -> np.ndarray:
         """Statistics (k, d) of parameters (k, p)."""
         x = self._scaler.transform(parameters)
-        parts = np.array_split(x, max(1, len(x) // BLOCK))
+        parts = np.array_split(x, max(1, len(x) // PREDICTED_AT_ONCE))
         predicted = np.vstack([self._gram.cross(part).T @ self._coefficients for part in parts])
         return self._means + predicted @ self._directions
 
 
 def _sketched(targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Few random combinations of columns (n, d), whose squares add up to theirs on average."""
-    if targets.shape[1] <= SKETCH:
+    if targets.shape[1] <= SKETCHED_STATISTICS:
         return targets
-    return targets @ rng.normal(scale=SKETCH**-0.5, size=(targets.shape[1], SKETCH))
+    return targets @ rng.normal(scale=SKETCHED_STATISTICS**-0.5, size=(targets.shape[1], SKETCHED_STATISTICS))
 
 
 def _directions(targets: np.ndarray, error: float) -> np.ndarray:
     """Principal directions (d, r) of targets (n, d), without the least: those of a variance below `error`."""
-    if targets.shape[1] <= SKETCH:
+    if targets.shape[1] <= SKETCHED_STATISTICS:
         return np.eye(targets.shape[1])
     values, vectors = eigh(targets.T @ targets / len(targets), driver="evd")
     kept = np.cumsum(np.maximum(values, 0)) >= error
@@ -132,8 +132,8 @@ def noise_of(noise: Any, size: int) -> np.ndarray:
     return np.broadcast_to(values, (size,))
 
 
-def noted(noise: np.ndarray | None) -> dict[str, str]:
-    """What a table's provenance says about noise that it is without, for `ReferenceTable.noise`."""
+def noise_kept(noise: np.ndarray | None) -> tuple[float, ...]:
+    """The noise that a table is without, for its `Origin`: one number where all statistics have the same."""
     if noise is None:
-        return {}
-    return {"noise": " ".join(map(repr, noise.tolist() if np.ptp(noise) > 0 else noise[:1].tolist()))}
+        return ()
+    return tuple(noise.tolist() if np.ptp(noise) > 0 else noise[:1].tolist())

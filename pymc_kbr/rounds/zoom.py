@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators.summaries import check_scale
-from pymc_kbr.rounds.bounds import NEAREST, narrower, narrower_with_noise
-from pymc_kbr.rounds.emulator import noise_of, noted
-from pymc_kbr.simulation import Forward, Plan, Within, entropy_of, make_table
+from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
+from pymc_kbr.rounds.emulator import noise_kept, noise_of
+from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table
 from pymc_kbr.tables.reference_table import Failures, ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
 if TYPE_CHECKING:
     import pymc as pm
 
-ROWS = 10
+ROWS_FACTOR = 10
 """Times as many rows as bounds are drawn around are simulated in a round at least.
 
 On the Lotka-Volterra model of `case_studies.simulators` bounds from 100 rows, seven times as many, have cut
 the posterior off once in 16 runs, those of 200 rows never in 12.
 """
 
-IDLE = 2
+MOST_IDLE_ROUNDS = 2
 """Rounds one after the other that narrow nothing, after which there is no further one."""
 
 
@@ -114,30 +115,23 @@ def zoom(
     >>> bool(0.25 < low < 0.3001 < high < 0.35)
     True
     """
-    for name, value in {"draws": draws, "rounds": rounds}.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} is {value!r}; it must be a whole number")
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
-    if scale is not None:
-        check_scale(scale)
-    if store is not None and not isinstance(random_seed, int | np.integer):
-        raise ValueError(
-            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
-            "goes on"
-        )
+    _check(draws, rounds, scale, random_seed, store)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
     forward = Forward.read(model)
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
     forward.check_can_be_truncated()
     size = draws // (2 * rounds if noise is None else rounds + 1)
-    least = ROWS * (NEAREST + 2 * forward.graph.parameters.size)
-    if size < least:
-        raise ValueError(
-            f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
-            f"{least}, to have near rows to go by: more draws, or fewer rounds"
-        )
-    plan = Plan(size, cores, executor, on_failure, batched, timeout, progressbar)
+    _check_rounds(draws, rounds, size, forward.graph.parameters.size)
+    options = SimulationOptions(
+        draws=size,
+        cores=cores,
+        executor=executor,
+        on_failure=on_failure,
+        batched=batched,
+        timeout=timeout,
+        progressbar=progressbar,
+        to_be_extended=False,
+    )
     if store is not None:
         Path(store).mkdir(exist_ok=True)
     tables: list[ReferenceTable] = []
@@ -145,33 +139,62 @@ def zoom(
     def add(size: int, bounds: Within | None) -> ReferenceTable:
         number = len(tables)
         path = None if store is None else Path(store) / f"round_{number}.zarr"
-        of_round = dataclasses.replace(plan, draws=size)
-        made = make_table(of_round, forward, int(seeds[number]), bounds, path, to_be_extended=False)
+        of_round = dataclasses.replace(
+            options, draws=size, random_seed=int(seeds[number]), within=bounds, store=path
+        )
+        made = simulate_table(of_round, forward)
         tables.append(made.load() if isinstance(made, StoredTable) else made)
         return joined(tables)
 
     spent, idle = 0, 0
     bounds: Within | None = None
-    while len(tables) < rounds and idle < IDLE:
+    while len(tables) < rounds and idle < MOST_IDLE_ROUNDS:
         table = add(size, bounds)
         spent += size
+        # From the second half of the seeds: a round's draws and its pilot's must not be the same.
         seed = int(seeds[rounds + len(tables)])
         narrowed, bounds, last = (
             (*narrower(table, bounds, scale), False)
             if deviations is None
             else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
         )
-        idle = 0 if narrowed else IDLE if last else idle + 1
+        idle = 0 if narrowed else MOST_IDLE_ROUNDS if last else idle + 1
     table = add(draws - spent, bounds)
-    return dataclasses.replace(table, provenance={**table.provenance, **noted(deviations)})
+    origin = dataclasses.replace(table.origin, noise=noise_kept(deviations))
+    return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
+
+
+def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, store: Any) -> None:
+    """Refuse arguments that are out of range, before a model is looked at."""
+    whole("draws", draws)
+    whole("rounds", rounds)
+    if scale is not None:
+        check_scale(scale)
+    if store is not None and not isinstance(random_seed, int | np.integer):
+        raise ValueError(
+            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
+            "goes on"
+        )
+
+
+def _check_rounds(draws: int, rounds: int, size: int, parameters: int) -> None:
+    """Refuse rounds of so few rows that there are no near ones."""
+    least = ROWS_FACTOR * (NEAREST_ROWS + 2 * parameters)
+    if size < least:
+        raise ValueError(
+            f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
+            f"{least}, to have near rows to go by: more draws, or fewer rounds"
+        )
 
 
 def joined(tables: list[ReferenceTable]) -> ReferenceTable:
     """All rows of some tables that lie in the support of the last one."""
+    # Each table is a draw of the prior between its bounds, so between the last ones all are of one law.
     last = tables[-1]
     inside = [last.support.contains(table.parameters) for table in tables]
     drawn = [len(table) + len(table.failures) for table in tables]
     before = np.cumsum([0, *drawn[:-1]])
+    origin = dataclasses.replace(last.origin, simulations=sum(drawn))
     return dataclasses.replace(
         last,
         parameters=np.vstack([t.parameters[rows] for t, rows in zip(tables, inside, strict=True)]),
@@ -184,8 +207,9 @@ def joined(tables: list[ReferenceTable]) -> ReferenceTable:
         seed=None,
         provenance={
             **last.provenance,
-            "simulations": str(sum(drawn)),
+            **origin.words,
             "zoomed": "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True)),
         },
         timings={name: sum(t.timings.get(name, 0.0) for t in tables) for name in last.timings},
+        origin=origin,
     )

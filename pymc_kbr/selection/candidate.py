@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pymc_kbr.estimators import Estimator
+from pymc_kbr.selection.cost import Cost
 
 
-@dataclass
-class Trial:
-    """One candidate's scores.
+@dataclass(eq=False)
+class Candidate:
+    """One candidate of a choice, which changes while it is scored.
 
     Attributes
     ----------
@@ -24,7 +25,10 @@ class Trial:
         Whether the central 90% of draws covered each parameter.
     size : float
         Mean effective sample size of its posteriors' atoms.
+    cost : Cost
+        What is charged for fitting and scoring it, the same on every machine.
     seconds : float
+        What it has taken here; nothing is decided by them where no time is limited.
     seconds_a_row : float
         Of them, to score a held-out row.
     note : str
@@ -38,15 +42,16 @@ class Trial:
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))
     covered: list[np.ndarray] = field(default_factory=list)
     size: float = 0.0
+    cost: Cost = field(default=Cost(0.0, 0.0))
     seconds: float = 0.0
     seconds_a_row: float = 0.0
     note: str = ""
     fitted: Estimator | None = None
 
 
-def none_fitted(trials: list[Trial]) -> str:
+def none_fitted(candidates: list[Candidate]) -> str:
     """That there is no candidate left, and why."""
-    return "no candidate could be fitted: " + "; ".join(f"{trial.label}: {trial.note}" for trial in trials)
+    return "no candidate could be fitted: " + "; ".join(f"{one.label}: {one.note}" for one in candidates)
 
 
 def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.estimators import Estimator
-from pymc_kbr.kernels import Kernel, parameter_kernel
+from pymc_kbr.kernels import Kernel
 
 
 def embedding_distances(
@@ -32,7 +32,9 @@ def embedding_distances(
     statistics : ndarray of shape (n, d)
     folds : int
     kernel : Kernel, optional
-        On the parameters; `parameter_kernel` where left out.
+        On the parameters, in which all estimators are measured. Where left out each is measured in its own,
+        as in the paper: then candidates whose kernels on the parameters differ are compared by distances in
+        different spaces, which shrink as a kernel widens.
     random_seed : int or numpy.random.Generator, optional
         Of the folds.
 
@@ -44,20 +46,27 @@ def embedding_distances(
     -----
     The sum over folds of the squared RKHS distance between the posteriors' embeddings, averaged over
     the fold's statistics and estimated from the other rows, and the embedding of the fold's
-    parameters: section 4.2 of Fukumizu 2013. Posteriors averaged over the data are the prior.
+    parameters: section 4.2 of Fukumizu 2013. Posteriors averaged over the data are the prior. One `kernel`
+    for all is a departure from the paper, which has each candidate's k_X.
 
     Raises
     ------
     ValueError
         If there are fewer rows than folds.
+
+    References
+    ----------
+    .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), 3753-3783.
     """
-    kernel = parameter_kernel(parameters) if kernel is None else kernel
     seed = int(np.random.default_rng(random_seed).integers(2**31))
     scores = np.zeros(len(estimators))
     for train, held_out in KFold(folds, shuffle=True, random_state=seed).split(parameters):
-        truth = Embedding(Atoms(parameters[held_out], kernel), np.full(len(held_out), 1 / len(held_out)))
+        equal = np.full(len(held_out), 1 / len(held_out))
         for number, estimator in enumerate(estimators):
             fitted = clone(estimator).fit(parameters[train], statistics[train], random_seed=seed)
+            measured_in = fitted.parameter_kernel_ if kernel is None else kernel
+            truth = Embedding(Atoms(parameters[held_out], measured_in), equal)
+            # The mean of embeddings is the embedding of mean weights, so that one distance is enough.
             average = fitted.weights(statistics[held_out]).mean(axis=0)
-            scores[number] += Embedding(Atoms(parameters[train], kernel), average).distance(truth) ** 2
+            scores[number] += Embedding(Atoms(parameters[train], measured_in), average).distance(truth) ** 2
     return scores

@@ -10,13 +10,13 @@ from pymc_kbr.estimators import Adjusted, Estimator, Localised, Rejection
 from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.estimators.adjustments import JointNeighbours
 
-MANY = 20
+MOST_FOR_SLOPES = 20
 """Statistics above which joint neighbours, whose slopes are then costly, are tried late.
 
 Above, regression estimates of the parameters are tried as statistics, too, and first.
 """
 
-VERY_MANY = 100
+MOST_FOR_RELEVANCE = 100
 """Statistics above which learning their relevance would take the whole time budget, and is not tried."""
 
 
@@ -29,7 +29,7 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
             return Rejection(count, kernel=kernel, scale=scale)
         return Rejection(1.0, most=count, kernel=kernel, scale=scale)  # may be fitted to fewer rows again
 
-    scales = (True, "relevance") if d <= VERY_MANY else (True,)
+    scales = (True, "relevance") if d <= MOST_FOR_RELEVANCE else (True,)
     estimates: list[Estimator] = [
         Adjusted(accepted(rows, "linear_posterior_mean"), "heteroscedastic_local_linear")
         for rows in (0.02 * n, 0.1 * n)
@@ -37,10 +37,10 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
     joint.append(Adjusted(accepted(200, True), JointNeighbours()))
     candidates: list[Estimator] = [
-        *([] if d <= MANY else estimates),
+        *([] if d <= MOST_FOR_SLOPES else estimates),
         *(Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), scale), "kernel_ridge") for scale in scales),
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_kernel_ridge"),
-        *(joint if d <= MANY else []),
+        *(joint if d <= MOST_FOR_SLOPES else []),
         *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),
         *(Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge") for scale in scales[1:]),
         *(accepted(100, scale, "top_hat") for scale in scales),
@@ -49,7 +49,7 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_local_linear"),
         Adjusted(accepted(0.3 * n, True), "local_linear"),
         Adjusted(accepted(100, True, "top_hat"), "none", smoothing="global"),
-        *([] if d <= MANY else joint),
+        *([] if d <= MOST_FOR_SLOPES else joint),
         Localised(),
     ]
     return candidates

@@ -3,111 +3,51 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
 from sklearn.base import clone
 
-from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
-from pymc_kbr.selection.candidate import Trial, difference, label, mean_score
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.selection.budget import Budget, check_budget
+from pymc_kbr.selection.candidate import Candidate, label
 from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.race import Race, names_of_summaries
+from pymc_kbr.selection.fitting import names_of_summaries
+from pymc_kbr.selection.race import Race
+from pymc_kbr.selection.selection import Selection
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
-HELD_OUT, MOST = 0.1, 400
-"""Share of the rows that are held out, and their largest number."""
+WORK = 30.0
+"""Of a choice, in the units of `pymc_kbr.selection.cost`: some 10 to 20 seconds on two cores."""
+
+HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 400
+"""Share of the rows that are held out, and their smallest and largest number."""
 
 LEAST_ROWS = 100
 """Rows of a table below which nothing is chosen."""
 
-FEW = 0.01
+NOT_MISSED = 0.01
 """Share of the rows below which those that are held out are not missed by the chosen candidate."""
 
 IN_MEMORY = 20_000
 """Rows of a table on the disk on which the choice is made."""
 
-NEAR = 0.25
+NEAREST_SHARE = 0.25
 """Share of the table, nearest to the observation, from which rows are held out where there is one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """What was tried, and what was chosen.
-
-    Parameters
-    ----------
-    trials : tuple of Trial
-        The best first.
-    weights : ndarray of shape (h,)
-        Of the held-out rows.
-    seconds : float
-    cut_short : bool
-        Whether the time budget ended the comparison: with more time another one may be chosen.
-    """
-
-    trials: tuple[Trial, ...]
-    weights: np.ndarray
-    seconds: float
-    cut_short: bool = False
-
-    @property
-    def chosen(self) -> Trial:
-        """The best trial."""
-        return self.trials[0]
-
-    def table(self) -> list[dict[str, Any]]:
-        """One row a candidate: its score, the excess over the chosen one's, the standard error of that."""
-        return [
-            {
-                "candidate": trial.label,
-                "rows": len(trial.scores),
-                "score": mean_score(trial.scores, self.weights),
-                **dict(zip(("excess", "standard_error"), self._excess(trial), strict=True)),
-                "effective_sample_size": trial.size,
-                "seconds": trial.seconds,
-                "note": trial.note,
-            }
-            for trial in self.trials
-        ]
-
-    def reason(self) -> str:
-        """One sentence that says what was chosen and why."""
-        best, *others = self.trials
-        tried = [trial for trial in others if len(trial.scores)]
-        if not len(best.scores):
-            return f"{best.label}: {best.note}"
-        compared = len(tried[0].scores) if tried else len(best.scores)
-        text = (
-            f"{best.label}: the lowest energy score of {1 + len(tried)} candidates on {compared} held-out "
-            "rows, or the most atoms of those that cannot be told from it: "
-            f"{mean_score(best.scores, self.weights):.4f} on {len(best.scores)}"
-        )
-        if tried:
-            excess, error = self._excess(tried[0])
-            text += f"; next {tried[0].label}, {excess:+.4f} with a standard error of {error:.4f}"
-        if self.cut_short:
-            text += "; the time budget ended the comparison early"
-        return text
-
-    def coverage(self) -> np.ndarray:
-        """Share of held-out rows whose parameters the chosen candidate's central 90% covered, shape (p,)."""
-        return np.average(self.chosen.covered, axis=0, weights=self.weights[: len(self.chosen.covered)])
-
-    def _excess(self, trial: Trial) -> tuple[float, float]:
-        return difference(trial.scores, self.chosen.scores, self.weights)
 
 
 def select(
     table: ReferenceTable | StoredTable,
     *,
     candidates: Sequence[str | Estimator] | None = None,
-    time_budget: float = 20.0,
+    work: float = WORK,
+    time_budget: float | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> Estimator:
@@ -120,9 +60,13 @@ def select(
         rows, spread evenly over it.
     candidates : sequence of str or Estimator, optional
         Names, or estimators with settings of your own; `default_candidates` where left out.
-    time_budget : float
-        Seconds, about: candidates for which no time is left are not tried, and the result says so. On a
-        slower machine the choice may therefore be another one.
+    work : float
+        How much may be compared, in units of about a second that each candidate is charged with by a formula
+        instead of a clock: the same seed gives the same choice on any machine, and beside any other work.
+        Candidates for which none is left are not tried, and the result says so.
+    time_budget : float, optional
+        Seconds, about, as a further limit; where they end the comparison a warning says so, and the choice
+        depends on the machine. Nothing looks at a clock where they are left out.
     random_seed : int or numpy.random.Generator, optional
         Of the rows that are held out, and of draws.
     progressbar : bool
@@ -137,8 +81,13 @@ def select(
     Raises
     ------
     TypeError, ValueError
-        If a candidate's name is unknown, one of its arguments is out of range, or the budget is not
+        If a candidate's name is unknown, one of its arguments is out of range, or a budget is not
         positive.
+
+    Warns
+    -----
+    UserWarning
+        If the time budget ended the comparison.
 
     Notes
     -----
@@ -154,7 +103,8 @@ def select(
     errors. The best one is then scored on all held-out rows, for its coverage.
 
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
-    the comparison, the costly ones have been scored on fewer, and are compared on those.
+    the comparison, the costly ones have been scored on fewer, and are compared on those. On processors of
+    another kind, or with another BLAS library, results agree but for rounding.
     """
     rng = np.random.default_rng(random_seed)
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
@@ -163,6 +113,7 @@ def select(
         loaded.statistics,
         loaded.support,
         candidates=candidates,
+        work=work,
         time_budget=time_budget,
         rng=rng,
         progressbar=progressbar,
@@ -173,7 +124,6 @@ def select(
 def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generator) -> Estimator:
     """An estimator that was chosen on some rows of a table, fitted to all of them if it picks rows."""
     if not (chosen.streams and chosen.picks):
-        chosen.fitted_rows_ = len(chosen.parameters_)  # type: ignore[attr-defined]
         return chosen
     fitted = clone(chosen).fit(
         stored.parameters,  # type: ignore[arg-type]
@@ -181,9 +131,7 @@ def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generat
         stored.support,
         random_seed=rng,
     )
-    fitted.selection_ = chosen.selection_  # type: ignore[attr-defined]
-    fitted.fitted_rows_ = len(stored)  # type: ignore[attr-defined]
-    return fitted
+    return fitted.chosen_by(chosen.selection_, len(stored))
 
 
 def choose(
@@ -193,67 +141,91 @@ def choose(
     *,
     rng: np.random.Generator,
     candidates: Sequence[str | Estimator] | None = None,
-    time_budget: float = 20.0,
+    work: float = WORK,
+    time_budget: float | None = None,
     ratio: np.ndarray | None = None,
     near: np.ndarray | None = None,
     progressbar: bool = True,
 ) -> Estimator:
     """What `select` does, on arrays; for another prior by its density ratio; near an observation (d,)."""
+    check_budget(work, time_budget)
     started = time.perf_counter()
-    if not time_budget > 0:
-        raise ValueError(f"time_budget is {time_budget!r}; it must be above zero seconds")
-    n = len(parameters)
-    rows = np.arange(n) if ratio is None else np.flatnonzero(ratio > 0)
+    rows = np.arange(len(parameters)) if ratio is None else np.flatnonzero(ratio > 0)
     if len(rows) < LEAST_ROWS:
-        chosen = Localised().fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
-        note = f"{len(rows)} rows are too few to choose among estimators; {LEAST_ROWS} are needed"
-        trial = Trial(label(chosen), chosen, note=note)
-        chosen.selection_ = Selection((trial,), np.empty(0), 0.0)  # type: ignore[attr-defined]
-        return chosen
-    held_out = hold_out(statistics, rows, near, rng)
+        return _not_chosen(parameters, statistics, support, ratio, rng)
+    given_rows = parameters, statistics, support
+    whole = tabulate(*given_rows, True, ratio)
+    held_out = hold_out(whole, near, rng)
     rest = np.setdiff1d(rows, held_out)
-    given = (
-        default_candidates(len(rest), statistics.shape[1])
-        if candidates is None
-        else [make_estimator(c) for c in candidates]
-    )
+    given = _given(candidates, len(rest), statistics.shape[1])
+    refit = len(held_out) > NOT_MISSED * len(rows)
+    budget = Budget(work, time_budget, refit)
+    race = Race(*given_rows, ratio, rest, held_out, rng, budget)
+    # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
+    with one_blas_thread():
+        ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
+        best = ranked[0]
+        if refit or best.fitted is None:
+            chosen = clone(best.estimator)
+            own_scale = chosen.scale_of_statistics() is not True
+            table = tabulate(*given_rows, chosen.scale_of_statistics(), ratio) if own_scale else whole
+            chosen.fit_table(table, rng)
+        else:
+            chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
+    weights = np.ones(len(held_out)) if ratio is None else ratio[held_out] / ratio[held_out].mean()
+    seconds = time.perf_counter() - started
+    found = Selection(tuple(ranked), weights, seconds, budget.spent, race.ended_early, budget.late)
+    if found.cut_short:
+        _warn_of_time(found, time_budget)
+    return chosen.chosen_by(found, len(chosen.table_))
+
+
+def _not_chosen(
+    parameters: np.ndarray,
+    statistics: np.ndarray,
+    support: Support,
+    ratio: np.ndarray | None,
+    rng: np.random.Generator,
+) -> Estimator:
+    """The localised estimator, for tables of few rows."""
+    chosen = Localised().fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
+    rows = len(parameters) if ratio is None else np.count_nonzero(ratio)
+    note = f"{rows} rows are too few to choose among estimators; {LEAST_ROWS} are needed"
+    only = Candidate(label(chosen), chosen, note=note)
+    return chosen.chosen_by(Selection((only,), np.empty(0), 0.0), len(parameters))
+
+
+def _given(candidates: Sequence[str | Estimator] | None, n: int, d: int) -> list[Estimator]:
+    """The candidates, checked for a table of n rows of d statistics."""
+    if candidates is None:
+        return default_candidates(n, d)
+    given = [make_estimator(candidate) for candidate in candidates]
     if not given:
         raise ValueError("there are no candidates; give at least one, or leave them out")
     for candidate in given:
-        candidate.check(len(rest))
-    refit = len(held_out) > FEW * len(rows)
-    race = Race(
-        parameters,
-        statistics,
-        support,
-        ratio,
-        rest,
-        held_out,
-        rng,
-        started=started,
-        seconds=time_budget,
-        refit=refit,
+        candidate.check(n)
+    return given
+
+
+def _warn_of_time(found: Selection, time_budget: float | None) -> None:
+    tried = sum(len(one.scores) > 0 for one in found.candidates)
+    rows = len(found.chosen.scores)
+    warnings.warn(
+        f"the time budget of {time_budget} seconds ended the choice of an estimator with {tried} of "
+        f"{len(found.candidates)} candidates tried, the chosen one on {rows} rows: another run with "
+        "the same seed may choose differently; give more seconds, or leave `time_budget` out, and take less "
+        "`work` where it lasts too long",
+        UserWarning,
+        stacklevel=4,
     )
-    trials = race.run([Trial(label(c), c) for c in given], progressbar)
-    best = trials[0]
-    if refit or best.fitted is None:
-        fitted = clone(best.estimator).fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
-    else:
-        fitted = best.fitted.set_params(**names_of_summaries(best.estimator))
-    weights = np.ones(len(held_out)) if ratio is None else ratio[held_out] / ratio[held_out].mean()
-    seconds = time.perf_counter() - started
-    fitted.selection_ = Selection(tuple(trials), weights, seconds, race.cut_short)  # type: ignore[attr-defined]
-    return fitted
 
 
-def hold_out(
-    statistics: np.ndarray, rows: np.ndarray, near: np.ndarray | None, rng: np.random.Generator
-) -> np.ndarray:
-    """The rows that are held out: of all, or of those nearest to an observation."""
-    count = int(np.clip(HELD_OUT * len(rows), 20, MOST))
+def hold_out(table: FittedTable, near: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """The rows that are held out: of all that carry weight, or of those nearest to an observation (d,)."""
+    n, rows = len(table), np.arange(table.size) if table.rows is None else table.rows
+    count = int(np.clip(HELD_OUT_SHARE * n, LEAST_HELD_OUT, MOST_HELD_OUT))
     if near is not None:
-        scaler = Scaler.fit(statistics[rows])
-        most = max(2 * count, int(NEAR * len(rows)))
-        tree = KDTree(scaler.transform(statistics[rows]))
-        rows = rows[tree.query(scaler.transform(near[None])[0], k=min(most, len(rows)))[1]]
-    return rng.choice(rows, min(count, len(rows) // 2), replace=False)
+        # Not the very nearest alone: these would be held out of the rows that the candidates need most.
+        most = min(max(2 * count, int(NEAREST_SHARE * n)), n)
+        rows = rows[table.nearest(most).query(table.scaler.transform(near[None]), most)[1][0]]
+    return rng.choice(rows, min(count, n // 2), replace=False)

@@ -2,23 +2,23 @@
 
 from pymc_kbr.simulation.failures import SimulationError
 from pymc_kbr.simulation.forward_model import Forward
-from pymc_kbr.simulation.make_table import make_table
 from pymc_kbr.simulation.model.vector_simulator import vector_simulator
-from pymc_kbr.simulation.options import Plan
+from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.predictive import simulate_data
 from pymc_kbr.simulation.prior.density import ModelPrior, model_prior
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store
+from pymc_kbr.simulation.simulate_table import simulate_table
 from pymc_kbr.simulation.streams import entropy_of
 
 __all__ = [
     "Forward",
     "ModelPrior",
-    "Plan",
+    "SimulationOptions",
     "SimulationError",
     "Within",
     "entropy_of",
-    "make_table",
+    "simulate_table",
     "model_prior",
     "simulate",
     "simulate_data",

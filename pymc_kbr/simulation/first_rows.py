@@ -17,13 +17,13 @@ from pytensor.graph.basic import Variable
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
 from pymc_kbr.simulation.streams import ROW, NotRowByRow, RowStreams, streams
-from pymc_kbr.simulation.workers.row_simulator import Chunk, Job
+from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator
 from pymc_kbr.tables.errors import describe
 
-TRIAL_ROWS = 3
-"""Rows that every model is tried out on."""
+ENOUGH_FIRST_ROWS = 3
+"""Rows that have to succeed: one alone cannot show whether a batch keeps rows apart, two may be alike."""
 
-TRIED_ROWS = 10
+MOST_FIRST_ROWS = 10
 """Rows among which they are found, where some fail."""
 
 
@@ -55,15 +55,17 @@ def check_signatures(graph: ModelGraph) -> None:
 
 
 TryRow = Callable[[int, np.ndarray], "list[np.ndarray] | str"]
-"""From a row's number and parameters to its outputs, or what went wrong: see `Job.try_row`."""
+"""From a row's number and parameters to its outputs, or what went wrong: see `RowSimulator.try_row`."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class FirstRows:
     """The first rows, simulated one by one.
 
     Parameters
     ----------
+    parameters : ndarray of shape (MOST_FIRST_ROWS, p)
+        Of rows that were tried, and of those that need not be.
     chunk : Chunk
         All rows that were tried.
     outputs : dict of int to list of ndarray
@@ -74,14 +76,17 @@ class Trial:
         Whether one of them gave the same twice.
     """
 
+    parameters: np.ndarray
     chunk: Chunk
     outputs: dict[int, list[np.ndarray]]
     seconds: float
     repeatable: bool = True
 
 
-def trial_run(job: Job, parameters: np.ndarray, try_row: TryRow, known: bool = False) -> Trial:
-    """Simulate the first rows until `TRIAL_ROWS` of them succeeded, but not more than `TRIED_ROWS`.
+def simulate_first_rows(
+    simulator: RowSimulator, parameters: np.ndarray, try_row: TryRow, known: bool = False
+) -> FirstRows:
+    """Simulate first rows until `ENOUGH_FIRST_ROWS` of them succeeded, but not more than `MOST_FIRST_ROWS`.
 
     As many for every number of draws, so that the way to simulate does not depend on it; a single one where
     that is `known`.
@@ -93,24 +98,25 @@ def trial_run(job: Job, parameters: np.ndarray, try_row: TryRow, known: bool = F
     """
     outcomes: list[list[np.ndarray] | str] = []
     outputs: dict[int, list[np.ndarray]] = {}
-    for row in range(TRIED_ROWS):
+    for row in range(MOST_FIRST_ROWS):
         started = time.perf_counter()
         outcomes.append(try_row(row, parameters[row]))
         seconds = time.perf_counter() - started
         if not isinstance(outcomes[row], str):
             outputs[row] = outcomes[row]  # type: ignore[assignment]
-        if len(outputs) == (1 if known else TRIAL_ROWS):
+        if len(outputs) == (1 if known else ENOUGH_FIRST_ROWS):
             break
-    repeatable = known or not outputs or _repeatable(job, parameters, outputs, try_row)
-    return Trial(job.chunk(0, outcomes), outputs, seconds, repeatable)
+    # A store that is gone on with has asked this question when it was begun.
+    repeatable = known or not outputs or _repeatable(simulator, parameters, outputs, try_row)
+    return FirstRows(parameters, simulator.chunk(0, outcomes), outputs, seconds, repeatable)
 
 
 def _repeatable(
-    job: Job, parameters: np.ndarray, outputs: dict[int, list[np.ndarray]], try_row: TryRow
+    simulator: RowSimulator, parameters: np.ndarray, outputs: dict[int, list[np.ndarray]], try_row: TryRow
 ) -> bool:
     row = min(outputs)
     again = try_row(row, parameters[row])
-    for k, (name, _) in enumerate(job.simulated):
+    for k, (name, _) in enumerate(simulator.simulated):
         if isinstance(again, str) or not np.array_equal(outputs[row][k], again[k], equal_nan=True):
             warnings.warn(
                 f"the simulator {name!r} gave two results from one state of its generator: it draws "
@@ -124,9 +130,9 @@ def _repeatable(
 
 
 def decide_batches(
-    graph: ModelGraph, job: Job, parameters: np.ndarray, trial: Trial, batched: bool | None
-) -> tuple[Job, str]:
-    """The job, with a program for batches where there may be one, and the reason.
+    graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None
+) -> tuple[RowSimulator, str]:
+    """The simulator, with a program for batches where there may be one, and the reason.
 
     Raises
     ------
@@ -134,38 +140,36 @@ def decide_batches(
         If `batched` is True and batches would not give the same as single rows.
     """
     if batched is False:
-        return job, "asked for"
-    if job.timeout is not None:
-        if batched:
-            raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")
-        return job, "a time limit is that of one simulation"
-    program, reason = _batch_program(graph, job, parameters, trial.outputs)
+        return simulator, "asked for"
+    if simulator.timeout is not None:  # `SimulationOptions` has refused `batched=True` with it
+        return simulator, "a time limit is that of one simulation"
+    program, reason = _batch_program(graph, simulator, first_rows)
     if program is None and batched:
         raise ValueError(f"batched=True, but {reason}; leave `batched` out to simulate row by row")
-    return dataclasses.replace(job, batch=program), reason
+    return dataclasses.replace(simulator, batch=program), reason
 
 
 def _batch_program(
-    graph: ModelGraph, job: Job, parameters: np.ndarray, trial: dict[int, list[np.ndarray]]
+    graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows
 ) -> tuple[Program | None, str]:
     """The program for batches of rows, or None, and the reason.
 
-    Each simulator is called once on the trial rows together, with a generator that draws every
+    Each simulator is called once on the first rows together, with a generator that draws every
     row's part from that row's own stream. It may be batched if this gives what the rows gave alone.
     """
-    if len(trial) < TRIAL_ROWS:
-        return None, f"fewer than {TRIAL_ROWS} of the first rows could be simulated"
+    if len(first_rows.outputs) < ENOUGH_FIRST_ROWS:
+        return None, f"fewer than {ENOUGH_FIRST_ROWS} of the first rows could be simulated"
     try:
         program = forward_batch(graph)
     except CannotBatch as reason:
         return None, str(reason)
-    rows = sorted(trial)
-    together = [np.stack([trial[row][k] for row in rows]) for k in range(len(graph.simulated))]
-    values = job.values(parameters[rows])
+    rows = sorted(first_rows.outputs)
+    together = [np.stack([first_rows.outputs[row][k] for row in rows]) for k in range(len(graph.simulated))]
+    values = simulator.values(first_rows.parameters[rows])
     for k, rv in enumerate(graph.simulated):
         if is_simulator(rv):
-            number = job.rows.sources.index(rv.owner.inputs[0])
-            generators = [streams(job.entropy, ROW, row, number + 1)[number] for row in rows]
+            number = simulator.rows.sources.index(rv.owner.inputs[0])
+            generators = [streams(simulator.entropy, ROW, row, number + 1)[number] for row in rows]
             arguments = _arguments(program, k, values, together)
             why_not = _differs(rv, RowStreams(generators), arguments, together[k])
             if why_not:
@@ -204,6 +208,8 @@ def _differs(rv: Variable, rng: RowStreams, arguments: list[Any], expected: np.n
         return f"it raised {describe(error)}"
     if np.shape(result) != expected.shape:
         return f"it returned shape {np.shape(result)} and not {expected.shape}"
-    if not np.allclose(result, expected, rtol=1e-7, atol=1e-12, equal_nan=True):
+    # Relative to the largest number: in small units an absolute tolerance would let everything pass.
+    atol = 1e-12 * float(np.nan_to_num(np.abs(expected), posinf=0.0).max(initial=0.0))
+    if not np.allclose(result, expected, rtol=1e-7, atol=atol, equal_nan=True):
         return "its results were not those of its rows alone"
     return None

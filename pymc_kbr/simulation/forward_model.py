@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation.first_rows import Trial, check_signatures, decide_batches
+from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.read import ModelGraph, read_model
 from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
@@ -23,7 +23,8 @@ from pymc_kbr.simulation.prior.truncated import (
     truncated_support,
 )
 from pymc_kbr.simulation.provenance import Clock
-from pymc_kbr.simulation.workers.row_simulator import Job
+from pymc_kbr.simulation.workers.row_simulator import RowSimulator
+from pymc_kbr.tables.checks import check_varies
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -48,7 +49,7 @@ class Forward:
     graph: ModelGraph
     prior: PriorSampler
     support: Support
-    _job: Job
+    _simulator: RowSimulator
     _seconds: float = 0.0
     _batches: dict[bool | None, tuple[Program | None, str]] = field(default_factory=dict)
 
@@ -64,11 +65,14 @@ class Forward:
         clock = Clock()
         graph = read_model(model)
         check_signatures(graph)
+        # Bounds are read from draws of a fixed seed: the same model has the same support in every table.
         prior = PriorSampler(graph, 0)
-        support = prior_support(graph, prior.block(0)[:SUPPORT_ROWS])
-        job = Job.of(graph, 0)
+        draws = prior.block(0)[:SUPPORT_ROWS]
+        check_varies(draws, graph.parameters)
+        support = prior_support(graph, draws)
+        simulator = RowSimulator.of(graph, 0)
         clock.lap("compile")
-        return cls(graph, prior, support, job, clock.laps["compile"])
+        return cls(graph, prior, support, simulator, clock.laps["compile"])
 
     def take_seconds(self) -> float:
         """Seconds that reading took; the first table has them on its account, later ones none."""
@@ -116,25 +120,26 @@ class Forward:
         sampler, support = self.sampler(entropy, within, even)
         return PriorRows(sampler, support)[:count], support
 
-    def job(self, entropy: int, timeout: float | None) -> Job:
-        """The job of simulating row by row."""
-        return dataclasses.replace(self._job, entropy=entropy, timeout=timeout)
+    def row_simulator(self, entropy: int, timeout: float | None) -> RowSimulator:
+        """The row simulator, without batches."""
+        return dataclasses.replace(self._simulator, entropy=entropy, timeout=timeout)
 
     def in_batches(
-        self, job: Job, first_rows: np.ndarray, trial: Trial, batched: bool | None
-    ) -> tuple[Job, str]:
-        """The job in batches where it may be, and the reason: found out at the first table.
+        self, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None
+    ) -> tuple[RowSimulator, str]:
+        """The simulator in batches where it may be, and the reason: found out at the first table.
 
         Raises
         ------
         ValueError
             As `decide_batches`.
         """
+        # Rounds simulate one model many times; what was found out once holds for all of them.
         if batched not in self._batches:
-            decided, reason = decide_batches(self.graph, job, first_rows, trial, batched)
+            decided, reason = decide_batches(self.graph, simulator, first_rows, batched)
             self._batches[batched] = decided.batch, reason
         program, reason = self._batches[batched]
-        return dataclasses.replace(job, batch=program), reason
+        return dataclasses.replace(simulator, batch=program), reason
 
     @cached_property
     def _log_density(self) -> LogDensity:

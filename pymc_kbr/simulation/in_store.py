@@ -9,16 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.destination import pieces_of
-from pymc_kbr.simulation.first_rows import Trial
-from pymc_kbr.simulation.model.read import ModelGraph
+from pymc_kbr.simulation.failures import check_failures
+from pymc_kbr.simulation.first_rows import FirstRows
+from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.provenance import versions
+from pymc_kbr.simulation.stages import (
+    IN_BATCHES,
+    ROW_BY_ROW,
+    Simulation,
+    Way,
+    begun,
+    choose_way,
+    provenance_of,
+    simulate_rows,
+    try_first_rows,
+)
+from pymc_kbr.simulation.streams import entropy_of
+from pymc_kbr.simulation.workers.executors import rows_a_stored_chunk
 from pymc_kbr.tables.errors import shortened
+from pymc_kbr.tables.lock import locked
 from pymc_kbr.tables.store import TableStore
-
-ROW_BY_ROW, IN_BATCHES = "row by row", "in batches"
-"""The ways to simulate: they have different random streams."""
+from pymc_kbr.tables.stored_table import StoredTable
 
 
 class Stored:
@@ -63,88 +76,134 @@ class Stored:
         self._store.write(start, parameters, statistics, failures)
 
 
-def new_store(
-    path: Path,
-    draws: int,
-    chunk_rows: int,
-    graph: ModelGraph,
-    support: Support,
-    same: dict[str, Any],
-    provenance: dict[str, str],
-    first_rows: np.ndarray,
-    trial: Trial,
+def simulate_in_store(options: SimulationOptions, forward: Forward) -> StoredTable:
+    """Simulate what a store lacks, which is made where there is none; nobody else writes to it meanwhile.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`.
+    """
+    assert options.store is not None
+    path = Path(options.store)
+    with locked(path):
+        held = TableStore.open(path) if path.exists() else None
+        # Without a seed, the same call goes on with the one that it began with.
+        goes_on = held is not None and options.random_seed is None
+        entropy = int(held.documents["seed"]) if held and goes_on else entropy_of(options.random_seed)
+        with begun(options, forward, entropy) as simulation:
+            return _simulate_into(path, held, simulation)
+
+
+def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) -> StoredTable:
+    options, graph = simulation.options, simulation.forward.graph
+    identity = _identity(simulation)
+    batched = None
+    if held is not None:
+        check_identity(path, held.documents["identity"], identity)
+        batched = _is_batched(held)
+    # Even where all rows are there, one is simulated: another simulator must not pass for the store's.
+    first_rows = try_first_rows(simulation, known=batched is False)
+    if held is not None:
+        _check_goes_on(held, options, first_rows)
+    way = choose_way(simulation, first_rows, row_by_row=batched is False)
+    if batched and not way.batched:
+        raise ValueError(
+            f"the store {path} was simulated in batches, and this model now cannot be: {way.reason}; choose "
+            "another store"
+        )
+    if held is None:
+        held = _new_store(path, simulation, way, first_rows, identity)
+    elif held.rows < options.draws:
+        held.extend(options.draws)
+    simulate_rows(simulation, way, first_rows, Stored(held, options.draws, options.on_failure == "raise"))
+    noted, account = held.documents["provenance"], simulation.sampler.account()
+    if account.keys() - noted.keys():  # a later call that only reads has drawn little
+        held.note("provenance", {**noted, **account})
+    before, laps = held.documents["timings"], simulation.clock.laps
+    held.note("timings", {**before, **{name: before.get(name, 0.0) + lap for name, lap in laps.items()}})
+    table = StoredTable(held, options.draws, graph.observed, graph.observed_data)
+    rows = table.failures.rows.tolist()
+    check_failures(options.draws, dict(zip(rows, table.failures.messages, strict=True)))
+    return table
+
+
+def _new_store(
+    path: Path, simulation: Simulation, way: Way, first_rows: FirstRows, identity: dict[str, Any]
 ) -> TableStore:
     """A store without rows, with all by which a later call is recognised as the same."""
+    options, graph = simulation.options, simulation.forward.graph
     arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "observed": (("statistic",), graph.observed),
-        "first_parameters": (("first", "parameter"), first_rows),
-        "first_statistics": (("tried", "statistic"), trial.chunk.statistics),
+        "first_parameters": (("first", "parameter"), first_rows.parameters),
+        "first_statistics": (("tried", "statistic"), first_rows.chunk.statistics),
     }
     for name, values in graph.observed_data.items():
-        arrays[f"observed_data_{name}"] = (
-            tuple(f"observed_data_{name}_{i}" for i in range(values.ndim)),
-            values,
-        )
+        dims = tuple(f"observed_data_{name}_{i}" for i in range(values.ndim))
+        arrays[f"observed_data_{name}"] = dims, values
     return TableStore.create(
         path,
-        rows=draws,
-        chunk_rows=chunk_rows,
+        rows=options.draws,
+        chunk_rows=rows_a_stored_chunk(
+            way.simulator, simulation.prior, options.draws, first_rows.seconds, options.cores
+        ),
         parameters=graph.parameters.names,
         statistics=graph.statistics.names,
         arrays=arrays,
         documents={
-            "identity": same,
+            "identity": identity,
             "parameter_columns": graph.parameters.to_json(),
             "statistic_columns": graph.statistics.to_json(),
-            "support": support.to_json(),
-            "seed": same["random_seed"],
-            "repeatable": trial.repeatable,
-            "provenance": provenance,
+            "support": simulation.support.to_json(),
+            "seed": identity["random_seed"],
+            "repeatable": first_rows.repeatable,
+            "batched": way.batched,
+            "origin": simulation.origin.to_json(),
+            "provenance": provenance_of(simulation, way),
             "timings": {},
         },
     )
 
 
-def check_goes_on(
-    opened: TableStore,
-    how: str | None,
-    batched: bool | None,
-    timeout: float | None,
-    first_rows: np.ndarray,
-    trial: Trial,
-) -> None:
+def _is_batched(store: TableStore) -> bool:
+    """How the rows of a store were simulated; stores of earlier versions say so in words alone."""
+    documents = store.documents
+    return bool(documents.get("batched", documents["provenance"]["simulated"] == IN_BATCHES))
+
+
+def _check_goes_on(store: TableStore, options: SimulationOptions, first_rows: FirstRows) -> None:
     """Refuse to go on with the store of another prior or simulator, or in another way."""
-    if batched is not None and batched != (how == IN_BATCHES):
+    way = IN_BATCHES if _is_batched(store) else ROW_BY_ROW
+    if options.batched is not None and options.batched != (way == IN_BATCHES):
         raise ValueError(
-            f"the store {opened.path} was simulated {how}, and batched is {batched}; leave `batched` "
+            f"the store {store.path} was simulated {way}, and batched is {options.batched}; leave `batched` "
             "out, or choose another store"
         )
-    if timeout is not None and how == IN_BATCHES:
+    if options.timeout is not None and way == IN_BATCHES:
         raise ValueError(
-            f"the store {opened.path} was simulated in batches, and timeout is that of one simulation; leave "
+            f"the store {store.path} was simulated in batches, and timeout is that of one simulation; leave "
             "`timeout` out, or choose another store"
         )
-    software = opened.documents["provenance"], versions()
-    held = opened.array("first_parameters"), opened.array("first_statistics")
-    assert held[0] is not None
-    assert held[1] is not None
-    check_first_rows(opened.path, "prior", held[0], first_rows, software)
-    if opened.documents["repeatable"]:
-        check_first_rows(opened.path, "simulator", held[1], trial.chunk.statistics, software)
+    software = store.documents["provenance"], versions()
+    parameters, statistics = store.array("first_parameters"), store.array("first_statistics")
+    assert parameters is not None
+    assert statistics is not None
+    check_first_rows(store.path, "prior", parameters, first_rows.parameters, software)
+    if store.documents["repeatable"]:
+        check_first_rows(store.path, "simulator", statistics, first_rows.chunk.statistics, software)
 
 
-def identity(graph: ModelGraph, support: Any, entropy: int, fixed_rows: int | None) -> dict[str, Any]:
-    """What two simulations have in common if one may go on where the other has ended.
-
-    `fixed_rows` are those of a table that is not to be extended: its batches have streams of their own.
-    """
+def _identity(simulation: Simulation) -> dict[str, Any]:
+    """What two simulations have in common if one may go on where the other has ended."""
+    options, graph = simulation.options, simulation.forward.graph
     return {
         "parameters": graph.parameters.to_json(),
         "statistics": graph.statistics.to_json(),
         "shapes of the data": {name: list(data.shape) for name, data in graph.observed_data.items()},
-        "support of the prior": support.to_json(),
-        "random_seed": str(entropy),
-        "fixed number of rows": fixed_rows,
+        "support of the prior": simulation.support.to_json(),
+        "random_seed": str(simulation.entropy),
+        # Of a table that is not to be extended: its batches have streams of their own.
+        "fixed number of rows": None if options.to_be_extended else options.draws,
     }
 
 
@@ -189,6 +248,7 @@ def check_first_rows(
         That shows the first difference.
     """
     rows = min(len(held), len(now))
+    # Rows that failed then or now have nothing to compare.
     both = np.isfinite(held[:rows]).all(axis=1) & np.isfinite(now[:rows]).all(axis=1)
     # Another processor may round the last digits otherwise.
     for row in np.flatnonzero(both):

@@ -1,20 +1,32 @@
-"""How to simulate: the arguments of `simulate` that do not change what comes out, checked at the door."""
+"""The arguments of `simulate` but the model, as one value that is checked at the door."""
 
 from __future__ import annotations
 
 import signal
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.simulation.prior.truncated import Within
+from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.simulation.workers.executors import check_executor
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The parameters of these names of `simulate`.
+class SimulationOptions:
+    """The parameters of these names of `simulate`, which says what they mean.
+
+    Parameters
+    ----------
+    draws, random_seed, within, cores, executor, store, on_failure, batched, timeout, progressbar
+        As in `simulate`.
+    to_be_extended : bool
+        Whether a longer table of the seed begins with this one: its last batch is then drawn as a whole, also
+        where the table ends within it. Otherwise no batch has more rows than the table.
 
     Raises
     ------
@@ -23,16 +35,23 @@ class Plan:
     """
 
     draws: int
-    cores: int
-    executor: Executor | Any | None
-    on_failure: str
-    batched: bool | None
-    timeout: float | None
-    progressbar: bool
+    random_seed: int | np.random.Generator | None = None
+    within: Within | None = None
+    cores: int = 1
+    executor: Executor | Any | None = None
+    store: str | Path | None = None
+    on_failure: str = "raise"
+    batched: bool | None = None
+    timeout: float | None = None
+    progressbar: bool = True
+    to_be_extended: bool = True
 
     def __post_init__(self) -> None:
-        _whole("draws", self.draws)
-        _whole("cores", self.cores)
+        whole("draws", self.draws)
+        whole("cores", self.cores)
+        check_seed(self.random_seed)
+        if self.store is not None and (not isinstance(self.store, str | Path) or not str(self.store)):
+            raise TypeError(f"store is {self.store!r}; it must be the path of a folder, such as 'table.zarr'")
         if self.on_failure not in ("raise", "drop"):
             raise ValueError(f"on_failure is {self.on_failure!r}; it may be 'raise' or 'drop'")
         if self.timeout is not None:
@@ -54,15 +73,8 @@ class Plan:
             )
 
     @property
-    def isolates_trial(self) -> bool:
+    def isolates_first_rows(self) -> bool:
         """Whether the first rows are tried in a process of their own: they may hang, or end it."""
         return self.executor is None and (
             self.timeout is not None or (self.cores > 1 and self.batched is False)
         )
-
-
-def _whole(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; it must be a whole number")
-    if value < 1:
-        raise ValueError(f"{name} is {value}; it must be at least 1")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model
-from pymc_kbr.simulation.workers.row_simulator import Job
+from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -77,13 +77,14 @@ def _simulate(
     graph: ModelGraph, columns: np.ndarray, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Data by variable, and statistics (k, d), row by row."""
-    job = Job.of(graph, int(rng.integers(2**63)))
+    # Row by row: a draw of the posterior may be one at which a batch would fail as a whole.
+    simulator = RowSimulator.of(graph, int(rng.integers(2**63)))
     rows = []
     for row, parameters in enumerate(columns):
-        outcome = job.try_row(row, parameters)
+        outcome = simulator.try_row(row, parameters)
         if isinstance(outcome, str):
             raise ValueError(f"the simulation at draw {row}, {parameters.tolist()}, failed: {outcome}")
         rows.append(outcome)
     names = list(graph.observed_data)
     simulated = {name: np.array([row[i] for row in rows], dtype=float) for i, name in enumerate(names)}
-    return simulated, job.chunk(0, list(rows)).statistics
+    return simulated, simulator.chunk(0, list(rows)).statistics

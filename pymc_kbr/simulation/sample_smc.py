@@ -105,6 +105,7 @@ def with_data(model: pm.Model, data: dict[str, np.ndarray]) -> pm.Model:
         rv = copied[name]
         old = copied.rvs_to_values[rv]
         if isinstance(old, SharedVariable):
+            # The copy has shared variables of its own, so that the user's data stay as they are.
             old.set_value(np.asarray(given, dtype=old.dtype))
             continue
         new = pt.constant(np.asarray(given), dtype=old.dtype)
@@ -123,6 +124,7 @@ class _Counted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._file < 0:
+            # Appending single bytes is atomic, so that processes need no lock between them.
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(self._file, b".")
         return self.fn(*args, **kwargs)

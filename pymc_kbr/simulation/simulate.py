@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.simulation.forward_model import Forward
-from pymc_kbr.simulation.make_table import make_table
-from pymc_kbr.simulation.options import Plan
+from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.truncated import Within
+from pymc_kbr.simulation.simulate_table import simulate_table
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -111,8 +111,19 @@ def simulate(
     >>> table
     ReferenceTable(1000 rows; parameters ['mean']; statistics ['y']; observed)
     """
-    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
-    made = make_table(plan, Forward.read(model), random_seed, within, store)
+    options = SimulationOptions(
+        draws=draws,
+        random_seed=random_seed,
+        within=within,
+        cores=cores,
+        executor=executor,
+        store=store,
+        on_failure=on_failure,
+        batched=batched,
+        timeout=timeout,
+        progressbar=progressbar,
+    )
+    made = simulate_table(options, Forward.read(model))
     return made.load() if isinstance(made, StoredTable) else made
 
 
@@ -159,7 +170,18 @@ def simulate_to_store(
     ...     simulate_to_store(1000, f"{folder}/table.zarr", random_seed=1, progressbar=False)
     StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
     """
-    plan = Plan(draws, cores, executor, on_failure, batched, timeout, progressbar)
-    made = make_table(plan, Forward.read(model), random_seed, within, store)
+    options = SimulationOptions(
+        draws=draws,
+        random_seed=random_seed,
+        within=within,
+        cores=cores,
+        executor=executor,
+        store=store,
+        on_failure=on_failure,
+        batched=batched,
+        timeout=timeout,
+        progressbar=progressbar,
+    )
+    made = simulate_table(options, Forward.read(model))
     assert isinstance(made, StoredTable)
     return made

@@ -12,11 +12,29 @@ from typing import Any
 
 import numpy as np
 
-PRIOR, ROW, BLOCK, PILOT = range(4)
+PRIOR, ROW, BATCH, PILOT = range(4)
 """What a stream is for: the first number of its key."""
 
 BLOCK_ROWS = 1024
 """Rows drawn from one stream where draws are made in batches. Part of what a seed means."""
+
+
+def check_seed(random_seed: int | np.random.Generator | None) -> None:
+    """Refuse what is no seed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the seed is no whole number, negative, or of another kind.
+    """
+    if random_seed is None or isinstance(random_seed, np.random.Generator):
+        return
+    if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
+        raise TypeError(
+            f"random_seed is {random_seed!r}; give None, a whole number or a numpy.random.Generator"
+        )
+    if random_seed < 0:
+        raise ValueError(f"random_seed is {random_seed}; it must not be negative")
 
 
 def entropy_of(random_seed: int | np.random.Generator | None) -> int:
@@ -25,18 +43,14 @@ def entropy_of(random_seed: int | np.random.Generator | None) -> int:
     Raises
     ------
     TypeError, ValueError
-        If the seed is no whole number, negative, or of another kind.
+        As `check_seed`.
     """
+    check_seed(random_seed)
     if random_seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
     if isinstance(random_seed, np.random.Generator):
+        # One number is drawn, so that the next table from the same generator is another one.
         return int(random_seed.integers(2**63))
-    if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
-        raise TypeError(
-            f"random_seed is {random_seed!r}; give None, a whole number or a numpy.random.Generator"
-        )
-    if random_seed < 0:
-        raise ValueError(f"random_seed is {random_seed}; it must not be negative")
     return int(random_seed)
 
 
@@ -65,6 +79,7 @@ class RowStreams(np.random.Generator):
     """
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        # NumPy's generator wants bits of its own; nothing is ever drawn from these.
         super().__init__(np.random.PCG64(0))
         self._generators = list(generators)
 
@@ -88,6 +103,7 @@ def _by_row(name: str) -> Callable[..., np.ndarray]:
         shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
         if size is not None:
             shape = tuple(np.atleast_1d(size).tolist())
+        # Without a leading axis of rows there is no telling which row a number belongs to.
         rows = len(self._generators)
         if not shape or shape[0] != rows:
             raise NotRowByRow(f"it drew {name} of shape {shape} for a batch of {rows} rows")
@@ -116,6 +132,7 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
+# What joins numbers of several rows, or shuffles, cannot be handed out row by row.
 for _name in dir(np.random.Generator):
     _method = getattr(np.random.Generator, _name)
     if not _name.startswith("_") and callable(_method):

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.rows import as_rows, check_range
+from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.columns import Columns
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
     twice = repeated(names)
     if twice:
         raise ValueError(f"the {side} names {twice} stand more than once; rename them")
+    # Rows with gaps are not dropped here: that would condition the prior without a word.
     bad = ~np.isfinite(array).all(axis=1)
     if np.any(bad):
         row = np.flatnonzero(bad)[0]
@@ -33,6 +37,100 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
         raise ValueError(
             f"{bad.sum()} row(s) of {side}s are missing or infinite, the first of them row {row} "
             f"in {column!r}; leave those rows out, and mind that this conditions the prior on success"
+        )
+
+    check_range(f"the {side}s", array, names)
+
+
+def check_varies(parameters: np.ndarray, columns: Columns) -> None:
+    """Refuse parameters that are the same in all rows.
+
+    Single entries of an array may be, as the diagonal of a correlation matrix is; so may whole numbers be by
+    chance, in a short table.
+    """
+    for variable, part in zip(columns.variables, columns.slices().values(), strict=True):
+        values = parameters[:, part]
+        if len(values) > 1 and not variable.discrete and np.all(values == values[0]):
+            raise ValueError(
+                f"the parameter {variable.name!r} is {np.unique(values[0]).tolist()} in all rows, so that "
+                "there is nothing to infer about it; give it a prior with a deviation above zero, or make it "
+                "a constant of the model"
+            )
+
+
+def check_pairs(
+    parameters: np.ndarray, statistics: np.ndarray, parameter_names: list[str], statistic_names: list[str]
+) -> None:
+    """Refuse sides that do not belong together, and tables that are too short."""
+    if len(parameters) != len(statistics):
+        raise ValueError(
+            f"there are {len(parameters)} rows of parameters and {len(statistics)} rows "
+            "of statistics; each simulation is one row of both"
+        )
+    if len(parameters) < 2:
+        raise ValueError(
+            f"a reference table of {len(parameters)} row(s) says nothing about a posterior; "
+            "give at least two rows"
+        )
+    both = set(parameter_names) & set(statistic_names)
+    if both:
+        raise ValueError(f"{sorted(both)} name both a parameter and a statistic; rename one of them")
+
+
+def check_observed(observed: np.ndarray, names: list[str]) -> None:
+    """Refuse an observation of another shape than (d,), or with gaps."""
+    if observed.shape != (len(names),):
+        raise ValueError(
+            f"the observation has shape {observed.shape}; the table has {len(names)} statistics: {names}"
+        )
+    if not np.all(np.isfinite(observed)):
+        bad = [names[i] for i in np.flatnonzero(~np.isfinite(observed))]
+        raise ValueError(f"the observation is not finite in {bad}; every statistic is needed")
+    check_range("the observation", observed[None], names)
+
+
+def check_bounds(bounds: Mapping[str, Any] | None) -> None:
+    """Refuse bounds that are no pairs of numbers."""
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise TypeError(f"bounds are {bounds!r}; give a mapping of parameter names to (lower, upper)")
+    for name, pair in (bounds or {}).items():
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(
+                f"the bounds of {name!r} are {pair!r}; give a pair (lower, upper), with None for an end that "
+                "is open"
+            )
+        for end in pair:
+            if end is not None and (isinstance(end, bool) or not isinstance(end, int | float | np.number)):
+                raise TypeError(f"the bounds of {name!r} are {pair!r}; they must be numbers, or None")
+            if end is not None and (isinstance(end, np.complexfloating) or np.isnan(end)):
+                raise ValueError(f"the bounds of {name!r} are {pair!r}; they must be real numbers, or None")
+
+
+def check_support(support: Support, parameters: np.ndarray, names: list[str]) -> None:
+    """Refuse rows outside of a support, and a support in which they cannot be told from each other.
+
+    Between bounds of -1e300 and 1e300, say, the bijection to a space without edges takes every row
+    to the same number, and the way back loses it.
+    """
+    outside = ~support.contains(parameters)
+    if np.any(outside):
+        raise ValueError(
+            f"{outside.sum()} row(s) of parameters lie outside the given bounds, the first of "
+            f"them row {np.flatnonzero(outside)[0]}; correct the bounds or leave those rows out"
+        )
+    # A few rows tell: what is lost is lost in all that are not on the bounds themselves.
+    rows = parameters[np.unique(np.linspace(0, len(parameters) - 1, 200).astype(int))]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        free = support.forward(rows)
+        rows = rows[np.isfinite(free).all(axis=1)]
+        there_and_back = support.backward(support.forward(rows))
+        deviation = deviations(rows) if len(rows) else np.zeros(len(names))
+        lost = ~(np.abs(there_and_back - rows) <= 1e-3 * deviation).all(axis=0) & (deviation > 0)
+    if np.any(lost):
+        named = [names[i] for i in np.flatnonzero(lost)]
+        raise ValueError(
+            f"the bounds of {named} are so wide that the parameters between them cannot be told from each "
+            "other; leave these bounds out, or give those of the prior"
         )
 
 
@@ -81,8 +179,8 @@ def observation(
             raise ValueError(f"the observation lacks {missing}; the statistics are {names}")
         observed = [values[name] for name in names]
     try:
-        return np.array(observed, dtype=float)
-    except (TypeError, ValueError):
+        return np.array(as_rows("the observation", observed))
+    except TypeError as error:
         raise ValueError(
-            f"the observation {observed!r} is not numeric; give one number a statistic"
+            f"the observation {observed!r} is not numeric ({error}); give one number a statistic"
         ) from None

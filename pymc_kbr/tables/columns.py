@@ -87,6 +87,7 @@ class Columns:
         parts = {}
         for variable, part in zip(self.variables, self.slices().values(), strict=True):
             values = array[:, part].reshape(len(array), *variable.shape)
+            # Floats carry whole numbers exactly, but a weighted mean of them is none.
             parts[variable.name] = np.rint(values).astype(np.int64) if variable.discrete else values
         return parts
 

@@ -26,6 +26,7 @@ def load_coalescent() -> ReferenceTable:
     FileNotFoundError
         If the installation lacks the file.
     """
+    # Installed, the file lies in the package; in a checkout beside it.
     package = Path(__file__).parents[1]
     places = [
         package / "data" / "coalescent.nc",

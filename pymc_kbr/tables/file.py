@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-FORMAT = "pymc_kbr reference table"
-VERSION = 1
+from pymc_kbr.tables.codecs import check_hdf5
+
+FILE_FORMAT = "pymc_kbr reference table"
+FILE_VERSION = 1
 
 
 def write(
@@ -52,8 +54,8 @@ def write(
     dataset = xr.Dataset(
         dict(arrays),
         attrs={
-            "format": FORMAT,
-            "format_version": VERSION,
+            "format": FILE_FORMAT,
+            "format_version": FILE_VERSION,
             "checksum": _checksum({name: array for name, (_, array) in arrays.items()}, texts),
             **texts,
         },
@@ -69,6 +71,7 @@ def write(
         for name, (_, array) in arrays.items()
         if array.ndim and array.size and array.dtype.kind in "fiu"
     }
+    # In the same folder, so that renaming it is atomic.
     handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
     os.close(handle)
     try:
@@ -96,6 +99,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
+        check_hdf5(path)
         with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as opened:
             dataset = opened.load()
     except Exception as error:
@@ -103,14 +107,17 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"{path} cannot be read as NetCDF: it is damaged, or no reference table ({error})"
         ) from error
     attributes = dict(dataset.attrs)
-    if attributes.pop("format", None) != FORMAT:
-        raise ValueError(f"{path} is a NetCDF file, but no reference table: it lacks the mark {FORMAT!r}")
-    version = attributes.pop("format_version", None)
-    if version != VERSION:
+    if attributes.pop("format", None) != FILE_FORMAT:
         raise ValueError(
-            f"{path} has format version {version} and this pymc_kbr reads version {VERSION}; "
+            f"{path} is a NetCDF file, but no reference table: it lacks the mark {FILE_FORMAT!r}"
+        )
+    version = attributes.pop("format_version", None)
+    if version != FILE_VERSION:
+        raise ValueError(
+            f"{path} has format version {version} and this pymc_kbr reads version {FILE_VERSION}; "
             "read it with the pymc_kbr that wrote it"
         )
+    # HDF5 reads a file with flipped bits without a word.
     checksum = attributes.pop("checksum", None)
     arrays = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
     if checksum != _checksum(arrays, attributes):

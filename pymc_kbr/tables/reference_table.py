@@ -10,40 +10,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_kbr.arrays.rows import as_pairs, as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables import file as table_file
-from pymc_kbr.tables.checks import check_columns, check_side, observation
+from pymc_kbr.tables.checks import (
+    check_bounds,
+    check_columns,
+    check_observed,
+    check_pairs,
+    check_side,
+    check_support,
+    check_varies,
+    observation,
+)
 from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, eq=False)
-class Failures:
-    """The simulations that gave no usable statistics.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (f,)
-        Number of the draw that failed, counted from 0 over all draws asked for.
-    parameters : ndarray of shape (f, p)
-        The parameters of these draws.
-    messages : tuple of str, length f
-        What went wrong.
-    """
-
-    rows: np.ndarray
-    parameters: np.ndarray
-    messages: tuple[str, ...]
-
-    @classmethod
-    def none(cls, size: int) -> Failures:
-        """No failures, of draws with `size` parameters."""
-        return cls(np.empty(0, dtype=np.int64), np.empty((0, size)), ())
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,15 +55,20 @@ class ReferenceTable:
     observed_data : dict of str to ndarray
         The data as the user's model holds them, before `sum_stat`.
     provenance : dict of str to str
-        Versions of the software, and how the simulations were run.
+        Versions of the software, and how the simulations were run: to be read by people.
     timings : dict of str to float
         Seconds of each stage.
+    origin : Origin
+        What code asks of the provenance.
 
     Raises
     ------
+    TypeError
+        If parameters or statistics are complex, or no numbers.
     ValueError
-        If there are fewer than two rows, the shapes disagree, a value is not finite, or a
-        parameter lies outside the support.
+        If there are fewer than two rows, the shapes or the row labels of data frames disagree, a value is
+        masked, not finite or beyond what can be summed, a parameter is constant or lies outside the
+        support, or the support is so wide that rows cannot be told from each other in it.
     """
 
     parameters: np.ndarray
@@ -91,52 +82,39 @@ class ReferenceTable:
     observed_data: dict[str, np.ndarray] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
 
     def __post_init__(self) -> None:
-        check_side("parameter", self.parameters, self.parameter_columns)
-        check_side("statistic", self.statistics, self.statistic_columns)
-        if len(self.parameters) != len(self.statistics):
-            raise ValueError(
-                f"there are {len(self.parameters)} rows of parameters and {len(self.statistics)} rows "
-                "of statistics; each simulation is one row of both"
-            )
-        if len(self.parameters) < 2:
-            raise ValueError(
-                f"a reference table of {len(self.parameters)} row(s) says nothing about a posterior; "
-                "give at least two rows"
-            )
-        both = set(self.parameter_names) & set(self.statistic_names)
-        if both:
-            raise ValueError(f"{sorted(both)} name both a parameter and a statistic; rename one of them")
-        if self.observed is not None:
-            if self.observed.shape != (self.statistic_columns.size,):
-                raise ValueError(
-                    f"the observation has shape {self.observed.shape}; the table has "
-                    f"{self.statistic_columns.size} statistics: {self.statistic_names}"
-                )
-            if not np.all(np.isfinite(self.observed)):
-                bad = [self.statistic_names[i] for i in np.flatnonzero(~np.isfinite(self.observed))]
-                raise ValueError(f"the observation is not finite in {bad}; every statistic is needed")
-        outside = ~self.support.contains(self.parameters)
-        if np.any(outside):
-            raise ValueError(
-                f"{outside.sum()} row(s) of parameters lie outside the given bounds, the first of "
-                f"them row {np.flatnonzero(outside)[0]}; correct the bounds or leave those rows out"
-            )
-        for array in (self.parameters, self.statistics, self.observed):
+        parameters, statistics = as_pairs(self.parameters, self.statistics)
+        observed = None if self.observed is None else as_rows("the observation", self.observed)
+        check_side("parameter", parameters, self.parameter_columns)
+        check_side("statistic", statistics, self.statistic_columns)
+        check_pairs(parameters, statistics, self.parameter_names, self.statistic_names)
+        check_varies(parameters, self.parameter_columns)
+        if observed is not None:
+            check_observed(observed, self.statistic_names)
+        check_support(self.support, parameters, self.parameter_names)
+        for name, array in {"parameters": parameters, "statistics": statistics, "observed": observed}.items():
+            # Estimators keep views of these arrays, so a later change would change what they have fitted.
             if array is not None:
                 array.flags.writeable = False
+            object.__setattr__(self, name, array)
 
     @property
     def simulations(self) -> int:
         """How many were run: rows, failures, and rows that `zoom` left outside of its last bounds."""
-        return int(self.provenance.get("simulations", len(self) + len(self.failures)))
+        run = self.origin.simulations
+        return len(self) + len(self.failures) if run is None else run
 
     @property
     def noise(self) -> np.ndarray:
         """Deviations (d,) of normal noise on the observation that the table is without, told to `zoom`."""
-        given = [float(number) for number in self.provenance.get("noise", "0").split()]
-        return np.broadcast_to(given, (self.statistic_columns.size,))
+        return np.broadcast_to(np.array(self.origin.noise or 0.0), (self.statistic_columns.size,))
+
+    @property
+    def seeds(self) -> tuple[int | None, ...]:
+        """Of the tables that make up this one; a table that was not simulated here has None."""
+        return self.origin.seeds or (self.seed,)
 
     @property
     def parameter_names(self) -> list[str]:
@@ -205,6 +183,7 @@ class ReferenceTable:
         """
         parameters, statistics = list(parameters), list(statistics)
         check_columns(df, parameters, statistics)
+        check_bounds(bounds)
         table = cls(
             parameters=df[parameters].to_numpy(dtype=float, copy=True),
             statistics=df[statistics].to_numpy(dtype=float, copy=True),
@@ -252,9 +231,11 @@ class ReferenceTable:
                 )
         if self.support != other.support:
             raise ValueError("the table to append has another prior support; both must come from one prior")
-        if self.seed is not None and self.seed == other.seed:
+        # Rows of one seed are the same simulations: a second time they would only look like more data.
+        twice = [seed for seed in self.seeds if seed is not None and seed in other.seeds]
+        if twice:
             raise ValueError(
-                f"both tables were simulated with the seed {self.seed}, so their rows repeat each "
+                f"both tables were simulated with the seed {twice[0]}, so their rows repeat each "
                 "other; simulate the second one with another random_seed"
             )
         if not _same(self.observed, other.observed):
@@ -262,6 +243,12 @@ class ReferenceTable:
                 "the table to append has another observation; set the same one with `with_observed`"
             )
         seconds = set(self.timings) | set(other.timings)
+        origin = dataclasses.replace(
+            self.origin,
+            simulations=self.simulations + other.simulations,
+            between_bounds=self.origin.between_bounds or other.origin.between_bounds,
+            seeds=self.seeds + other.seeds,
+        )
         return dataclasses.replace(
             self,
             parameters=np.vstack([self.parameters, other.parameters]),
@@ -272,73 +259,26 @@ class ReferenceTable:
                 self.failures.messages + other.failures.messages,
             ),
             seed=None,
-            provenance={
-                **self.provenance,
-                "appended_seeds": f"{_seeds(self)}, {_seeds(other)}",
-                "simulations": str(self.simulations + other.simulations),
-            },
+            provenance={**self.provenance, **origin.words},
             timings={k: self.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
+            origin=origin,
         )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the table to one NetCDF file (see `pymc_kbr.tables.file` for its errors)."""
-        arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            "parameters": (("row", "parameter"), self.parameters),
-            "statistics": (("row", "statistic"), self.statistics),
-            "failed_rows": (("failure",), self.failures.rows),
-            "failed_parameters": (("failure", "parameter"), self.failures.parameters),
-            "parameter": (("parameter",), np.array(self.parameter_names, dtype=object)),
-            "statistic": (("statistic",), np.array(self.statistic_names, dtype=object)),
-        }
-        if self.observed is not None:
-            arrays["observed"] = (("statistic",), self.observed)
-        for name, values in self.observed_data.items():
-            dims = tuple(f"observed_data_{name}_dim_{i}" for i in range(values.ndim))
-            arrays[f"observed_data_{name}"] = (dims, values)
-        documents = {
-            "parameter_columns": self.parameter_columns.to_json(),
-            "statistic_columns": self.statistic_columns.to_json(),
-            "support": self.support.to_json(),
-            "failure_messages": list(self.failures.messages),
-            "seed": None if self.seed is None else str(self.seed),
-            "provenance": self.provenance,
-            "timings": self.timings,
-        }
-        table_file.write(Path(path), arrays, documents, overwrite=overwrite)
+        table_file.write(Path(path), arrays_of(self), documents_of(self), overwrite=overwrite)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> ReferenceTable:
         """Read a table that `save` wrote (see `pymc_kbr.tables.file` for its errors)."""
-        arrays, documents = table_file.read(Path(path))
-        mark = "observed_data_"
-        return cls(
-            parameters=arrays["parameters"],
-            statistics=arrays["statistics"],
-            observed=arrays.get("observed"),
-            parameter_columns=Columns.from_json(documents["parameter_columns"]),
-            statistic_columns=Columns.from_json(documents["statistic_columns"]),
-            support=Support.from_json(documents["support"]),
-            failures=Failures(
-                arrays["failed_rows"], arrays["failed_parameters"], tuple(documents["failure_messages"])
-            ),
-            seed=None if documents["seed"] is None else int(documents["seed"]),
-            observed_data={
-                name.removeprefix(mark): values for name, values in arrays.items() if name.startswith(mark)
-            },
-            provenance=documents["provenance"],
-            timings=documents["timings"],
-        )
+        return cls(**fields_from(*table_file.read(Path(path))))
 
 
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
     if one is None or two is None:
         return one is two
     return np.array_equal(one, two)
-
-
-def _seeds(table: ReferenceTable) -> str:
-    return table.provenance.get("appended_seeds", str(table.seed))
 
 
 def _shorten(names: list[str]) -> str:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-import tempfile
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,24 +11,21 @@ from typing import Any
 
 import numpy as np
 import zarr
-from zarr.codecs import ZstdCodec
 
+from pymc_kbr.tables.codecs import check_zarr
 from pymc_kbr.tables.errors import describe
-
-FORMAT = "pymc_kbr table store"
-VERSION = 1
-
-COMPRESSED = [ZstdCodec(level=1, checksum=True)]
-"""Every array is compressed, and a damaged part of it is recognised."""
-
-UNFINISHED, DONE, FAILED = range(3)
-"""What the array ``status`` says of a row."""
-
-MARKS = ("format", "format_version", "checksum")
-"""Attributes that are no documents."""
-
-ROW_ARRAYS = ("parameters", "statistics", "message", "status")
-"""The arrays that have a row for each simulation, in the order in which a chunk of them is written."""
+from pymc_kbr.tables.layout import (
+    DONE,
+    FAILED,
+    MARKS,
+    ROW_ARRAYS,
+    STORE_FORMAT,
+    STORE_VERSION,
+    UNFINISHED,
+    checksum_of,
+    consolidate,
+    create_group,
+)
 
 
 class TableStore:
@@ -88,48 +81,14 @@ class TableStore:
             Others, kept as they are.
         documents : mapping of str to JSON values
         """
-        partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial"))
-        try:
-            texts = {name: json.dumps(document, sort_keys=True) for name, document in documents.items()}
-            marks = {"format": FORMAT, "format_version": VERSION, "checksum": _checksum(texts)}
-            group = zarr.create_group(partial, zarr_format=3, attributes={**marks, **texts})
-            for name, columns, dtype, empty in (
-                ("parameters", ("parameter",), "float64", np.nan),
-                ("statistics", ("statistic",), "float64", np.nan),
-                ("message", (), str, ""),
-                ("status", (), "uint8", UNFINISHED),
-            ):
-                widths = tuple(len({"parameter": parameters, "statistic": statistics}[c]) for c in columns)
-                group.create_array(
-                    name,
-                    shape=(rows, *widths),
-                    chunks=(chunk_rows, *widths),
-                    dtype=dtype,
-                    fill_value=empty,
-                    dimension_names=("row", *columns),
-                    compressors=COMPRESSED,
-                )
-            for name, (dims, values) in {
-                "parameter": (("parameter",), np.array(parameters, dtype=object)),
-                "statistic": (("statistic",), np.array(statistics, dtype=object)),
-                **arrays,
-            }.items():
-                kind: Any = str if values.dtype == object else values.dtype
-                made = group.create_array(
-                    name, shape=values.shape, dtype=kind, dimension_names=dims, compressors=COMPRESSED
-                )
-                made[...] = values
-            _consolidate(partial)
-            os.chmod(partial, 0o755)
-            os.rename(partial, path)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"the store {path} cannot be made: {os.strerror(error.errno or 0)}; make room, or choose "
-                "a store elsewhere",
-            ) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        create_group(
+            path,
+            rows=rows,
+            chunk_rows=chunk_rows,
+            columns={"parameter": parameters, "statistic": statistics},
+            arrays=arrays,
+            texts=_texts(documents),
+        )
         return cls.open(path)
 
     @classmethod
@@ -148,25 +107,26 @@ class TableStore:
         if not path.is_dir():
             raise ValueError(f"{path} is a file; a store is a folder: choose another name for it")
         try:
-            group = zarr.open_group(path, mode="r+", use_consolidated=False)
+            check_zarr(path)
+            group = zarr.open_group(path, mode="r+", use_consolidated=False, zarr_format=3)
             attributes = dict(group.attrs)
         except Exception as error:
             raise ValueError(
                 f"{path} cannot be read as a Zarr group: it is damaged, or no store ({describe(error)}); "
                 "choose another name, or move it away"
             ) from error
-        if attributes.get("format") != FORMAT:
+        if attributes.get("format") != STORE_FORMAT:
             raise ValueError(
-                f"{path} is a Zarr group, but no store of simulations: it lacks the mark {FORMAT!r}; choose "
-                "another name"
+                f"{path} is a Zarr group, but no store of simulations: it lacks the mark {STORE_FORMAT!r}; "
+                "choose another name"
             )
-        if attributes.get("format_version") != VERSION:
+        if attributes.get("format_version") != STORE_VERSION:
             raise ValueError(
                 f"{path} has format version {attributes.get('format_version')} and this pymc_kbr reads "
-                f"version {VERSION}; read it with the pymc_kbr that wrote it"
+                f"version {STORE_VERSION}; read it with the pymc_kbr that wrote it"
             )
         try:
-            if attributes["checksum"] != _checksum({k: v for k, v in attributes.items() if k not in MARKS}):
+            if attributes["checksum"] != checksum_of({k: v for k, v in attributes.items() if k not in MARKS}):
                 raise ValueError("its attributes do not match their checksum")
             return cls(path, group)
         except Exception as error:
@@ -294,22 +254,16 @@ class TableStore:
             for name in ROW_ARRAYS:  # the status last: it says how many rows there are
                 array = self._arrays[name]
                 array.resize((rows, *array.shape[1:]))
-            _consolidate(self.path)
+            consolidate(self.path)
 
     def note(self, name: str, document: Any) -> None:
         """Write one of the documents."""
         self.documents[name] = document
-        texts = {key: json.dumps(value, sort_keys=True) for key, value in self.documents.items()}
+        texts = _texts(self.documents)
         with self._writing():
-            self._group.attrs.update({name: texts[name], "checksum": _checksum(texts)})
-            _consolidate(self.path)
+            self._group.attrs.update({name: texts[name], "checksum": checksum_of(texts)})
+            consolidate(self.path)
 
 
-def _checksum(texts: Mapping[str, Any]) -> str:
-    return hashlib.sha256("\0".join(f"{name}={texts[name]}" for name in sorted(texts)).encode()).hexdigest()
-
-
-def _consolidate(path: Path) -> None:
-    with warnings.catch_warnings():  # that consolidated metadata are no part of the standard yet
-        warnings.simplefilter("ignore")
-        zarr.consolidate_metadata(path)
+def _texts(documents: Mapping[str, Any]) -> dict[str, str]:
+    return {name: json.dumps(document, sort_keys=True) for name, document in documents.items()}

@@ -13,8 +13,12 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import observation
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.reference_table import Failures, ReferenceTable
-from pymc_kbr.tables.store import DONE, FAILED, UNFINISHED, TableStore
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
+from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.saved import OBSERVED_DATA
+from pymc_kbr.tables.store import TableStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +114,7 @@ class StoredTable:
         FileNotFoundError: there is no store nowhere.zarr
         """
         store = TableStore.open(Path(path))
-        return cls(store, store.rows, store.array("observed"), store.other_arrays("observed_data_"))
+        return cls(store, store.rows, store.array("observed"), store.other_arrays(OBSERVED_DATA))
 
     @cached_property
     def _status(self) -> np.ndarray:
@@ -197,6 +201,7 @@ class StoredTable:
         if rows is None or rows >= n:
             parameters, statistics = self.parameters[0:n], self.statistics[0:n]
         else:
+            # Evenly, and not the first ones: chunks are read as a whole, wherever they are.
             chosen = np.linspace(0, n - 1, rows).astype(int)
             chosen = chosen if self._kept is None else self._kept[chosen]
             parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)
@@ -213,4 +218,5 @@ class StoredTable:
             observed_data=self.observed_data,
             provenance=documents["provenance"],
             timings=documents["timings"],
+            origin=Origin.from_documents(documents),
         )

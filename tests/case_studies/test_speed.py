@@ -1,7 +1,11 @@
 """The benchmark's bookkeeping, and its lines at toy sizes; speed itself is no test."""
 
 import csv
+import sys
 
+import pytest
+
+import case_studies.speed.__main__ as command
 from case_studies.speed.__main__ import groups
 from case_studies.speed.conditioning import localised_batch
 from case_studies.speed.measure import COLUMNS, History, Row
@@ -12,14 +16,34 @@ from pymc_kbr.comparison.peak_memory import process_peak
 def test_a_later_run_shows_what_an_earlier_one_found(tmp_path):
     path = tmp_path / "benchmark.csv"
     first = Row("fit / LAPACK", "2 s", "1 s", 2.0, "at most 3")
-    assert History(path).add(first) == ""
-    assert History(path).add(Row("fit / LAPACK", "3 s", "1 s", 3.0, "at most 3")).startswith("; 2 on 20")
-    assert History(path).add(first).startswith("; 3 on 20")
+    assert History(path, record=True).add(first) == ""
+    second = Row("fit / LAPACK", "3 s", "1 s", 3.0, "at most 3")
+    assert History(path, record=True).add(second).startswith("; 2 on 20")
+    assert History(path, record=True).add(first).startswith("; 3 on 20")
     with path.open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["ratio"] for line in lines] == ["2", "3", "2"]
     assert tuple(lines[0]) == COLUMNS
     assert "PyMC" in lines[0]["versions"]
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_the_command_keeps_its_lines_only_when_asked(record, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "benchmark.csv"
+    History(path, record=True).add(Row("fit / LAPACK", "2 s", "1 s", 2.0, "at most 3"))
+    before = path.read_bytes()
+    measured = {"fit": lambda: [Row("fit / LAPACK", "3 s", "1 s", 3.0, "at most 3")]}
+    monkeypatch.setattr(command, "groups", lambda quick, coal: measured)
+    monkeypatch.setattr(sys, "argv", ["speed", "--history", str(path)] + ["--record"] * record)
+    command.main()
+    assert "ratio 3.00 (wanted: at most 3; 2 on 20" in capsys.readouterr().out
+    assert path.read_bytes().startswith(before)
+    assert (path.read_bytes() != before) == record
+
+
+def test_committed_lines_are_those_of_the_command():
+    with command.HISTORY.open(newline="") as file:
+        assert tuple(next(csv.reader(file))) == COLUMNS
 
 
 def test_lines_at_toy_sizes_are_complete():

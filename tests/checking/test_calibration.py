@@ -1,10 +1,13 @@
+import dataclasses
+
 import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.support import Block
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.posterior.arviz import ARVIZ_MAJOR
@@ -16,9 +19,12 @@ LINEAR = pk.Adjusted(pk.Rejection(400, kernel="epanechnikov"), "local_linear")
 class TooWide(pk.Rejection):
     """Rejection whose atoms are twice as far from their mean as they should be."""
 
-    def _atoms(self, x, rows, weights):
-        points = super()._atoms(x, rows, weights).points
-        return Atoms(points.mean(axis=0) + 2 * (points - points.mean(axis=0)), self.parameter_kernel_)
+    def _atoms(self, x, found):
+        all_points = [atoms.points for atoms in super()._atoms(x, found)]
+        return [
+            Atoms(points.mean(axis=0) + 2 * (points - points.mean(axis=0)), self.parameter_kernel_)
+            for points in all_points
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +67,64 @@ def test_intervals_that_are_too_wide_are_found(table):
 def test_the_estimator_that_is_given_stays_as_it_is(table):
     estimator = pk.Rejection(50).fit(table.parameters[:100], table.statistics[:100])
     pk.calibrate(estimator, table, rows=20, random_seed=1, progressbar=False)
-    assert len(estimator.parameters_) == 100
+    assert len(estimator.table_) == 100
 
 
 def test_the_same_seed_gives_the_same(table):
     one, two = (pk.calibrate("rejection", table, rows=30, random_seed=2, progressbar=False) for _ in range(2))
     np.testing.assert_array_equal(one.pit, two.pit)
+
+
+def test_another_seed_holds_other_rows_out_and_draws_anew(table):
+    one, two = (pk.calibrate("rejection", table, rows=30, random_seed=s, progressbar=False) for s in (2, 3))
+    assert not np.any(one.pit == two.pit)
+    assert not set(one.energy_scores) & set(two.energy_scores)
+
+
+def test_each_posterior_is_drawn_from_anew(table):
+    """All posteriors are the prior, and no two sets of draws of it have the same variance."""
+    found = pk.calibrate(pk.NadarayaWatson(1e6), table, rows=30, draws=20, random_seed=1, progressbar=False)
+    assert len(np.unique(found.contraction)) == found.contraction.size
+
+
+def test_scores_do_not_depend_on_the_parameters_units(table):
+    arguments = {"rows": 20, "draws": 50, "random_seed": 1, "progressbar": False}
+    estimator = pk.Adjusted(pk.Rejection(100), "none", smoothing="none")
+    plain = pk.calibrate(estimator, table, **arguments)
+    scaled = dataclasses.replace(table, parameters=table.parameters * [100.0, 0.01])
+    other = pk.calibrate(estimator, scaled, **arguments)
+    np.testing.assert_allclose(other.energy_scores, plain.energy_scores, rtol=1e-9)
+    np.testing.assert_allclose(other.contraction, plain.contraction, rtol=1e-9)
+
+
+def test_the_estimator_has_not_seen_the_rows_that_are_held_out(table):
+    """The nearest row of one that it had seen would be that row, whose score is zero."""
+    nearest = pk.Adjusted(pk.Rejection(1), "none", smoothing="none")
+    found = pk.calibrate(nearest, table, rows=100, random_seed=1, progressbar=False)
+    assert found.energy_scores.min() > 0
+    assert found.contraction.min() == found.contraction.max() == 1.0
+
+
+def test_transforms_of_a_parameter_with_ties_are_uniform():
+    """Zero or one, of which a continuous statistic tells something."""
+    rng = np.random.default_rng(0)
+    theta = (rng.random((4000, 1)) < 0.4).astype(float)
+    frame = pd.DataFrame(np.hstack([theta, theta + rng.normal(size=(4000, 1))]), columns=["a", "s"])
+    t = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"])
+    t = dataclasses.replace(t, support=pk.Support(1, (Block((0,), (), smooth=False),)))
+    found = pk.calibrate(pk.Rejection(200), t, rows=800, random_seed=1, progressbar=False)
+    assert found.uniformity()[0] > 1e-3
+    assert len(np.unique(found.pit)) == 800
+
+
+@pytest.mark.parametrize(("level", "probability"), [(0.5, 0.95), (0.9, 0.95), (0.3, 0.8)])
+def test_a_band_holds_its_probability_and_no_more(level, probability):
+    """Each side has at most half of what is left outside, and more than that with one row further in."""
+    rows, tail = 400, (1 - probability) / 2
+    lower, upper = np.rint(made(lambda u: u, rows).band(level, probability) * rows)
+    counts = binom(rows, level)
+    assert counts.cdf(lower - 1) <= tail < counts.cdf(lower)
+    assert counts.sf(upper) <= tail < counts.sf(upper - 1)
 
 
 def test_recalibrated_draws_have_the_right_width():

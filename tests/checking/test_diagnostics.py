@@ -8,6 +8,7 @@ from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.tables.datasets import load_coalescent
 
 
 def table(observed, n=2000):
@@ -54,6 +55,18 @@ def test_typical_observations_are_not_called_outside():
     far = sum(observation_support(t, x).far for x in fresh)
     # Half a per cent by definition; 400 draws of it exceed 8 once in a thousand times.
     assert far <= 8
+
+
+def test_distances_are_those_to_the_nearest_ten_other_rows():
+    """Against a plain sort; were each row its own neighbour, all of the references would be too small."""
+    t = table(TYPICAL, n=300)
+    support = observation_support(t)
+    x = (t.statistics - t.statistics.mean(axis=0)) / t.statistics.std(axis=0)
+    apart = np.sort(np.linalg.norm(x[:, None] - x[None], axis=2), axis=1)
+    assert np.all(apart[:, 0] == 0)
+    np.testing.assert_allclose(np.sort(support.references), np.sort(apart[:, 1:11].mean(axis=1)))
+    y = (np.array(TYPICAL) - t.statistics.mean(axis=0)) / t.statistics.std(axis=0)
+    assert support.distance == pytest.approx(np.sort(np.linalg.norm(x - y, axis=1))[:10].mean())
 
 
 def test_an_observation_outside_is_named_with_its_statistics():
@@ -124,3 +137,71 @@ def test_a_missing_observation_is_refused():
         observation_support(table(None))
     with pytest.raises(ValueError, match="3 statistics"):
         observation_support(table(None), np.zeros(2))
+
+
+def of_statistics(x, observed=None):
+    """A table of one parameter and of these statistics (n, d)."""
+    names = [f"s{i}" for i in range(x.shape[1])]
+    frame = pd.DataFrame(np.hstack([x[:, :1], x]), columns=["a", *names])
+    return pk.ReferenceTable.from_dataframe(
+        frame,
+        parameters=["a"],
+        statistics=names,
+        observed=np.median(x, axis=0) if observed is None else observed,
+    )
+
+
+def outliers(t):
+    found = diagnose(posterior(), np.full((100, 1), 0.5), t)
+    return [concern.message for concern in found if concern.name == "outliers"]
+
+
+@pytest.mark.parametrize("value", [1e4, 1e12, -1e12, 1e300])
+def test_a_row_that_makes_a_statistics_deviation_is_named_with_its_column(value):
+    x = np.random.default_rng(3).normal(size=(10_000, 3))
+    assert outliers(of_statistics(x)) == []
+    x[123, 1] = value
+    (message,) = outliers(of_statistics(x))
+    assert "'s1'" in message
+    assert "(123)" in message
+    assert "1 of 10000 rows" in message
+    assert "drop these rows" in message
+    assert "logarithm" in message
+
+
+def test_ordinary_and_skewed_statistics_are_not_called_outliers():
+    rng = np.random.default_rng(4)
+    n = 10_000
+    ordinary = [
+        rng.normal(size=n),
+        rng.uniform(size=n),
+        np.exp(rng.normal(size=n)),
+        np.exp(2 * rng.normal(size=n)),
+        rng.standard_t(3, size=n),
+        rng.poisson(0.001, size=n),
+        (np.arange(n) == 5).astype(float),
+        rng.exponential(size=n) ** 2,
+        np.where(rng.random(n) < 0.01, 50.0, 0.0) + rng.normal(size=n),
+    ]
+    for column in ordinary:
+        assert outliers(of_statistics(np.column_stack([column, rng.normal(size=n)]))) == []
+
+
+def test_the_statistics_of_the_coalescent_have_no_outliers():
+    coalescent = load_coalescent()
+    assert len(coalescent.statistic_names) == 7
+    for rows in (1_000, 10_000):
+        assert outliers(of_statistics(coalescent.statistics[:rows])) == []
+
+
+def test_sample_abc_warns_of_an_outlier():
+    x = np.random.default_rng(3).normal(size=(1_000, 2))
+    x[7, 1] = 1e12
+    with pytest.warns(pk.PosteriorWarning, match="the deviation of the statistic 's1'"):
+        pk.sample_abc(
+            50,
+            reference_table=of_statistics(x, np.zeros(2)),
+            estimator=pk.Rejection(100),
+            random_seed=0,
+            progressbar=False,
+        )

@@ -1,5 +1,10 @@
+import ast
+import sys
+from pathlib import Path
+
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 mpl.use("Agg")
@@ -21,6 +26,39 @@ def test_weights_are_drawn_with_their_sign(linear):
     drawn = sum(len(points.get_offsets()) for points in axes[0].collections)
     assert drawn == len(posterior.atoms)
     assert "negative" in axes[0].get_legend().get_texts()[1].get_text()
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "matplotlib.pyplot"])
+def test_without_matplotlib_the_extra_is_named(missing, monkeypatch, small_table):
+    for name in [n for n in sys.modules if n.startswith("matplotlib")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=r"pip install 'pymc_kbr\[plots\]'"):
+        pk.plot_observation_support(small_table)
+    comparison = pd.DataFrame(
+        {
+            "estimator": ["a"],
+            "budget": [1],
+            "repetition": [0],
+            "amortised": [True],
+            "energy_score": [1.0],
+            "seconds_simulate": [1.0],
+            "seconds_fit": [1.0],
+            "seconds_condition": [1.0],
+        }
+    )
+    with pytest.raises(ImportError, match=r"pip install 'pymc_kbr\[plots\]'"):
+        pk.plot_accuracy_runtime(comparison)
+
+
+@pytest.mark.parametrize("room", ["checking", "comparison"])
+def test_matplotlib_is_imported_where_a_picture_is_drawn_only(room):
+    """By the text of the files: what other packages import does not count."""
+    for path in (Path(pk.__file__).parent / room).glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.startswith("matplotlib")], path
 
 
 def test_calibration_is_drawn_with_bands(small_table):

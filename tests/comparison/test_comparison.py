@@ -105,6 +105,8 @@ def test_a_finished_comparison_is_read(tmp_path, monkeypatch, result):
         {"random_seed": 6},
         {"observations": 41},
         {"draws": 10},
+        {"work": 5.0},
+        {"time_budget": 60.0},
         {"modes": True},
         {"estimators": {"rejection": pk.Rejection(5), "conditional_mean": "conditional_mean"}},
     ],

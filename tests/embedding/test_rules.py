@@ -5,16 +5,18 @@ import pytest
 from scipy.linalg import inv, solve
 
 import pymc_kbr as pk
-from pymc_kbr.embedding.density_ratio import choose_ratio, estimated_ratio, kulsif, leave_one_out_scores
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.embedding.density_ratio import choose_ratio, kulsif, leave_one_out_scores
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.rules import (
+    ImportanceWeighted,
+    SquaredRule,
     bayes_average,
-    bayes_rule,
     chain_rule,
-    importance_weighted_bayes_rule,
     posterior_decoding,
     sum_rule,
 )
+from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.gram import DenseGram, IncompleteCholesky
 from pymc_kbr.kernels import Gaussian, Laplace, Matern
 from pymc_kbr.regression.leave_one_out import LeaveOneOut
@@ -69,7 +71,7 @@ def test_the_sum_rule_predicts_the_statistics():
 
 
 def test_sum_and_bayes_rules_composed_are_kernel_bayes(gamma):
-    composed = bayes_rule(DenseGram(ON_X, X), gamma, 1e-4).weights(OBSERVED)
+    composed = SquaredRule().operator(DenseGram(ON_X, X), gamma, 1e-4).weights(OBSERVED)
     fitted = pk.KernelBayes(regularisation=1e-4, **PUBLISHED).fit(THETA, X)
     np.testing.assert_allclose(fitted.weights(OBSERVED), composed, atol=1e-8)
     d = np.diag(gamma)
@@ -78,7 +80,7 @@ def test_sum_and_bayes_rules_composed_are_kernel_bayes(gamma):
 
 
 def test_sum_and_weighted_bayes_rules_composed_are_importance_weighted_kernel_bayes(gamma):
-    composed = importance_weighted_bayes_rule(DenseGram(ON_X, X), gamma, 1e-2).weights(OBSERVED)
+    composed = ImportanceWeighted().operator(DenseGram(ON_X, X), gamma, 1e-2).weights(OBSERVED)
     fitted = pk.ImportanceWeightedKernelBayes(regularisation=1e-2, **PUBLISHED).fit(THETA, X)
     np.testing.assert_allclose(fitted.weights(OBSERVED), composed, atol=1e-8)
     root = np.diag(np.sqrt(np.maximum(gamma, 0)))
@@ -117,15 +119,17 @@ def test_the_bayes_average_and_decoding_are_those_of_the_estimator():
 
 
 @pytest.mark.parametrize("centred", [True, False])
-def test_kulsifs_leave_one_out_is_refitting(centred):
+@pytest.mark.parametrize("weights", [np.full(20, 1 / 20), SIGNED[:20] / SIGNED[:20].sum()])
+def test_kulsifs_leave_one_out_is_refitting(centred, weights):
     theta, draws, eta = THETA[:25], DRAWS[:20], 0.05
-    closed = leave_one_out_scores(ON_THETA, theta, draws, [eta], centred)[0]
-    terms = []
+    closed = leave_one_out_scores(ON_THETA, theta, draws, [eta], centred, weights)[0]
+    rows, of_draws = [], []
     for i in range(20):
         rest, left = np.delete(theta, i, axis=0), np.delete(draws, i, axis=0)
+        share = np.delete(weights, i) / np.delete(weights, i).sum()
 
-        def features(points, rest=rest, left=left):  # the embeddings' difference as a function
-            value = ON_THETA(points, left).mean(axis=1)
+        def features(points, rest=rest, left=left, share=share):  # the embeddings' difference as a function
+            value = ON_THETA(points, left) @ share
             return value - ON_THETA(points, rest).mean(axis=1) if centred else value
 
         fitted = solve(ON_THETA(rest) + 24 * eta * np.eye(24), features(rest))
@@ -134,14 +138,30 @@ def test_kulsifs_leave_one_out_is_refitting(centred):
             value = (features(point) - ON_THETA(point, rest) @ fitted)[0] / eta
             return 1 + value if centred else value
 
-        terms.append(0.5 * ratio(theta[i : i + 1]) ** 2 - ratio(draws[i : i + 1]))
-    assert closed == pytest.approx(np.mean(terms), abs=1e-8)
+        rows.append(0.5 * ratio(theta[i : i + 1]) ** 2)
+        of_draws.append(ratio(draws[i : i + 1]))
+    assert closed == pytest.approx(np.mean(rows) - weights @ of_draws, abs=1e-8)
+    if np.ptp(weights) == 0:
+        assert leave_one_out_scores(ON_THETA, theta, draws, [eta], centred)[0] == pytest.approx(closed)
+
+
+def test_draws_without_weight_have_no_say_in_the_choice():
+    rng = np.random.default_rng(1)
+    theta, kept = rng.normal(size=(300, 1)), rng.normal(0.5, 0.5, (200, 1))
+    draws = np.vstack([rng.normal(-1, 0.3, (60, 1)), kept])
+    weights = np.concatenate([np.zeros(60), np.full(200, 1 / 200)])
+    kernels = [Gaussian(s) for s in (0.3, 1.0, 3.0)]
+    weighted = choose_ratio(theta, draws, kernels, centred=True, weights=weights)
+    plain = choose_ratio(theta, kept, kernels, centred=True)
+    assert (weighted.kernel, weighted.regularisation) == (plain.kernel, plain.regularisation)
+    with pytest.raises(ValueError, match="negative as often as positive"):
+        choose_ratio(theta, draws, kernels, weights=np.where(np.arange(260) % 2, 1.0, -1.001))
 
 
 def test_kulsif_is_the_ratio_where_it_is_known():
     rng = np.random.default_rng(7)
     theta, draws = rng.uniform(-3, 3, (2000, 1)), rng.normal(0, 1, (2000, 1))
-    ratio = estimated_ratio(theta, draws, rng)
+    ratio = ratio_of_draws(theta, draws, Support.unbounded(1), rng)
     exact = 6 * np.exp(-0.5 * theta[:, 0] ** 2) / np.sqrt(2 * np.pi)
     assert np.sqrt(np.mean((ratio - exact) ** 2)) < 0.15 * exact.std()
     choice = choose_ratio(theta, draws, [Gaussian(1.0)])
@@ -163,6 +183,63 @@ def test_weighted_leave_one_out_is_refitting(intercept):
         constant = (ones @ inverse @ THETA[:30][rest]) / inverse.sum() if intercept else 0.0
         predicted = constant + gram[i, rest] @ inverse @ (THETA[:30][rest] - constant)
         np.testing.assert_allclose(closed[i], THETA[i] - predicted, atol=1e-8)
+
+
+def on_prior_points(centred):
+    """Kernel Bayes' rule on the prior's draws by its formula, at OBSERVED: shape (4, 80)."""
+    a = SIGNED / SIGNED.sum()
+    own, prior = np.full(N, 1 / N), SIGNED
+    if centred:  # features about their means: of the statistics under the rows' weights, of the draws under a
+        inverse, prior = inv(G_THETA + N * 1e-2 * np.eye(N)), a
+        cross = ON_THETA(THETA, DRAWS) - (G_THETA @ own)[:, None]
+        joint = (inverse @ cross + own[:, None]) * a
+        joint /= joint.sum()
+        d = joint.sum(axis=1)
+        c = np.maximum(d, 0) / np.maximum(d, 0).sum()
+        about = np.eye(N) - np.outer(np.ones(N), c)
+        gram, k = about @ G_X @ about.T, about @ (CROSS - (G_X @ c)[:, None])
+    else:
+        joint = inv(G_THETA + N * 1e-2 * np.eye(N)) @ ON_THETA(THETA, DRAWS) * prior
+        d, gram, k = joint.sum(axis=1), G_X, CROSS
+    weights = joint.T @ solve(gram @ np.diag(d) @ gram @ np.diag(d) + 1e-4 * np.eye(N), gram @ np.diag(d) @ k)
+    return (weights + np.outer(a, 1 - weights.sum(axis=0)) if centred else weights).T
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_weights_of_the_priors_points_are_the_chain_rules(centred):
+    settings = {
+        **PUBLISHED,
+        "centred": centred,
+        "prior": (DRAWS, SIGNED / SIGNED.sum() if centred else SIGNED),
+    }
+    for solver in ("exact", IncompleteCholesky(rank=N, tolerance=0)):
+        fitted = pk.KernelBayes(regularisation=1e-4, atoms="prior", solver=solver, **settings).fit(THETA, X)
+        np.testing.assert_allclose(fitted.weights(OBSERVED), on_prior_points(centred), atol=1e-8)
+        posterior = fitted.condition(OBSERVED[0])
+        np.testing.assert_array_equal(posterior.atoms, DRAWS)
+        np.testing.assert_allclose(posterior.mean(), fitted.weights(OBSERVED[0]) @ DRAWS, atol=1e-12)
+
+
+def test_on_the_tables_own_points_and_without_a_ridge_both_forms_are_one():
+    # With the table's parameters as the prior and a ridge that vanishes, Omega is diag(1 / n).
+    theta, kernel = THETA[:40], Laplace(0.5)
+    settings = {**PUBLISHED, "parameter_kernel": kernel, "prior": None, "prior_regularisation": 1e-12}
+    table, prior = (
+        pk.KernelBayes(regularisation=1e-3, atoms=atoms, **settings).fit(theta, X[:40]).weights(OBSERVED)
+        for atoms in ("table", "prior")
+    )
+    np.testing.assert_allclose(prior, table, atol=1e-6)
+
+
+def test_atoms_between_the_tables_rows_are_refused_with_a_reason_where_they_cannot_be():
+    with pytest.raises(ValueError, match="has no draws to carry the weights"):
+        pk.KernelBayes(atoms="prior").fit(THETA, X, ratio=np.ones(N))
+    with pytest.raises(ValueError, match="divides the rows"):
+        pk.KernelBayes(atoms="prior", solver="divide_and_conquer").fit(THETA, X)
+    with pytest.raises(ValueError, match="'table' or 'prior'"):
+        pk.KernelBayes(atoms="rows").fit(THETA, X)
+    with pytest.raises(ValueError, match="only rows can be adjusted"):
+        pk.Adjusted(pk.KernelBayes(prior=DRAWS, atoms="prior"), "kernel_ridge").fit(THETA, X)
 
 
 def test_cross_validation_by_embedding_distance_is_its_formula():

@@ -155,7 +155,7 @@ def test_three_tenths_of_the_rows_are_accepted_or_ten_thousand(rng):
     for rows, accepted in ((1000, 300), (40_000, 10_000)):
         fitted = pk.Adjusted(adjustment="local_linear").fit(theta[:rows], x[:rows])
         assert np.count_nonzero(fitted.condition([1.0]).weights) == accepted
-    other = pk.Adjusted(adjustment="none").like(fitted)
+    other = pk.Adjusted(adjustment="none").fit_sharing(fitted, np.random.default_rng(0))
     assert np.count_nonzero(other.condition([1.0]).weights) == 10_000
 
 
@@ -193,7 +193,7 @@ def test_a_kernel_regressions_residuals_are_those_of_refitting(rng):
 def test_an_epanechnikov_kernel_falls_to_zero_at_the_first_row_that_is_not_accepted(linear):
     fitted = pk.Rejection(50, kernel="epanechnikov").fit(*linear)
     weights = fitted.weights(OBSERVED)
-    scaled = fitted.statistics_ - fitted.scaler_.transform(OBSERVED[None])
+    scaled = fitted.table_.statistics - fitted.table_.scaler.transform(OBSERVED[None])
     distances = np.linalg.norm(scaled, axis=1)
     edge = np.sort(distances)[50]
     expected = np.maximum(1 - (distances / edge) ** 2, 0)

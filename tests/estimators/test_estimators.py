@@ -179,9 +179,9 @@ def test_a_gram_matrix_beyond_memory_is_refused_before_it_is_made():
 def test_a_ridge_that_is_too_small_is_raised_with_a_warning(cls, linear):
     fitted = cls(bandwidth=500.0, regularisation=1e-300)
     with pytest.warns(UserWarning, match="take a larger regularisation"):
-        weights = fitted.fit(*linear).weights(OBSERVED)
-    assert np.all(np.isfinite(weights))
-    assert fitted.settings()["ridge_raised"] >= 1
+        posterior = fitted.fit(*linear).condition(OBSERVED[0])
+    assert np.all(np.isfinite(posterior.weights))
+    assert posterior.settings["ridge_raised"] >= 1
 
 
 @pytest.mark.parametrize("ratio", [np.ones(5), np.full(600, -1.0), np.full(600, np.nan), np.zeros(600)])
@@ -274,7 +274,7 @@ def test_localised_is_the_equation_on_the_nearest_rows(linear):
 
 def test_nadaraya_watson_with_a_top_hat_is_rejection(linear):
     rejection = pk.Rejection(80).fit(*linear)
-    scaled = rejection.statistics_ - rejection.scaler_.transform(OBSERVED[:1])
+    scaled = rejection.table_.statistics - rejection.table_.scaler.transform(OBSERVED[:1])
     tolerance = np.sort(np.linalg.norm(scaled, axis=1))[79]
     top_hat = pk.NadarayaWatson(tolerance * (1 + 1e-12), kernel="top_hat").fit(*linear)
     np.testing.assert_allclose(top_hat.weights(OBSERVED[0]), rejection.weights(OBSERVED[0]), atol=1e-15)

@@ -6,16 +6,23 @@ from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.scores import crps, energy_score, kernel_score
 
 
-def test_the_energy_score_is_its_definition(rng):
+@pytest.mark.parametrize(("fair", "pairs"), [(False, 30 * 30), (True, 30 * 29)])
+def test_the_energy_score_is_its_definition(fair, pairs, rng):
     draws, truth = rng.normal(size=(30, 2)), np.array([0.3, -1.0])
     apart = cdist(draws, draws)
-    expected = np.linalg.norm(draws - truth, axis=1).mean() - apart.sum() / (2 * 30 * 29)
-    assert energy_score(draws, truth) == pytest.approx(expected)
+    expected = np.linalg.norm(draws - truth, axis=1).mean() - apart.sum() / (2 * pairs)
+    assert energy_score(draws, truth, fair=fair) == pytest.approx(expected)
 
 
-def test_in_one_dimension_it_is_the_crps_but_for_equal_draws(rng):
-    draws = rng.normal(size=(2000, 1))
-    assert energy_score(draws, np.zeros(1)) == pytest.approx(crps(draws, np.zeros(1))[0], abs=2 / 2000)
+@pytest.mark.parametrize("fair", [False, True])
+def test_in_one_dimension_it_is_the_crps(fair, rng):
+    draws, truth = rng.normal(size=(40, 1)), np.array([0.4])
+    energy = energy_score(draws, truth, 1.0, fair=fair)
+    assert energy == pytest.approx(crps(draws, truth, fair=fair)[0], rel=1e-12)
+    # The kernel -|a - b| gives the same.
+    assert energy == pytest.approx(
+        kernel_score(draws, truth, lambda a, b=None: -cdist(a, a if b is None else b), fair=fair)
+    )
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0])
@@ -27,16 +34,22 @@ def test_scores_are_lowest_for_the_distribution_of_the_truth(power, rng):
             stream = np.random.default_rng(seed)
             truth = stream.normal(size=2)
             draws = shift + deviation * stream.normal(size=(50, 2))
-            energies.append(energy_score(draws, truth, power))
-            kernels.append(kernel_score(draws, truth, Gaussian(1.0)))
+            energies.append(energy_score(draws, truth, power, fair=True))
+            kernels.append(kernel_score(draws, truth, Gaussian(1.0), fair=True))
         means[name] = np.mean(energies), np.mean(kernels)
     for name in ("narrow", "wide", "off"):
         assert means["true"][0] < means[name][0]
         assert means["true"][1] < means[name][1]
 
 
-def test_the_expected_score_does_not_depend_on_the_number_of_draws():
-    few = [energy_score(np.random.default_rng(s).normal(size=(10, 1)), np.zeros(1)) for s in range(3000)]
-    many = [energy_score(np.random.default_rng(s).normal(size=(200, 1)), np.zeros(1)) for s in range(300)]
+def test_the_expected_fair_score_does_not_depend_on_the_number_of_draws():
+    def scores(m, seeds, fair):
+        return [
+            energy_score(np.random.default_rng(s).normal(size=(m, 1)), np.zeros(1), fair=fair)
+            for s in range(seeds)
+        ]
+
+    few, many = scores(10, 3000, True), scores(200, 300, True)
     error = np.sqrt(np.var(few) / 3000 + np.var(many) / 300)
     assert np.mean(few) == pytest.approx(np.mean(many), abs=4 * error)
+    assert np.mean(scores(10, 3000, False)) > np.mean(few) + 4 * error

@@ -4,7 +4,9 @@ import pytest
 from sklearn.base import clone
 
 import pymc_kbr as pk
-from pymc_kbr.selection.candidate import Trial, difference, label
+from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.selection.budget import Budget
+from pymc_kbr.selection.candidate import Candidate, difference, label
 from pymc_kbr.selection.default_candidates import default_candidates
 from pymc_kbr.selection.race import EQUAL, ROUNDS, SETTLED, Race
 from pymc_kbr.selection.select import choose, hold_out
@@ -30,7 +32,7 @@ def chosen():
 
 def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
     assert isinstance(chosen, pk.Adjusted)
-    assert len(chosen.parameters_) == 1200
+    assert len(chosen.table_) == 1200
     assert chosen.weights(np.zeros(2)).shape == (1200,)
     assert chosen.get_params()["adjustment"] == "local_linear"
 
@@ -39,7 +41,7 @@ def test_of_a_long_table_the_rows_that_are_held_out_are_not_missed():
     long = table(50_000)
     learnt = pk.Adjusted(pk.Rejection(300, scale="relevance"), "local_linear")
     chosen = pk.select(long, candidates=["rejection", learnt], random_seed=1, progressbar=False)
-    assert len(chosen.parameters_) == 49_600
+    assert len(chosen.table_) == 49_600
     assert chosen.get_params() == {**learnt.get_params(), "estimator": chosen.estimator}
     anew = clone(chosen).fit(long.parameters, long.statistics, long.support)
     apart = anew.condition([0.5, -0.5]).mean() - chosen.condition([0.5, -0.5]).mean()
@@ -71,18 +73,11 @@ def test_the_same_seed_chooses_the_same():
 
 
 def test_all_default_candidates_can_be_fitted():
-    found = pk.select(table(400), random_seed=0, time_budget=600.0, progressbar=False)
+    found = pk.select(table(400), random_seed=0, work=600.0, progressbar=False)
     rows = found.selection_.table()
     assert len(rows) == len(default_candidates(400))
     assert not [row for row in rows if row["note"].startswith("refused")]
     assert all(row["rows"] >= min(ROUNDS) for row in rows)
-
-
-def test_a_budget_that_is_spent_is_reported():
-    found = pk.select(table(), random_seed=0, time_budget=1e-3, progressbar=False)
-    notes = [row["note"] for row in found.selection_.table()]
-    assert sum("no time was left" in note for note in notes) == len(notes) - 1
-    assert np.isfinite(found.condition(np.zeros(2)).mean()).all()
 
 
 def test_a_candidate_that_refuses_is_reported_and_passed_over():
@@ -102,10 +97,10 @@ def test_few_rows_are_not_divided():
 
 def test_rows_are_held_out_near_an_observation():
     x, rng = np.random.default_rng(0).normal(size=(2000, 2)), np.random.default_rng(1)
-    rows = hold_out(x, np.arange(2000), np.array([2.0, 0.0]), rng)
+    rows = hold_out(tabulate(x, x), np.array([2.0, 0.0]), rng)
     assert len(rows) == len(set(rows)) == 200
     assert x[rows, 0].mean() > 0.8
-    everywhere = hold_out(x, np.arange(2000), None, rng)
+    everywhere = hold_out(tabulate(x, x), None, rng)
     assert abs(x[everywhere, 0].mean()) < 4 / np.sqrt(200)
 
 
@@ -153,6 +148,7 @@ def test_under_another_prior_its_rows_decide():
     ("arguments", "words"),
     [
         ({"time_budget": 0.0}, "above zero seconds"),
+        ({"work": 0.0}, "work is 0.0; it must be above zero"),
         ({"candidates": []}, "at least one"),
         ({"candidates": ["magic"]}, "no estimator 'magic'"),
         ({"candidates": [pk.Rejection(0)]}, "between 1"),
@@ -189,8 +185,7 @@ def a_race():
         np.arange(50),
         held_out,
         rng,
-        started=0.0,
-        seconds=1.0,
+        Budget(1.0),
     )
 
 
@@ -205,33 +200,19 @@ def a_race():
 )
 def test_a_race_ends_when_no_rival_can_be_noticeably_ahead(gain, noise, rows, decided):
     """Differences alternate by `noise`, so their standard error is a tenth of it after 100 rows."""
-    best = Trial("best", pk.Rejection(50), scores=np.ones(rows))
-    rival = Trial("rival", pk.Rejection(50), scores=1 - gain + noise * (-1.0) ** np.arange(rows))
+    best = Candidate("best", pk.Rejection(50), scores=np.ones(rows))
+    rival = Candidate("rival", pk.Rejection(50), scores=1 - gain + noise * (-1.0) ** np.arange(rows))
     assert a_race()._decided([best, rival], rows) is decided
     assert a_race()._decided([best], 20)
 
 
 def test_a_race_that_is_cut_short_ranks_by_the_rows_that_all_have():
     """The leader has more rows than its rival; on the common ones the rival is better."""
-    leader, rival = (Trial(name, pk.Rejection(50), size=50.0) for name in ("leader", "rival"))
+    leader, rival = (Candidate(name, pk.Rejection(50), size=50.0) for name in ("leader", "rival"))
     leader.scores = np.array([1.0, 1.1, 0.9, 1.0, -50.0, -50.0])
     rival.scores = np.array([0.5, 0.6, 0.4, 0.5])
     race = a_race()
     assert [trial.label for trial in race.ranked([leader, rival])] == ["rival", "leader"]
-
-
-def test_time_that_runs_out_between_rounds_is_reported(monkeypatch):
-    """Each candidate but the first is asked for the time once before it is begun; then it has run out."""
-    candidates = [pk.Rejection(60), "rejection"]
-    clock = iter([False] * (len(candidates) - 1))
-    monkeypatch.setattr(Race, "_late", lambda self, share=1.0: next(clock, True))
-    found = pk.select(table(), candidates=candidates, random_seed=1, progressbar=False)
-    assert found.selection_.cut_short
-    assert "ended the comparison early" in found.selection_.reason()
-    assert [row["rows"] for row in found.selection_.table()] == [min(ROUNDS)] * 2
-    monkeypatch.undo()
-    complete = pk.select(table(), candidates=["rejection", LINEAR], random_seed=1, progressbar=False)
-    assert not complete.selection_.cut_short
 
 
 def test_the_race_shares_the_first_regression_of_a_heteroscedastic_adjustment():
@@ -240,7 +221,7 @@ def test_the_race_shares_the_first_regression_of_a_heteroscedastic_adjustment():
         t.parameters, t.statistics, t.support, random_seed=0
     )
     other = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "heteroscedastic_kernel_ridge")
-    shared = other.like(plain, 0)
+    shared = other.fit_sharing(plain, np.random.default_rng(0))
     assert shared.adjustment_.mean_ is plain.adjustment_.mean_
     alone = clone(other).fit(t.parameters, t.statistics, t.support, random_seed=0)
     apart = shared.condition([0.3, 0.1]).mean() - alone.condition([0.3, 0.1]).mean()
@@ -258,7 +239,7 @@ def test_what_select_chose_is_fitted_anew_by_calibrate():
 def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
     """Calibrating fits anew without the rows that it holds out; at most half of the table."""
     parameters, statistics = table(n).parameters, table(n).statistics
-    held_out = hold_out(statistics, np.arange(n), None, np.random.default_rng(0))
+    held_out = hold_out(tabulate(parameters, statistics), None, np.random.default_rng(0))
     for candidate in default_candidates(n - len(held_out)):
         fitted = clone(candidate).fit(parameters[: n - n // 2], statistics[: n - n // 2], random_seed=0)
         assert np.all(np.isfinite(fitted.condition(statistics[-1]).mean())), label(candidate)

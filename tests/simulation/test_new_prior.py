@@ -8,6 +8,8 @@ from scipy.stats import norm, truncnorm
 import pymc_kbr as pk
 from pymc_kbr.estimators import ESTIMATORS
 from pymc_kbr.simulation import model_prior
+from pymc_kbr.simulation.prior import new_prior
+from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
 
 FIXED = {
     "kbr": {"regularisation": 1e-6},
@@ -149,3 +151,49 @@ def test_the_log_density_is_that_of_the_model_in_its_own_space(table):
     outside = made.parameters.copy()
     outside[:, 3] = 11.0
     assert np.all(prior.log_density(outside) == -np.inf)
+
+
+def test_the_ratio_is_that_of_both_densities_with_the_largest_one(table, old, new):
+    found = NewPrior.of(new, table, old, np.random.default_rng(1))
+    theta = table.parameters[:, 0]
+    expected = norm.pdf(theta, 1, 0.5) / norm.pdf(theta, 0, 2)
+    np.testing.assert_allclose(found.ratio, expected / expected.max(), rtol=1e-6)
+    assert found.draws.shape == (new_prior.DRAWS, 1) == (5000, 1)
+    # Means and deviations of 5,000 draws.
+    assert found.draws.mean() == pytest.approx(1, abs=4 * 0.5 / np.sqrt(5000))
+    assert found.draws.std() == pytest.approx(0.5, rel=4 / np.sqrt(2 * 5000))
+    for model in (None, new):  # densities of one model alone are no ratio
+        assert NewPrior.of(new, table, model, np.random.default_rng(1)).ratio is None
+    other = NewPrior.of(new, table, old, np.random.default_rng(2)).draws
+    assert not np.array_equal(other, found.draws)
+    again = NewPrior.of(new, table, old, np.random.default_rng(1)).draws
+    np.testing.assert_array_equal(again, found.draws)
+
+
+def test_rows_outside_the_new_models_support_have_no_density(table, old):
+    narrow = make(lambda: pm.Uniform("mean", 0, 1))
+    found = NewPrior.of(narrow, table, old, np.random.default_rng(1))
+    theta = table.parameters[:, 0]
+    outside = (theta < 0) | (theta > 1)
+    assert np.all(found.ratio[outside] == 0)
+    assert np.all(found.ratio[~outside] > 0)
+    np.testing.assert_array_equal(found.support.contains(table.parameters), ~outside)
+    far = make(lambda: pm.Uniform("mean", 90, 91))
+    assert np.all(NewPrior.of(far, table, old, np.random.default_rng(1)).ratio == 0)
+
+
+def test_draws_keep_the_tables_support_and_have_no_ratio(table, old):
+    found = NewPrior.of([[1.0], [2.0]], table, old, np.random.default_rng(1))
+    assert found.support is table.support
+    assert found.ratio is None
+    np.testing.assert_array_equal(found.draws, [[1.0], [2.0]])
+    for one in ([[1.0]], np.ones((0, 1)), [[1.0], [np.inf]]):
+        with pytest.raises(ValueError, match=r"at least two rows|NaN or infinity"):
+            NewPrior.of(one, table, old, np.random.default_rng(1))
+
+
+def test_an_effective_sample_size_of_a_hundred_is_enough(recwarn):
+    warn_of_few(100.0, 1500)
+    assert not recwarn
+    with pytest.warns(UserWarning, match="size of 99 among 1500 rows"):
+        warn_of_few(99.4, 1500)

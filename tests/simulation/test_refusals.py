@@ -54,6 +54,27 @@ def wrong_shape(rng, mean, scale, size=None):
     return rng.normal(mean, scale, size=3)
 
 
+def prior_of(prior):
+    """A model of one parameter."""
+
+    def made():
+        with pm.Model() as model:
+            pm.Simulator("y", models.normal, prior(), 1.0, observed=DATA)
+        return model
+
+    return made
+
+
+def breaks_on_data(x):
+    raise ArithmeticError("no summary of these")
+
+
+def breaks_above_one(x):
+    if np.max(x) > 1:
+        raise ArithmeticError("no summary above one")
+    return np.mean(x)
+
+
 def number(rng, mean, scale, size=None):
     return 1.0
 
@@ -80,6 +101,15 @@ def wrong_vector(rng, mean, scale, size=None):
         (lambda: model(wrong_shape), ValueError, r"'y' returned an array of shape \(3,\) in row 0.*\(4,\)"),
         (lambda: model(number), ValueError, r"shape \(\) in row 0"),
         (lambda: model(changing_shape), ValueError, r"shape \(2,\) in row \d.*every call must return"),
+        (prior_of(lambda: pm.Flat("m")), ValueError, r"prior of 'm' is pm.Flat, .*pm.Uniform between wide"),
+        (prior_of(lambda: pm.HalfFlat("m")), ValueError, "prior of 'm' is pm.HalfFlat"),
+        (prior_of(lambda: pm.Normal("m", 2, 0)), ValueError, r"'m' is \[2.0\] in all rows.*deviation above"),
+        (prior_of(lambda: pm.Uniform("m", -1e308, 1e308)), ValueError, r"prior of \['m'\] cannot be drawn"),
+        (
+            lambda: model(sum_stat=breaks_on_data),
+            ValueError,
+            r"sum_stat of 'y' failed on the observed data .*no",
+        ),
         (lambda: vector_model(wrong_vector), ValueError, r"shape \(3,\) in row 0.*\(2,\)"),
     ],
 )
@@ -101,6 +131,17 @@ def test_bad_models_are_refused(made, error, words):
         ({"random_seed": -1}, ValueError, "must not be negative"),
         ({"random_seed": 1.5}, TypeError, "whole number or a numpy.random.Generator"),
         ({"random_seed": "one"}, TypeError, "whole number or a numpy.random.Generator"),
+        ({"store": 3}, TypeError, "store is 3; it must be the path"),
+        ({"within": {"mean": (0, 1, 2), "scale": (0, 1)}}, ValueError, "pair of lower and upper"),
+        ({"within": {"mean": (0,), "scale": (0, 1)}}, ValueError, "pair of lower and upper"),
+        ({"within": {"mean": (0, 1j), "scale": (0, 1)}}, TypeError, "imaginary part"),
+        ({"within": {"mean": (0, np.ma.masked), "scale": (0, 1)}}, ValueError, "masked"),
+        (
+            {"within": {"mean": (-1e300, 1e300), "scale": (0, 1)}},
+            ValueError,
+            r"bounds of \['mean'\] are so wide",
+        ),
+        ({"within": {"mean": (-1e301, 1), "scale": (0, 1)}}, ValueError, r"beyond 1e\+300 in \['mean'\]"),
     ],
 )
 def test_bad_arguments_are_refused_before_any_simulation(arguments, error, words):
@@ -166,3 +207,22 @@ def test_a_table_without_an_observation_is_refused(small_table):
     table = dataclasses.replace(small_table, observed=None)
     with pytest.raises(ValueError, match="with_observed"):
         pk.sample_abc(10, reference_table=table)
+
+
+@pytest.mark.filterwarnings("ignore:.*failed and were dropped")
+@pytest.mark.parametrize("batched", [None, False])
+def test_an_error_in_a_summary_names_its_row_and_parameters(batched):
+    made = model(sum_stat=breaks_above_one, observed=DATA / 2)
+    with pytest.raises(pk.SimulationError, match="no summary above one") as caught:
+        table(200, made, batched=batched)
+    assert f"simulation {caught.value.row} of 200 failed at mean = " in str(caught.value)
+    assert "Apply node" not in str(caught.value)
+    assert set(caught.value.parameters) == {"mean", "scale"}
+    kept = table(200, made, batched=batched, on_failure="drop") if batched is False else None
+    assert kept is None or kept.failures.rows[0] == caught.value.row
+
+
+def test_an_error_in_the_summary_of_the_data_prints_nothing(capfd):
+    with pytest.raises(ValueError, match="ArithmeticError: no summary of these"):
+        table(20, model(sum_stat=breaks_on_data))
+    assert capfd.readouterr().err == ""

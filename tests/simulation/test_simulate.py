@@ -14,7 +14,7 @@ from pytensor import tensor as pt
 import pymc_kbr as pk
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.workers.isolated import Isolated
-from pymc_kbr.simulation.workers.row_simulator import Job
+from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 from tests import models
 from tests.models import DATA, model, table, vector_model
 
@@ -289,10 +289,10 @@ def test_workers_are_started_where_they_are_not_forked(monkeypatch):
     monkeypatch.setattr("pymc_kbr.simulation.workers.isolated.CAN_FORK", False)
     monkeypatch.setattr("pymc_kbr.simulation.workers.isolated.ATTEMPTS", 1)  # each imports PyMC
     made = model(ends)
-    job, rows = Job.of(read_model(made), 1), table(3, made).parameters
-    with Isolated(job) as isolated:
+    simulator, rows = RowSimulator.of(read_model(made), 1), table(3, made).parameters
+    with Isolated(simulator) as isolated:
         for row, values in enumerate(rows):
-            there, here = isolated.try_row(row, values), job.try_row(row, values)
+            there, here = isolated.try_row(row, values), simulator.try_row(row, values)
             assert all(np.array_equal(one, two) for one, two in zip(there, here, strict=True))
         assert isolated.try_row(3, rows[0] + 200) == "the simulator ended its process (EXIT(3))"
 

@@ -11,11 +11,11 @@ import numpy as np
 import psutil
 import pytest
 
-from pymc_kbr.simulation.workers import template
+from pymc_kbr.simulation.workers import fork_server, forked_worker
+from pymc_kbr.simulation.workers.fork_server import ForkRefused, ForkServer, WorkerDied
 from pymc_kbr.simulation.workers.forked_pool import ForkedPool
-from pymc_kbr.simulation.workers.template import ForkRefused, Template, WorkerDied
 
-pytestmark = pytest.mark.skipif(not template.CAN_FORK, reason="processes are not forked on this system")
+pytestmark = pytest.mark.skipif(not fork_server.CAN_FORK, reason="processes are not forked on this system")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_workers_are_several_and_their_global_random_numbers_are_their_own(pool)
 
 def test_a_worker_has_folder_path_and_environment_of_the_caller(pool, tmp_path, monkeypatch):
     (tmp_path / "here_only.py").write_text("value = 7\n")
-    pool.submit(int).result()  # from now on the template is there
+    pool.submit(int).result()  # from now on the fork server is there
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("FOR_WORKERS", "yes")
@@ -109,7 +109,7 @@ def forked():
         time.sleep(0.05)
 
 
-def test_another_template_follows_one_that_was_killed():
+def test_another_fork_server_follows_one_that_was_killed():
     first = ForkedPool(1)
     killed = first.submit(os.getppid).result()
     os.kill(killed, signal.SIGKILL)
@@ -123,8 +123,8 @@ def test_another_template_follows_one_that_was_killed():
         second.shutdown()
 
 
-def test_a_template_without_workers_ends_when_idle():
-    idle = Template(idle=1)
+def test_a_fork_server_without_workers_ends_when_idle():
+    idle = ForkServer(idle=1)
     try:
         worker = idle.fork()
         time.sleep(2.5)
@@ -152,17 +152,17 @@ def test_a_fork_that_the_system_refuses_is_asked_for_again_and_blames_no_simulat
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fork", refused)
-        assert template._forked() == -errno.EAGAIN
-    monkeypatch.setattr(template, "PATIENCE", (0.0, 0.0))
+        assert forked_worker._forked() == -errno.EAGAIN
+    monkeypatch.setattr(fork_server, "PATIENCE", (0.0, 0.0))
     answers = [-errno.EAGAIN, -errno.EAGAIN]
-    ask = Template.ask
+    ask = ForkServer.ask
 
     def busy(self, what, number, *sockets):
-        if what == template.FORK and answers:
+        if what == forked_worker.FORK and answers:
             return answers.pop()
         return ask(self, what, number, *sockets)
 
-    monkeypatch.setattr(Template, "ask", busy)
+    monkeypatch.setattr(ForkServer, "ask", busy)
     assert pool.submit(abs, -1).result() == 1  # the third time
     other = ForkedPool(1)
     answers.extend([-errno.ENOMEM] * 3)

@@ -6,7 +6,9 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.tables import file as table_file
-from pymc_kbr.tables.reference_table import Failures
+from pymc_kbr.tables import saved
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Origin
 
 FRAME = pd.DataFrame({"a": [0.1, 0.4, 0.9], "s": [1, 5, 8], "t": [2.0, 3.0, 5.0], "word": ["x", "y", "z"]})
 
@@ -71,6 +73,21 @@ def test_a_table_does_not_change_with_its_data_frame():
         ({"observed": ["x", "y"]}, "not numeric"),
         ({"bounds": {"a": (0, 0.5)}}, "outside the given bounds, the first of them row 2"),
         ({"bounds": {"s": (0, 1)}}, "the parameters are"),
+        ({"bounds": {"a": (0, 1, 2)}}, r"bounds of 'a' are \(0, 1, 2\); give a pair"),
+        ({"bounds": {"a": (0,)}}, "give a pair"),
+        ({"bounds": {"a": 1.0}}, "give a pair"),
+        ({"bounds": {"a": "01"}}, "give a pair"),
+        ({"bounds": {"a": (np.nan, 1)}}, "real numbers, or None"),
+        ({"bounds": {"a": (-1e300, 1e300)}}, r"bounds of \['a'\] are so wide"),
+        ({"bounds": {"a": (-1e308, 1e308)}}, "so wide"),
+        ({"bounds": {"a": (-1e300, None)}}, "so wide"),
+        ({"frame": FRAME.assign(a=0.3)}, r"the parameter 'a' is \[0.3\] in all rows"),
+        ({"frame": FRAME.assign(a=FRAME["a"] * 1e307)}, r"beyond 1e\+300 in the parameters, columns \['a'\]"),
+        ({"frame": FRAME.assign(t=FRAME["t"] * -1e307)}, r"in the statistics, columns \['t'\]"),
+        ({"frame": FRAME.assign(t=FRAME["t"] + 1j)}, "not numeric"),
+        ({"observed": [1.0, 1e305]}, r"beyond 1e\+300 in the observation, columns \['t'\]"),
+        ({"observed": [1.0, 2j]}, "imaginary part"),
+        ({"observed": np.ma.array([1.0, 2.0], mask=[False, True])}, "1 masked"),
     ],
 )
 def test_bad_tables_are_refused(arguments, words):
@@ -136,7 +153,7 @@ def test_damaged_foreign_and_future_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="checksum"):
         pk.ReferenceTable.load(path)
     with h5py.File(path, "a") as file:
-        file.attrs["format_version"] = table_file.VERSION + 1
+        file.attrs["format_version"] = table_file.FILE_VERSION + 1
     with pytest.raises(ValueError, match="format version"):
         pk.ReferenceTable.load(path)
 
@@ -178,3 +195,110 @@ def test_another_observation_leaves_the_simulations_alone():
     other = table.with_observed({"s": 3.0, "t": 4.0})
     assert other.observed.tolist() == [3.0, 4.0]
     assert other.parameters is table.parameters
+
+
+# --- what a table is made of ---
+
+
+def pieces(**changes):
+    table = make(observed=[1.0, 2.0])
+    names = [field.name for field in dataclasses.fields(table)]
+    return pk.ReferenceTable(**{**{name: getattr(table, name) for name in names}, **changes})
+
+
+PARAMETERS, STATISTICS = FRAME[["a"]], FRAME[["s", "t"]].astype(float)
+
+
+def test_frames_and_lists_make_the_table_that_arrays_make():
+    one = pieces()
+    for changes in (
+        {"parameters": PARAMETERS, "statistics": STATISTICS},
+        {"parameters": PARAMETERS.to_numpy().tolist(), "observed": [1, 2]},
+        {"parameters": PARAMETERS.set_axis([2, 0, 1]), "statistics": STATISTICS.set_axis([2, 0, 1])},
+        {"statistics": np.ma.array(STATISTICS.to_numpy(), mask=False)},
+    ):
+        made = pieces(**changes)
+        assert_same(one, made)
+        assert type(made.parameters) is type(made.statistics) is type(made.observed) is np.ndarray
+        with pytest.raises(ValueError, match="read-only"):
+            made.parameters[0, 0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"parameters": PARAMETERS.iloc[::-1], "statistics": STATISTICS}, ValueError, "one order"),
+        ({"parameters": PARAMETERS, "statistics": STATISTICS.set_axis(list("xyz"))}, ValueError, "one order"),
+        ({"statistics": np.ma.masked_less(STATISTICS.to_numpy(), 2)}, ValueError, "1 masked"),
+        ({"parameters": PARAMETERS.to_numpy() + 1j}, TypeError, "imaginary part"),
+        ({"parameters": PARAMETERS.to_numpy().astype(object)}, TypeError, "astype"),
+        ({"observed": np.array([1.0, 2j])}, TypeError, "imaginary part"),
+        ({"statistics": STATISTICS.iloc[:2].to_numpy()}, ValueError, "each simulation is one row of both"),
+    ],
+)
+def test_what_would_be_mixed_up_or_lost_is_refused(changes, error, words):
+    with pytest.raises(error, match=words):
+        pieces(**changes)
+
+
+def test_a_constant_entry_of_an_array_is_no_constant_parameter(rng):
+    """The diagonal of a correlation matrix, say; and whole numbers that are the same by chance."""
+    from pymc_kbr.tables.columns import Columns, Variable
+
+    for variable, values in (
+        (Variable("matrix", (2,)), np.column_stack([np.ones(3), rng.normal(size=3)])),
+        (Variable("count", (), discrete=True), np.ones((3, 1))),
+    ):
+        made = pieces(
+            parameters=values,
+            parameter_columns=Columns((variable,)),
+            support=pk.Support.unbounded(variable.size),
+            failures=Failures.none(variable.size),
+        )
+        assert np.array_equal(made.parameters, values)
+
+
+# --- what a table knows of its history ---
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        Origin(),
+        Origin(simulations=100, noise=(0.1, 0.25), between_bounds=True, seeds=(2**100 + 1, None, 3)),
+        Origin(noise=(0.5,)),
+    ],
+)
+def test_history_survives_a_file(origin, tmp_path):
+    made = pieces(origin=origin)
+    loaded = pk.ReferenceTable.load(made.save(tmp_path / "table.nc"))
+    assert loaded.origin == origin
+    assert loaded.simulations == made.simulations == (origin.simulations or 3)
+    assert loaded.seeds == (origin.seeds or (None,))
+    assert loaded.noise.shape == (2,)
+    assert loaded.noise.tolist() == list(np.broadcast_to(origin.noise or 0.0, 2))
+
+
+@pytest.mark.parametrize(
+    ("provenance", "origin"),
+    [
+        ({"simulated_by": "a PyMC model"}, Origin()),
+        (
+            {
+                "simulations": "700",
+                "noise": "0.1 0.2",
+                "prior_truncated": "x",
+                "appended_seeds": "1, None, 3",
+            },
+            Origin(700, (0.1, 0.2), True, (1, None, 3)),
+        ),
+        ({"noise": "0.001"}, Origin(noise=(0.001,))),
+    ],
+)
+def test_files_of_before_say_it_in_words(provenance, origin, tmp_path):
+    made = pieces(provenance=provenance)
+    arrays, documents = saved.arrays_of(made), saved.documents_of(made)
+    del documents["origin"]  # as the file was written then
+    table_file.write(tmp_path / "table.nc", arrays, documents)
+    assert pk.ReferenceTable.load(tmp_path / "table.nc").origin == origin
+    assert {**provenance, **origin.words} == provenance

@@ -7,10 +7,8 @@ import pymc as pm
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
-def _model_of(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:
+def model_of_table(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:
     """The model that the table's parameters belong to; None where there is none."""
-    import pymc as pm
-
     given = model is not None
     model = pm.modelcontext(model) if given else pm.Model.get_context(error_if_none=False)
     if model is None:

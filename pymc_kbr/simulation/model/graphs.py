@@ -59,8 +59,10 @@ class Program:
 
     def compile(self) -> Callable[..., list[np.ndarray]]:
         """The function ``outputs = f(*generators, *inputs)``; it advances the generators in place."""
+        # PyTensor would copy an output that stands twice.
         distinct = list(dict.fromkeys(self.outputs))
         places = [distinct.index(output) for output in self.outputs]
+        # The virtual machine in Python does not run the inner loops of a Scan.
         scans = any(isinstance(node.op, Scan) for node in io_toposort([], self.outputs))
         function = pytensor.function(
             [*(In(generator, mutable=True) for generator in self.generators), *self.inputs],

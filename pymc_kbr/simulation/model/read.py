@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.simulator import SimulatorRV
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
 
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.tables.columns import Columns, Variable
+from pymc_kbr.tables.errors import describe
 
 QUICK = "FAST_COMPILE"
 """PyTensor mode for graphs that are compiled once and run a few times."""
@@ -83,11 +87,9 @@ def read_model(model: pm.Model | None) -> ModelGraph:
         raise ValueError(
             "the model has no free variables; there is nothing to infer; give it a prior, such as pm.Uniform"
         )
+    _refuse_flat(model.free_RVs)
     summaries = [_summary(rv, rv) for rv in observed_rvs]
-    observed = [
-        np.asarray(_summary(rv, pt.as_tensor(value, dtype=rv.dtype)).eval(mode=QUICK), dtype=float)
-        for rv, value in zip(observed_rvs, observed_data.values(), strict=True)
-    ]
+    observed = [_summary_of_data(rv, observed_data[rv.name]) for rv in observed_rvs]
     return ModelGraph(
         model=model,
         free=list(model.free_RVs),
@@ -123,6 +125,7 @@ def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
             f"the prior's model has the potentials {[p.name for p in model.potentials]}; write them as priors"
         )
     ordered = [free[name] for name in names]
+    _refuse_flat(ordered)
     return ModelGraph(model, ordered, [], [], _free_columns(model, ordered), Columns(()), {}, np.empty(0))
 
 
@@ -162,8 +165,32 @@ def _refuse_gaps(name: str) -> None:
     )
 
 
+def _refuse_flat(free: Sequence[GraphVariable]) -> None:
+    for rv in free:
+        if isinstance(rv.owner.op, FlatRV | HalfFlatRV):
+            kind = "HalfFlat" if isinstance(rv.owner.op, HalfFlatRV) else "Flat"
+            raise ValueError(
+                f"the prior of {rv.name!r} is pm.{kind}, which has no mass that could be drawn from; give a "
+                "proper one, such as pm.Uniform between wide bounds or pm.Normal with a large sigma"
+            )
+
+
 def _value(model: pm.Model, rv: GraphVariable) -> np.ndarray:
     return np.asarray(model.rvs_to_values[rv].eval(mode=QUICK))
+
+
+def _summary_of_data(rv: GraphVariable, data: np.ndarray) -> np.ndarray:
+    """The statistics of the data, by the graph that simulations go through too."""
+    # An input, and no constant: PyTensor evaluates constants as it compiles, and prints what they raise.
+    value = pt.tensor(dtype=rv.dtype, shape=data.shape)
+    try:
+        summary = pytensor.function([value], _summary(rv, value), mode=QUICK)(data.astype(rv.dtype))
+    except Exception as error:
+        raise ValueError(
+            f"the sum_stat of {rv.name!r} failed on the observed data of shape {data.shape}: "
+            f"{describe(error)}; it must take an array of this shape"
+        ) from error
+    return as_rows(f"the statistics of {rv.name!r}", summary)
 
 
 def _summary(rv: GraphVariable, value: Any) -> GraphVariable:

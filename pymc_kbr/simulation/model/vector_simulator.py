@@ -67,7 +67,7 @@ def vector_simulator(
     signature = ",".join([*cores, "(k)"]) + "->(k)"
     return pm.Simulator(
         name,
-        _WithoutTemplate(fn),
+        _WithoutLength(fn),
         *tensors,
         np.zeros(length),
         signature=signature,
@@ -76,7 +76,7 @@ def vector_simulator(
     )
 
 
-class _WithoutTemplate:
+class _WithoutLength:
     """A simulator's function without the last parameter, which only carries the vector's length."""
 
     def __init__(self, fn: Callable[..., np.ndarray]) -> None:
@@ -86,8 +86,8 @@ class _WithoutTemplate:
             parameters = list(inspect.signature(fn).parameters.values())
         except (TypeError, ValueError):
             return
-        # What `inspect.signature` shows of this object: the function's own, with the template put in.
-        template = inspect.Parameter("template", inspect.Parameter.POSITIONAL_ONLY)
+        # What `inspect.signature` shows of this object: the function's own, with that parameter put in.
+        carrier = inspect.Parameter("zeros_of_its_length", inspect.Parameter.POSITIONAL_ONLY)
         positional = [
             p.replace(kind=inspect.Parameter.POSITIONAL_ONLY)
             for p in parameters
@@ -95,7 +95,7 @@ class _WithoutTemplate:
         ]
         rest = [p for p in parameters if p.kind > p.POSITIONAL_OR_KEYWORD]
         if positional:
-            positional.insert(len(positional) - 1, template.replace(default=positional[-1].default))
+            positional.insert(len(positional) - 1, carrier.replace(default=positional[-1].default))
             self.__signature__ = inspect.Signature([*positional, *rest])
 
     def __call__(self, rng: np.random.Generator, *args: Any) -> np.ndarray:

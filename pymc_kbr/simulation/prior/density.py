@@ -45,6 +45,7 @@ class ModelPrior:
 
 def log_density_of(graph: ModelGraph) -> LogDensity:
     """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
+    # The log density in the model's own space: of the values as they are, without transforms' Jacobians.
     values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
     terms = conditional_logp(values)
     total = pt.sum([pt.sum(terms[value]) for value in values.values()])

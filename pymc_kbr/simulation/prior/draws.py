@@ -11,6 +11,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, prior_batch, prior_rows
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.streams import BLOCK_ROWS, PRIOR, streams
+from pymc_kbr.tables.errors import describe
 
 
 class PriorSampler:
@@ -21,12 +22,18 @@ class PriorSampler:
         try:
             self._use(prior_batch(graph), batched=True)
         except Exception:  # whatever PyTensor cannot draw in batches; a faulty prior fails again below
-            self._use(prior_rows(graph), batched=False)
+            try:
+                self._use(prior_rows(graph), batched=False)
+            except Exception as error:
+                raise ValueError(
+                    f"the prior of {graph.parameters.names} cannot be drawn ({describe(error)}); check the "
+                    "parameters of its distributions"
+                ) from error
 
     def _use(self, program: Program, *, batched: bool) -> None:
         self._program, self.batched = program, batched
         self._function = program.compile()
-        self.block(0)
+        self.block(0)  # a graph that compiles may still not draw
 
     def with_entropy(self, entropy: int) -> PriorSampler:
         """The same prior, drawn from other streams."""
@@ -130,6 +137,7 @@ class PriorRows:
         self._blocks += 1
         self._drawn += len(block)
         self._rejected += len(block) - len(inside)
+        # Less than one row a block, a thousandth: the caller would wait for ever.
         if self._made < self._blocks and self._blocks >= 100:
             raise ValueError(
                 f"of {self._drawn} draws from the prior only {self._made} satisfy the model's "

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.embedding.density_ratio import estimated_ratio
 from pymc_kbr.simulation import model_prior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -90,13 +89,6 @@ class NewPrior:
                 else np.zeros(len(log_ratio))
             )
         return cls(draws, support, ratio)
-
-    def ratio_at(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The known density ratio, or KuLSIF's estimate of it cut off at zero; zero outside the support."""
-        if self.ratio is not None:
-            return self.ratio
-        ratio = estimated_ratio(parameters, self.draws, rng)
-        return np.where(self.support.contains(parameters), ratio, 0.0)
 
 
 def warn_of_few(effective_sample_size: float, rows: int) -> None:

@@ -43,6 +43,7 @@ def _blocks(
     columns: tuple[int, ...],
     parameters: np.ndarray,
 ) -> list[Block]:
+    # A smoothed count would be no whole number any more.
     if variable.discrete:
         return [Block(columns, smooth=False)]
     chosen = graph.model.rvs_to_transforms.get(rv)
@@ -128,8 +129,10 @@ def _fit_affine(
         return None
     design = np.column_stack([np.ones(len(parameters)), parameters])
     solution, *_ = np.linalg.lstsq(design, values, rcond=None)
+    # Slopes that are rounding errors would make every bound depend on every parameter.
     solution[np.abs(solution) < 1e-9 * np.abs(solution).max()] = 0.0
     if not np.allclose(design @ solution, values, rtol=1e-8, atol=1e-8 * np.abs(values).max()):
         return None
+    # The regression leaves errors in the last digits, and a bound of 1 is to be 1.
     rounded = [[float(f"{number:.12g}") for number in row] for row in solution]
     return tuple(rounded[0]), tuple(zip(*rounded[1:], strict=True))

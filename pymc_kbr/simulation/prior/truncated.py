@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from pymc_kbr.arrays.bijections import Interval, Step
+from pymc_kbr.arrays.rows import LARGEST, as_rows
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
@@ -21,10 +22,10 @@ PILOTS = 4096
 LEAST_SHARE = 1e-3
 """Share of candidates that must be kept: below it drawing the prior would take longer than simulating."""
 
-CORNERS = 10
+MOST_WITH_CORNERS = 10
 """Parameters up to which the density is looked at in the corners too."""
 
-WORTH = 10
+EVEN_DRAWS_WORTH = 10
 """Times as many candidates that even draws may cost as independent ones of the prior."""
 
 Within = Mapping[str, tuple[Any, Any]]
@@ -53,6 +54,13 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
         raise ValueError(
             f"within leaves nothing of the prior's support in {[columns.names[i] for i in empty]}; give "
             "bounds that overlap with it"
+        )
+    # Where the difference is infinite, no number between the bounds can be drawn.
+    beyond = np.flatnonzero((np.abs(lower) > LARGEST) | (np.abs(upper) > LARGEST))
+    if len(beyond):
+        raise ValueError(
+            f"within goes beyond {LARGEST:g} in {[columns.names[i] for i in beyond]}; give bounds near where "
+            "the prior has its mass"
         )
     interval = Interval(tuple(lower.tolist()), tuple(upper.tolist()))
     return Support(support.size, (Block(tuple(range(support.size)), (interval,)),))
@@ -96,7 +104,7 @@ def _bounds(columns: Columns, within: Within) -> tuple[np.ndarray, np.ndarray]:
                 f"within[{variable.name!r}] is {pair!r}; it must be a pair of lower and upper bound"
             )
         for side, bound in zip(sides, pair, strict=True):
-            values = np.asarray(bound, dtype=float)
+            values = as_rows(f"the bounds of {variable.name!r}", bound)
             if values.shape not in ((), variable.shape):
                 raise ValueError(
                     f"a bound of {variable.name!r} has shape {values.shape}; it must be a number or of shape "
@@ -129,7 +137,7 @@ class TruncatedSampler:
     even : bool
         Whether uniform candidates, and the numbers that decide which of them are kept, fill their cube
         evenly (scrambled Sobol points): means over draws are then nearer to the prior's than by chance. Draws
-        of the prior are then preferred only where they are `WORTH` times as often kept.
+        of the prior are then preferred only where they are `EVEN_DRAWS_WORTH` times as often kept.
 
     Attributes
     ----------
@@ -162,13 +170,15 @@ class TruncatedSampler:
         self.batched = sampler.batched
         (rng,) = streams(entropy, PILOT, 0, 1)
         pilot = self._between(rng, PILOTS)
-        if support.size <= CORNERS:
+        # A density that is largest in a corner is seldom met by points inside.
+        if support.size <= MOST_WITH_CORNERS:
             pilot = np.vstack([pilot, self._lower + (self._upper - self._lower) * _corners(support.size)])
         density = self._log_density(pilot)
+        # The largest density met stands for the largest there is; `account` says how often it did not.
         self._bound = float(density.max())
         inside = float(support.contains(sampler.block(0)).mean())
         kept = float(np.exp(density[:PILOTS] - self._bound).mean()) if np.isfinite(self._bound) else 0.0
-        self.uniform = kept > inside or (even and kept > max(inside / WORTH, LEAST_SHARE))
+        self.uniform = kept > inside or (even and kept > max(inside / EVEN_DRAWS_WORTH, LEAST_SHARE))
         self.share = kept if self.uniform else inside
         if self.share < LEAST_SHARE:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Running a job's chunks: here, in threads, in worker processes, or on any executor."""
+"""Running a simulator's chunks: here, in threads, in worker processes, or on any executor."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import cloudpickle
 import numpy as np
 
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
-from pymc_kbr.simulation.workers.isolated import processes, run_alone
-from pymc_kbr.simulation.workers.row_simulator import Chunk, Job, run_pickled
+from pymc_kbr.simulation.workers.isolated import processes, simulate_alone
+from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled
 from pymc_kbr.simulation.workers.time_limit import can_be_interrupted
 
 SECONDS_A_CHUNK = 0.25
@@ -37,7 +37,7 @@ Work = tuple[int, np.ndarray]
 """First row and parameters of a chunk that is under way."""
 
 
-class Rows(Protocol):
+class PriorDraws(Protocol):
     """Rows of parameters that can be sliced, in order: an array, or draws made when needed."""
 
     def __getitem__(self, rows: slice, /) -> np.ndarray:
@@ -59,30 +59,34 @@ class WorkersDied(Exception):
         self.work = work
 
 
-def rows_a_chunk(job: Job, rows: int, seconds: float, cores: int, most_blocks: int = MOST_BLOCKS) -> int:
+def rows_a_chunk(
+    simulator: RowSimulator, rows: int, seconds: float, cores: int, most_blocks: int = MOST_BLOCKS
+) -> int:
     """How many rows to run at once, of `rows`; `seconds` is what one took in the trial."""
-    if job.batch is not None:
-        return job.block_rows * max(1, min(most_blocks, rows // (job.block_rows * cores)))
+    if simulator.batch is not None:
+        return simulator.block_rows * max(1, min(most_blocks, rows // (simulator.block_rows * cores)))
     return max(1, min(MOST_ROWS_A_CHUNK, int(SECONDS_A_CHUNK / max(seconds, 1e-6))))
 
 
-def rows_a_stored_chunk(job: Job, prior: Rows, rows: int, seconds: float, cores: int) -> int:
+def rows_a_stored_chunk(
+    simulator: RowSimulator, prior: PriorDraws, rows: int, seconds: float, cores: int
+) -> int:
     """How many rows to write at once: as many as a crash may cost, and files may hold.
 
     A batch is run once for its seconds, which those of single rows do not tell.
     """
-    if job.batch is None:
-        return rows_a_chunk(job, rows, seconds, cores)
-    block = prior[slice(0, job.block_rows)]
+    if simulator.batch is None:
+        return rows_a_chunk(simulator, rows, seconds, cores)
+    block = prior[slice(0, simulator.block_rows)]
     started = time.perf_counter()
-    job.run(0, block)
+    simulator.simulate(0, block)
     blocks = int(SECONDS_A_CHUNK / (time.perf_counter() - started))
-    return rows_a_chunk(job, rows, seconds, cores, max(1, min(MOST_STORED_BLOCKS, blocks)))
+    return rows_a_chunk(simulator, rows, seconds, cores, max(1, min(MOST_STORED_BLOCKS, blocks)))
 
 
-def run_chunks(
-    job: Job,
-    prior: Rows,
+def simulate_chunks(
+    simulator: RowSimulator,
+    prior: PriorDraws,
     pieces: list[range],
     *,
     cores: int,
@@ -104,12 +108,14 @@ def run_chunks(
     if not pieces:
         return
     waiting = iter(pieces)
-    in_processes = executor is None and job.batch is None and (job.timeout is not None or cores > 1)
+    in_processes = (
+        executor is None and simulator.batch is None and (simulator.timeout is not None or cores > 1)
+    )
     if executor is not None:
         pool, workers = _as_executor(executor)
-        submit = _pickled(job, pool)
+        submit = _pickled(simulator, pool)
         try:
-            yield from _in_flight(job, submit, prior, waiting, CHUNKS_A_WORKER * workers)
+            yield from _in_flight(simulator, submit, prior, waiting, CHUNKS_A_WORKER * workers)
         except WorkersDied as died:
             first, parameters = died.work[0]
             raise RuntimeError(
@@ -117,27 +123,31 @@ def run_chunks(
                 f"under way, rows {first} to {first + len(parameters) - 1} among them: the simulator crashed "
                 "it, or memory ran out; with cores=2 in place of executor= such a row is found and named"
             ) from died.__cause__
-    elif in_processes and (len(pieces) > 1 or job.timeout is not None or started):
+    elif in_processes and (len(pieces) > 1 or simulator.timeout is not None or started):
         count = min(cores, len(pieces))
         while True:
             try:
                 with processes(count, started) as workers_:
                     started = None
-                    submit = _pickled(job, workers_)
-                    yield from _in_flight(job, submit, prior, waiting, CHUNKS_A_WORKER * count)
+                    submit = _pickled(simulator, workers_)
+                    yield from _in_flight(simulator, submit, prior, waiting, CHUNKS_A_WORKER * count)
                 return
             except WorkersDied as died:
                 under_way = died.work
-            yield from run_alone(job, under_way, count)
-    elif job.batch is not None and cores > 1 and len(pieces) > 1:
+            yield from simulate_alone(simulator, under_way, count)
+    elif simulator.batch is not None and cores > 1 and len(pieces) > 1:
         with ThreadPoolExecutor(cores) as threads:
             yield from _in_flight(
-                job, lambda s, p: threads.submit(job.run, s, p), prior, waiting, CHUNKS_A_WORKER * cores
+                simulator,
+                lambda s, p: threads.submit(simulator.simulate, s, p),
+                prior,
+                waiting,
+                CHUNKS_A_WORKER * cores,
             )
     else:
         for piece in waiting:
             parameters = prior[slice(piece.start, piece.stop)]
-            yield job.run(piece.start, parameters), parameters
+            yield simulator.simulate(piece.start, parameters), parameters
 
 
 def check_picklable(graph: ModelGraph) -> None:
@@ -176,6 +186,7 @@ def check_executor(executor: Any, timeout: float | None) -> None:
         raise TypeError(
             f"executor is {executor!r}; give a concurrent.futures.Executor or a dask.distributed.Client"
         )
+    # Only a worker itself knows whether it runs tasks where a signal reaches them.
     if timeout is not None and not _as_executor(executor)[0].submit(can_be_interrupted).result():
         raise ValueError(
             f"timeout is {timeout:g} and the executor runs its tasks in threads, which cannot be interrupted"
@@ -190,15 +201,16 @@ def _as_executor(executor: Any) -> tuple[Executor, int]:
     return executor, getattr(executor, "_max_workers", None) or 8
 
 
-def _pickled(job: Job, executor: Executor) -> Callable[[int, np.ndarray], Future[Chunk]]:
-    payload = cloudpickle.dumps(job)
-    return lambda start, parameters: executor.submit(run_pickled, payload, start, parameters)
+def _pickled(simulator: RowSimulator, executor: Executor) -> Callable[[int, np.ndarray], Future[Chunk]]:
+    # Pickled once: workers keep what they have compiled for as long as these bytes are the same.
+    payload = cloudpickle.dumps(simulator)
+    return lambda start, parameters: executor.submit(simulate_pickled, payload, start, parameters)
 
 
 def _in_flight(
-    job: Job,
+    simulator: RowSimulator,
     submit: Callable[[int, np.ndarray], Future[Chunk]],
-    prior: Rows,
+    prior: PriorDraws,
     waiting: Iterable[range],
     limit: int,
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
@@ -231,7 +243,7 @@ def _in_flight(
                     # Dask's word for a task that has ended several workers, known here by name alone.
                     if type(error).__name__ != "KilledWorker":
                         raise
-                    yield from run_alone(job, [work], 1)
+                    yield from simulate_alone(simulator, [work], 1)
     finally:
         for future in running:
             future.cancel()

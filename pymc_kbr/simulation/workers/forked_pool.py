@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from pymc_kbr.simulation.workers.template import Worker, WorkerDied, fork_worker
+from pymc_kbr.simulation.workers.fork_server import Worker, WorkerDied, fork_worker
 
 
 class ForkedPool(Executor):

@@ -15,9 +15,9 @@ import cloudpickle
 import numpy as np
 from loky import ProcessPoolExecutor  # type: ignore[import-untyped]
 
+from pymc_kbr.simulation.workers.fork_server import CAN_FORK
 from pymc_kbr.simulation.workers.forked_pool import ForkedPool
-from pymc_kbr.simulation.workers.row_simulator import Chunk, Job, run_pickled, try_row_pickled
-from pymc_kbr.simulation.workers.template import CAN_FORK
+from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled, try_row_pickled
 from pymc_kbr.simulation.workers.worker_process import ONE_THREAD, begin
 
 ATTEMPTS = 2
@@ -45,13 +45,13 @@ class Isolated:
 
     Parameters
     ----------
-    job : Job
+    simulator : RowSimulator
     count : int
         Processes that are started, of which one is used until all are taken over.
     """
 
-    def __init__(self, job: Job, count: int = 1) -> None:
-        self._job, self._count = job, count
+    def __init__(self, simulator: RowSimulator, count: int = 1) -> None:
+        self._simulator, self._count = simulator, count
         self._payload = b""
         self._worker: Any = None
 
@@ -69,30 +69,30 @@ class Isolated:
         return workers
 
     def try_row(self, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
-        """`Job.try_row`; a row that ends its process is one that failed.
+        """`RowSimulator.try_row`; a row that ends its process is one that failed.
 
         Raises
         ------
         SimulatorShapeError
-            As `Job.try_row`.
+            As `RowSimulator.try_row`.
         RuntimeError
             If no worker process can be started.
         """
         return self._call(try_row_pickled, row, parameters)
 
-    def run(self, start: int, parameters: np.ndarray) -> Chunk | None:
-        """`Job.run`, or None where the process dies."""
-        outcome = self._call(run_pickled, start, parameters, attempts=1)
+    def simulate(self, start: int, parameters: np.ndarray) -> Chunk | None:
+        """`RowSimulator.simulate`, or None where the process dies."""
+        outcome = self._call(simulate_pickled, start, parameters, attempts=1)
         return outcome if isinstance(outcome, Chunk) else None
 
-    def run_until_a_death(self, start: int, parameters: np.ndarray) -> Chunk:
+    def simulate_until_a_death(self, start: int, parameters: np.ndarray) -> Chunk:
         """Row by row, to the first row that ends its process or to the last one."""
         outcomes: list[list[np.ndarray] | str] = []
         for row, values in enumerate(parameters, start):
             outcomes.append(self.try_row(row, values))
-            if self._worker is None:
+            if self._worker is None:  # it died, and the next rows may be handed to another one
                 break
-        return self._job.chunk(start, outcomes)
+        return self._simulator.chunk(start, outcomes)
 
     def _call(self, task: Callable[..., Any], row: int, values: np.ndarray, attempts: int = 0) -> Any:
         """What a task returns, or what ended its process in all attempts; `ATTEMPTS` where none are given."""
@@ -110,7 +110,7 @@ class Isolated:
     def _start(self) -> None:
         if self._worker is not None:
             return
-        self._payload = self._payload or cloudpickle.dumps(self._job)
+        self._payload = self._payload or cloudpickle.dumps(self._simulator)
         self._worker = _pool(self._count)
         try:
             self._worker.submit(int).result()
@@ -118,7 +118,7 @@ class Isolated:
             raise RuntimeError(f"no worker process can be started here ({error}); take cores=1") from error
 
     def _why(self, error: BrokenExecutor, seconds: float) -> str:
-        limit = self._job.timeout
+        limit = self._simulator.timeout
         found = re.search(r"\{(.*?)\}", str(error))
         code = found.group(1) if found else "no exit code known"
         if limit is not None and seconds > 2 * limit and "EXIT(1)" in code:  # as `time_limit` ends it
@@ -127,7 +127,9 @@ class Isolated:
         return f"the simulator ended its process ({code}{memory})"
 
 
-def run_alone(job: Job, work: list[tuple[int, np.ndarray]], cores: int) -> Iterator[tuple[Chunk, np.ndarray]]:
+def simulate_alone(
+    simulator: RowSimulator, work: list[tuple[int, np.ndarray]], cores: int
+) -> Iterator[tuple[Chunk, np.ndarray]]:
     """Chunks that were under way when a worker died, each in a process of its own.
 
     Where that dies too, rows run one by one, and what there is up to a row that ended its process is yielded
@@ -135,7 +137,7 @@ def run_alone(job: Job, work: list[tuple[int, np.ndarray]], cores: int) -> Itera
 
     Parameters
     ----------
-    job : Job
+    simulator : RowSimulator
     work : list of (int, ndarray of shape (c, p))
         First row and parameters of each.
     cores : int
@@ -143,20 +145,20 @@ def run_alone(job: Job, work: list[tuple[int, np.ndarray]], cores: int) -> Itera
     """
     free: SimpleQueue[Isolated] = SimpleQueue()
 
-    def run(start: int, parameters: np.ndarray, whole: bool) -> Chunk:
+    def on_free_worker(start: int, parameters: np.ndarray, whole: bool) -> Chunk:
         worker = free.get()
         try:
-            chunk = worker.run(start, parameters) if whole else None
-            return chunk or worker.run_until_a_death(start, parameters)
+            chunk = worker.simulate(start, parameters) if whole else None
+            return chunk or worker.simulate_until_a_death(start, parameters)
         finally:
             free.put(worker)
 
     with ExitStack() as workers, ThreadPoolExecutor(cores) as threads:
         for _ in range(cores):
-            free.put(workers.enter_context(Isolated(job)))
+            free.put(workers.enter_context(Isolated(simulator)))
         running: dict[Future[Chunk], np.ndarray] = {}
         try:
-            running = {threads.submit(run, *one, True): one[1] for one in work}
+            running = {threads.submit(on_free_worker, *one, True): one[1] for one in work}
             while running:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -165,7 +167,7 @@ def run_alone(job: Job, work: list[tuple[int, np.ndarray]], cores: int) -> Itera
                     count = len(chunk.statistics)
                     if count < len(parameters):
                         rest = parameters[count:]
-                        running[threads.submit(run, chunk.start + count, rest, False)] = rest
+                        running[threads.submit(on_free_worker, chunk.start + count, rest, False)] = rest
                     yield chunk, parameters[:count]
         finally:
             for future in running:

@@ -1,4 +1,4 @@
-"""One simulation job as a value that any process can run a part of."""
+"""The rows of a table as a value that any process can simulate a part of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_kbr.simulation.model.graphs import Program, forward_rows
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.simulation.streams import BLOCK, BLOCK_ROWS, ROW, streams
+from pymc_kbr.simulation.streams import BATCH, BLOCK_ROWS, ROW, streams
 from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.errors import describe
@@ -55,13 +55,13 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class RowSimulator:
     """The forward model, compiled where it is needed, never sent compiled.
 
     Parameters
     ----------
     key : str
-        Distinguishes this job from others in a worker that serves several.
+        Distinguishes this one from others in a worker that serves several.
     entropy : int
         From which the streams of every row come.
     rows : Program
@@ -91,8 +91,8 @@ class Job:
     timeout: float | None = None
 
     @classmethod
-    def of(cls, graph: ModelGraph, entropy: int, timeout: float | None = None) -> Job:
-        """The job of simulating a model row by row."""
+    def of(cls, graph: ModelGraph, entropy: int, timeout: float | None = None) -> RowSimulator:
+        """The row simulator of a model, without batches."""
         values = max(1, sum(value.size for value in graph.observed_data.values()))
         return cls(
             key=uuid.uuid4().hex,
@@ -112,9 +112,13 @@ class Job:
         parts = self.parameters.split(parameters).values()
         return [np.asarray(part, dtype=dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
 
-    def run(self, start: int, parameters: np.ndarray) -> Chunk:
+    def simulate(self, start: int, parameters: np.ndarray) -> Chunk:
         """Simulate rows `start` and following, with the given parameters (c, p)."""
-        return self._run_batches(start, parameters) if self.batch else self._run_rows(start, parameters)
+        return (
+            self._simulate_batches(start, parameters)
+            if self.batch
+            else self._simulate_rows(start, parameters)
+        )
 
     def simulate_row(self, row: int, values: list[np.ndarray]) -> list[np.ndarray]:
         """What the observed variables simulate in one row, then their summaries.
@@ -129,7 +133,7 @@ class Job:
         self._check_shapes(outputs, row, ())
         return [np.asarray(output) for output in outputs]
 
-    def _run_rows(self, start: int, parameters: np.ndarray) -> Chunk:
+    def _simulate_rows(self, start: int, parameters: np.ndarray) -> Chunk:
         rows = range(start, start + len(parameters))
         return self.chunk(start, [self.try_row(row, parameters[row - start]) for row in rows])
 
@@ -166,7 +170,7 @@ class Job:
                 statistics[i] = np.nan
         return Chunk(start, statistics, tuple(failures))
 
-    def _run_batches(self, start: int, parameters: np.ndarray) -> Chunk:
+    def _simulate_batches(self, start: int, parameters: np.ndarray) -> Chunk:
         statistics = np.empty((len(parameters), self.statistics.size))
         failures: list[tuple[int, str]] = []
         for first in range(0, len(parameters), self.block_rows):
@@ -177,7 +181,7 @@ class Job:
             except SimulatorShapeError:
                 raise
             except (Exception, SystemExit):  # one bad row spoils a batch: find it row by row
-                chunk = self._run_rows(start + first, block)
+                chunk = self._simulate_rows(start + first, block)
                 statistics[part] = chunk.statistics
                 failures.extend(chunk.failures)
                 continue
@@ -188,7 +192,7 @@ class Job:
 
     def _simulate_block(self, block: int, parameters: np.ndarray) -> np.ndarray:
         assert self.batch is not None
-        generators = streams(self.entropy, BLOCK, block, len(self.batch.generators))
+        generators = streams(self.entropy, BATCH, block, len(self.batch.generators))
         outputs = self._function("batch")(*generators, *self.values(parameters))
         self._check_shapes(outputs, block * self.block_rows, (len(parameters),))
         return self._flat(outputs, (len(parameters),))
@@ -226,17 +230,17 @@ _compiled = threading.local()
 _compiling = threading.Lock()
 
 
-def run_pickled(payload: bytes, start: int, parameters: np.ndarray) -> Chunk:
-    """`Job.run` in a worker process, which unpickles a job once."""
-    return _unpickled(payload).run(start, parameters)
+def simulate_pickled(payload: bytes, start: int, parameters: np.ndarray) -> Chunk:
+    """`RowSimulator.simulate` in a worker process, which unpickles it once."""
+    return _unpickled(payload).simulate(start, parameters)
 
 
 def try_row_pickled(payload: bytes, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
-    """`Job.try_row` in a worker process."""
+    """`RowSimulator.try_row` in a worker process."""
     return _unpickled(payload).try_row(row, parameters)
 
 
-def _unpickled(payload: bytes) -> Job:
+def _unpickled(payload: bytes) -> RowSimulator:
     global _current
     current = _current  # tasks of several jobs may run in the threads of one worker
     if current is None or current[0] != payload:
@@ -245,4 +249,4 @@ def _unpickled(payload: bytes) -> Job:
     return current[1]
 
 
-_current: tuple[bytes, Job] | None = None
+_current: tuple[bytes, RowSimulator] | None = None

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import errno
-import gc
 import os
 import pickle
-import random
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
 import time
-import traceback
-import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
@@ -24,25 +18,18 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle
-import numpy as np
 
-from pymc_kbr.simulation.workers.worker_process import ONE_THREAD, begin
+from pymc_kbr.simulation.workers.forked_worker import ANSWER, END, FORK, REQUEST, serve
+from pymc_kbr.simulation.workers.worker_process import ONE_THREAD
 
 CAN_FORK = sys.platform == "linux"
 """Elsewhere libraries of the system itself do not work on in a fork."""
 
 IDLE = 300.0
-"""Seconds that a template lives on without a worker."""
+"""Seconds that a fork server lives on without a worker."""
 
 PATIENCE = (0.1, 0.5, 2.0, 5.0)
 """Seconds after which a fork that the system has refused is asked for again."""
-
-FORK, END = b"fork", b"end_"
-REQUEST, ANSWER = struct.Struct("4sq"), struct.Struct("q")
-"""What is asked of a template, with the number of a process, and the answer: a number, or an exit code.
-
-Where the system refuses a fork the answer is the error's number, negative.
-"""
 
 
 class WorkerDied(BrokenExecutor):
@@ -58,14 +45,14 @@ class Worker:
 
     Parameters
     ----------
-    template : Template
+    server : ForkServer
     number : int
         Of the process.
     connection : Connection
     """
 
-    def __init__(self, template: Template, number: int, connection: Connection) -> None:
-        self._template, self._number, self._connection = template, number, connection
+    def __init__(self, server: ForkServer, number: int, connection: Connection) -> None:
+        self._server, self._number, self._connection = server, number, connection
         self._lock = threading.Lock()
         self._killed = False
         self._code: int | None = None
@@ -102,8 +89,8 @@ class Worker:
         with self._lock:
             if not self._killed:
                 self._killed = True
-                with suppress(OSError):  # without its template, the worker ends by itself
-                    self._code = self._template.ask(END, self._number)
+                with suppress(OSError):  # without its server, the worker ends by itself
+                    self._code = self._server.ask(END, self._number)
         return self._code
 
     def end(self) -> None:
@@ -116,7 +103,7 @@ def _name(code: int) -> str:
     return f"{signal.Signals(-code).name}({code})" if code < 0 else f"EXIT({code})"
 
 
-class Template:
+class ForkServer:
     """The process that forks, as its caller sees it; it ends with the caller.
 
     Parameters
@@ -133,7 +120,7 @@ class Template:
             number = theirs.fileno()
             path = [str(folder) for folder in sys.path]
             code = (
-                f"import sys; sys.path[:] = {path!r}; from {__name__} import serve; "
+                f"import sys; sys.path[:] = {path!r}; from {serve.__module__} import serve; "
                 f"serve({number}, {self.caller}, {idle})"
             )
             self._process = subprocess.Popen(
@@ -199,12 +186,12 @@ class Template:
         atexit.unregister(self.end)
 
 
-_current: Template | None = None
+_current: ForkServer | None = None
 _starting = threading.Lock()
 
 
 def fork_worker() -> Worker:
-    """A worker of the one template, which is started where there is none.
+    """A worker of the one fork server, which is started where there is none.
 
     Raises
     ------
@@ -222,98 +209,14 @@ def fork_worker() -> Worker:
                 pass
         if _current is not None:
             _current.end()
-        _current = Template()
+        _current = ForkServer()
         return _current.fork()
 
 
-def end_template() -> None:
-    """End the one template, where there is one; workers that it has forked end within a second."""
+def end_fork_server() -> None:
+    """End the one fork server, where there is one; workers that it has forked end within a second."""
     global _current
     with _starting:
         if _current is not None:
             _current.end()
         _current = None
-
-
-def serve(number: int, caller: int, most_idle: float) -> None:
-    """What a template does: import, then fork as asked on the socket of a number."""
-    import pymc_kbr.simulation.workers.row_simulator  # noqa: F401
-
-    # Python sees the thread of an allocator that frees memory, and which is made to be forked.
-    warnings.filterwarnings("ignore", "(?s).*fork", DeprecationWarning)
-    gc.freeze()  # what is here already is never collected, hence never copied, in a fork
-    workers: set[int] = set()
-    asked = socket.socket(fileno=number)
-    asked.settimeout(1)
-    idle = 0
-    while idle < most_idle and os.getppid() == caller:
-        try:
-            message, sockets, _, _ = socket.recv_fds(asked, REQUEST.size, 1)
-        except TimeoutError:
-            idle = 0 if workers else idle + 1
-            continue
-        if not message:
-            break
-        what, worker = REQUEST.unpack(message)
-        if what == FORK:
-            template = os.getpid()
-            worker = _forked()
-            if not worker:
-                asked.close()
-                _work(Connection(sockets[0]), template)
-            os.close(sockets[0])
-            if worker > 0:
-                workers.add(worker)
-            asked.send(ANSWER.pack(worker))
-        else:
-            asked.send(ANSWER.pack(_end(worker, workers)))
-    os._exit(0)  # workers notice
-
-
-def _forked() -> int:
-    """As `os.fork`, or the number of the error, negative."""
-    try:
-        return os.fork()
-    except OSError as error:
-        return -(error.errno or errno.EAGAIN)
-
-
-def _end(worker: int, workers: set[int]) -> int:
-    """Kill a worker, which has no effect where it is ending already, and its exit code."""
-    workers.remove(worker)
-    os.kill(worker, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-
-
-def _work(caller: Connection, template: int) -> None:
-    """What a worker does, to its end."""
-    try:
-        begin(template)
-        folder, sys.path[:], environment = caller.recv()
-        os.environ.clear()
-        os.environ.update(environment)
-        os.chdir(folder)
-        np.random.seed()  # noqa: NPY002  (forks would have one global state, in simulators that use it)
-        random.seed()
-        while True:
-            outcome = _outcome(caller.recv_bytes())
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
-            caller.send_bytes(outcome)
-    except (EOFError, OSError):  # the caller wants no more
-        pass
-    finally:
-        os._exit(0)
-
-
-def _outcome(message: bytes) -> bytes:
-    """Result and error of a task, pickled."""
-    try:
-        task, arguments, keywords = cloudpickle.loads(message)
-        return cloudpickle.dumps((task(*arguments, **keywords), None))
-    except Exception as error:
-        error.add_note("".join(traceback.format_exception(error)))
-        try:
-            return cloudpickle.dumps((None, error))
-        except Exception:
-            return cloudpickle.dumps((None, RuntimeError("".join(traceback.format_exception(error)))))

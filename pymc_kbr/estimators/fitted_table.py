@@ -1,0 +1,107 @@
+"""The reference table that an estimator was fitted to: scaled once, and never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from pymc_kbr.arrays.neighbours import Neighbours, neighbours_of
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators.summaries import Summary
+from pymc_kbr.gram.solvers import Solver
+
+
+class Sample(NamedTuple):
+    """Rows of a table: scaled statistics (s, q), parameters (s, p), and their numbers, shape (s,)."""
+
+    statistics: np.ndarray
+    parameters: np.ndarray
+    numbers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTable:
+    """A table in memory, in the scale of an estimator.
+
+    Parameters
+    ----------
+    scaler : Summary
+        From statistics (k, d) to the coordinates (k, q) in which distances are measured.
+    statistics : ndarray of shape (n, q)
+        Scaled; of the rows that carry weight under the prior.
+    parameters : ndarray of shape (n, p)
+    support : Support
+    size : int
+        Number of rows that were given.
+    rows : ndarray of int, shape (n,), optional
+        Their numbers among those; all of them where left out.
+    ratio : ndarray of shape (n,), optional
+        The density of another prior over that of the table's, of mean one.
+    draws : pair of ndarray of shape (l, p) and (l,), optional
+        Draws and weights of another prior that is known by these alone.
+    """
+
+    streamed: ClassVar[bool] = False
+    deviation: ClassVar[Any] = None
+
+    scaler: Summary
+    statistics: Any
+    parameters: Any
+    support: Support
+    size: int
+    rows: np.ndarray | None = None
+    ratio: np.ndarray | None = None
+    draws: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return len(self.statistics)
+
+    @property
+    def tuning(self) -> tuple[np.ndarray, np.ndarray]:
+        """Statistics and parameters of the rows on which settings are chosen."""
+        return self.statistics, self.parameters
+
+    @property
+    def sample(self) -> Sample:
+        """The rows to which a regression is fitted: all of them."""
+        return Sample(self.statistics, self.parameters, np.arange(len(self)))
+
+    @cached_property
+    def _neighbours(self) -> dict[tuple[float, ...], Neighbours]:
+        return {}
+
+    def nearest(self, count: int, units: tuple[float, ...] = ()) -> Neighbours:
+        """The way to nearest rows, of which there is one for all estimators on this table.
+
+        Parameters
+        ----------
+        count : int
+            About how many are asked for at once.
+        units : tuple of float
+            By which statistics are divided before distances are measured; by none where left out.
+        """
+        if units not in self._neighbours:
+            points = self.statistics / np.array(units) if units else self.statistics
+            self._neighbours[units] = neighbours_of(points, count)
+        return self._neighbours[units]
+
+    def read_parameters(self, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Parameters among which some rows are, and the places (k, m) of these rows there.
+
+        All rows, in their order, where `rows` is None; so are then the places.
+        """
+        return self.parameters, rows
+
+    def read_statistics(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Statistics among which some rows are, and the places (k, m) of these rows there."""
+        return self.statistics, rows
+
+    def points_for(self, solver: Solver) -> Any:
+        """The statistics in the form that a solver takes."""
+        return self.statistics
+
+    def check_weights(self, observations: int) -> None:
+        """Refuse so many observations if the weights of all rows do not fit into memory."""

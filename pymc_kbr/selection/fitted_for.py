@@ -1,0 +1,82 @@
+"""The estimator for a table and its observation: a given one or the best one, fitted."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+
+from pymc_kbr.estimators import Estimator
+from pymc_kbr.estimators.prior_weights import ratio_of_draws
+from pymc_kbr.selection.select import choose, fitted_to_all
+from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
+
+
+def fitted_for(
+    table: ReferenceTable,
+    estimator: Estimator | None,
+    new: NewPrior | None,
+    stored: StoredTable | None,
+    rng: np.random.Generator,
+    progressbar: bool,
+) -> Estimator:
+    """An estimator that can be conditioned on the table's observation.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+        In memory.
+    estimator : Estimator, optional
+        The one to fit; where left out, the best one near the observation.
+    new : NewPrior, optional
+        Another prior than the table's.
+    stored : StoredTable, optional
+        The table on the disk, of which `table` has some rows; there is no other prior then.
+    rng : numpy.random.Generator
+    progressbar : bool
+        Whether a line on the screen says what was chosen.
+
+    Warns
+    -----
+    UserWarning
+        If the other prior weights few rows.
+    """
+    if estimator is None:
+        chosen = _best(table, new, rng, progressbar)
+        return chosen if stored is None else fitted_to_all(chosen, stored, rng)
+    if new is None:
+        rows = table if stored is None else stored
+        return estimator.fit(rows.parameters, rows.statistics, rows.support, random_seed=rng)
+    draws = new.draws if new.ratio is None else None
+    estimator.fit(
+        table.parameters, table.statistics, new.support, ratio=new.ratio, prior=draws, random_seed=rng
+    )
+    size = estimator.settings().get("ratio_effective_sample_size")
+    if size is not None:
+        warn_of_few(size, len(table.parameters))
+    return estimator
+
+
+def _best(
+    table: ReferenceTable, new: NewPrior | None, rng: np.random.Generator, progressbar: bool
+) -> Estimator:
+    """The best estimator near the table's observation, and a line on the screen that says so."""
+    ratio, support = None, table.support
+    if new is not None:
+        ratio, support = new.ratio, new.support
+        if ratio is None:
+            ratio = ratio_of_draws(table.parameters, new.draws, support, rng)
+        warn_of_few(ratio.sum() ** 2 / np.sum(ratio**2), len(ratio))
+    chosen = choose(
+        table.parameters,
+        table.statistics,
+        support,
+        rng=rng,
+        ratio=ratio,
+        near=table.observed,
+        progressbar=progressbar,
+    )
+    if progressbar:
+        Console().print(chosen.selection_.reason(), highlight=False, markup=False)
+    return chosen

@@ -1,0 +1,108 @@
+"""Candidates fitted to the same rows, sharing what others have computed of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators import Adjusted, Estimator
+from pymc_kbr.estimators.adjustments import make_adjustment
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.summaries import SUMMARIES
+from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.selection.cost import Cost, cost_of, summary_cost
+
+
+class Fitting:
+    """Fits candidates to the rows that are not held out.
+
+    Parameters
+    ----------
+    parameters, statistics : ndarray of shape (n, p), (n, d)
+    support : Support
+    ratio : ndarray of shape (n,), optional
+        The density ratio of another prior.
+    seed : int
+    """
+
+    def __init__(
+        self,
+        parameters: np.ndarray,
+        statistics: np.ndarray,
+        support: Support,
+        ratio: np.ndarray | None,
+        seed: int,
+    ) -> None:
+        self._rows = parameters, statistics, support
+        self._ratio, self._seed = ratio, seed
+        self._summaries: dict[str, Any] = {}
+        self._tables: dict[int, FittedTable] = {}
+        self._fitted: dict[Any, Adjusted] = {}
+
+    def cost(self, estimator: Estimator) -> Cost:
+        """What a candidate costs, less what has been computed for others already."""
+        parameters, statistics, _ = self._rows
+        n, p, d = *parameters.shape, statistics.shape[1]
+        # In one order, so that the sum is rounded alike in every process.
+        named = sorted(set(names_of_summaries(estimator).values()) - set(self._summaries))
+        summaries = sum(summary_cost(name, n, d, p) for name in named)
+        nearest = None
+        # A summary that is still to be fitted is a scale of its own, in which nothing is known yet.
+        if isinstance(estimator, Adjusted) and not named:
+            nearest = self._nearest(with_summaries(estimator, self._summaries))
+        own = cost_of(estimator, n, d, p, nearest)
+        return Cost(summaries + own.fit, own.a_row)
+
+    def fit(self, estimator: Estimator) -> Estimator:
+        """A fitted copy."""
+        for name in names_of_summaries(estimator).values():
+            if name not in self._summaries:
+                self._summaries[name] = SUMMARIES[name].fit(self._rows[1], self._rows[0])
+        prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
+        if not isinstance(prepared, Adjusted):
+            return prepared.fit_table(self._table(prepared), rng)
+        nearest = self._nearest(prepared)
+        # What was scaled and factored once is the same for all candidates in that scale.
+        if nearest is None:
+            prepared.fit_table(self._table(prepared), rng)
+        else:
+            prepared.fit_sharing(nearest, rng)
+        self._fitted.setdefault(self._key(prepared), prepared)
+        return prepared
+
+    def _table(self, prepared: Estimator) -> FittedTable:
+        """The rows in the scale of a candidate, which all of the same scale share.
+
+        With their nearest rows.
+        """
+        scale = prepared.scale_of_statistics()
+        if id(scale) not in self._tables:
+            self._tables[id(scale)] = tabulate(*self._rows, scale, self._ratio, check=prepared.check)
+        return self._tables[id(scale)]
+
+    def _key(self, prepared: Adjusted) -> tuple[int, str]:
+        """A scale, by the object that it is, and an adjustment: what fits of the same rows are told by."""
+        return id(prepared.scale_of_statistics()), repr(make_adjustment(prepared.adjustment))
+
+    def _nearest(self, prepared: Adjusted) -> Adjusted | None:
+        """The fitted candidate to share with: of the same adjustment, or the first in the same scale."""
+        scale, adjustment = self._key(prepared)
+        same_scale = [fitted for (other, _), fitted in self._fitted.items() if other == scale]
+        return self._fitted.get((scale, adjustment), same_scale[0] if same_scale else None)
+
+
+def with_summaries(estimator: Estimator, summaries: dict[str, Any]) -> Estimator:
+    """A copy whose arguments `scale` that name a summary hold the fitted one."""
+    named = names_of_summaries(estimator)
+    return clone(estimator).set_params(**{name: summaries[value] for name, value in named.items()})
+
+
+def names_of_summaries(estimator: Estimator) -> dict[str, str]:
+    """The arguments `scale` of an estimator, and of those inside it, that name a summary."""
+    given = estimator.get_params().items()
+    return {
+        name: value for name, value in given if name.split("__")[-1] == "scale" and isinstance(value, str)
+    }

@@ -1,0 +1,83 @@
+"""What a choice among estimators has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.selection.candidate import Candidate, difference, mean_score
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What was tried, and what was chosen.
+
+    Parameters
+    ----------
+    candidates : tuple of Candidate
+        The best first.
+    weights : ndarray of shape (h,)
+        Of the held-out rows.
+    seconds : float
+    work : float
+        What was spent of the budget of work.
+    ended_early : bool
+        Whether a budget ended the comparison before it was decided: with more another one may be chosen.
+    cut_short : bool
+        Whether the time budget kept something from being compared: another run may choose another one.
+    """
+
+    candidates: tuple[Candidate, ...]
+    weights: np.ndarray
+    seconds: float
+    work: float = 0.0
+    ended_early: bool = False
+    cut_short: bool = False
+
+    @property
+    def chosen(self) -> Candidate:
+        """The best one."""
+        return self.candidates[0]
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row a candidate: its score, the excess over the chosen one's, the standard error of that."""
+        return [
+            {
+                "candidate": one.label,
+                "rows": len(one.scores),
+                "score": mean_score(one.scores, self.weights),
+                **dict(zip(("excess", "standard_error"), self._excess(one), strict=True)),
+                "effective_sample_size": one.size,
+                "seconds": one.seconds,
+                "note": one.note,
+            }
+            for one in self.candidates
+        ]
+
+    def reason(self) -> str:
+        """One sentence that says what was chosen and why."""
+        best, *others = self.candidates
+        tried = [one for one in others if len(one.scores)]
+        if not len(best.scores):
+            return f"{best.label}: {best.note}"
+        compared = len(tried[0].scores) if tried else len(best.scores)
+        text = (
+            f"{best.label}: the lowest energy score of {1 + len(tried)} candidates on {compared} held-out "
+            "rows, or the most atoms of those that cannot be told from it: "
+            f"{mean_score(best.scores, self.weights):.4f} on {len(best.scores)}"
+        )
+        if tried:
+            excess, error = self._excess(tried[0])
+            text += f"; next {tried[0].label}, {excess:+.4f} with a standard error of {error:.4f}"
+        if self.ended_early or self.cut_short:
+            text += f"; the budget of {'time' if self.cut_short else 'work'} ended the comparison early"
+        return text
+
+    def coverage(self) -> np.ndarray:
+        """Share of held-out rows whose parameters the chosen candidate's central 90% covered, shape (p,)."""
+        return np.average(self.chosen.covered, axis=0, weights=self.weights[: len(self.chosen.covered)])
+
+    def _excess(self, one: Candidate) -> tuple[float, float]:
+        return difference(one.scores, self.chosen.scores, self.weights)

@@ -1,0 +1,65 @@
+"""What `simulate` does with a model that is read already: a table in memory, or in a store."""
+
+from __future__ import annotations
+
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.simulation.destination import InMemory
+from pymc_kbr.simulation.failures import split_failures
+from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.in_store import simulate_in_store
+from pymc_kbr.simulation.options import SimulationOptions
+from pymc_kbr.simulation.stages import begun, choose_way, provenance_of, simulate_rows, try_first_rows
+from pymc_kbr.simulation.streams import entropy_of
+from pymc_kbr.simulation.workers.executors import rows_a_chunk
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
+
+
+def simulate_table(options: SimulationOptions, forward: Forward) -> ReferenceTable | StoredTable:
+    """Simulate a table: a `StoredTable` where the options name a store.
+
+    Parameters
+    ----------
+    options : SimulationOptions
+    forward : Forward
+        The model, which may have made other tables before.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`.
+    """
+    # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
+    with one_blas_thread():
+        if options.store is not None:
+            return simulate_in_store(options, forward)
+        return _simulate_in_memory(options, forward)
+
+
+def _simulate_in_memory(options: SimulationOptions, forward: Forward) -> ReferenceTable:
+    graph, draws = forward.graph, options.draws
+    with begun(options, forward, entropy_of(options.random_seed)) as simulation:
+        first_rows = try_first_rows(simulation, known=False)
+        way = choose_way(simulation, first_rows)
+        chunk_rows = rows_a_chunk(way.simulator, draws, first_rows.seconds, options.cores)
+        arrays = InMemory(draws, chunk_rows, graph)
+        simulate_rows(simulation, way, first_rows, arrays)
+    kept, failed = split_failures(draws, arrays.failures, arrays.parameters)
+    return ReferenceTable(
+        parameters=arrays.parameters[kept],
+        statistics=arrays.statistics[kept],
+        observed=graph.observed,
+        parameter_columns=graph.parameters,
+        statistic_columns=graph.statistics,
+        support=simulation.support,
+        failures=failed,
+        seed=simulation.entropy,
+        observed_data=graph.observed_data,
+        provenance={
+            **provenance_of(simulation, way),
+            **simulation.sampler.account(),
+            "prior_rejected": f"{simulation.prior.rejected_share:.4g}",
+        },
+        timings=simulation.clock.laps,
+        origin=simulation.origin,
+    )

@@ -1,0 +1,212 @@
+"""The stages of a simulation, one after the other: the prior, the first rows, the way, the other rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.destination import Destination
+from pymc_kbr.simulation.failures import raise_failure
+from pymc_kbr.simulation.first_rows import MOST_FIRST_ROWS, FirstRows, simulate_first_rows
+from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.options import SimulationOptions
+from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.truncated import TruncatedSampler
+from pymc_kbr.simulation.progress import progress_bar
+from pymc_kbr.simulation.provenance import Clock, versions
+from pymc_kbr.simulation.workers.executors import check_picklable, simulate_chunks
+from pymc_kbr.simulation.workers.isolated import Isolated
+from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator
+from pymc_kbr.tables.checks import check_support
+from pymc_kbr.tables.origin import Origin
+
+ROW_BY_ROW, IN_BATCHES = "row by row", "in batches"
+"""The ways to simulate, in words: they have different random streams."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A table that has been asked for, before its first row: see `begun`.
+
+    Parameters
+    ----------
+    options : SimulationOptions
+    forward : Forward
+    entropy : int
+        That all of its streams are made from.
+    sampler : PriorSampler or TruncatedSampler
+    support : Support
+        Of the draws.
+    prior : PriorRows
+        The draws, made when they are asked for.
+    simulator : RowSimulator
+        Without batches.
+    isolated : Isolated
+        A process of its own for first rows, started when it is used.
+    clock : Clock
+    """
+
+    options: SimulationOptions
+    forward: Forward
+    entropy: int
+    sampler: PriorSampler | TruncatedSampler
+    support: Support
+    prior: PriorRows
+    simulator: RowSimulator
+    isolated: Isolated
+    clock: Clock
+
+    @property
+    def origin(self) -> Origin:
+        """What tables ask of their history."""
+        return Origin(between_bounds=self.options.within is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """How the rows after the first ones are simulated.
+
+    Parameters
+    ----------
+    simulator : RowSimulator
+        With a program for batches where they are.
+    reason : str
+        Why so.
+    """
+
+    simulator: RowSimulator
+    reason: str
+
+    @property
+    def batched(self) -> bool:
+        """Whether in batches."""
+        return self.simulator.batch is not None
+
+
+@contextmanager
+def begun(options: SimulationOptions, forward: Forward, entropy: int) -> Iterator[Simulation]:
+    """A simulation whose prior can be drawn; what it starts ends with the block.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `Forward.sampler`.
+    """
+    clock = Clock({"compile": forward.take_seconds()})
+    sampler, support = forward.sampler(entropy, options.within)
+    clock.lap("compile")
+    simulator = forward.row_simulator(entropy, options.timeout)
+    with Isolated(simulator, options.cores) as isolated:
+        prior = PriorRows(sampler, support)
+        yield Simulation(options, forward, entropy, sampler, support, prior, simulator, isolated, clock)
+
+
+def try_first_rows(simulation: Simulation, known: bool) -> FirstRows:
+    """Simulate the first rows, where they can do no harm; a single one where the way is `known`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a simulator returns another shape than the data's, or cannot be sent to a process that it has to
+        be sent to; or if the draws cannot be told from each other between such bounds.
+    """
+    options, graph = simulation.options, simulation.forward.graph
+    parameters = simulation.prior[:MOST_FIRST_ROWS]
+    check_support(simulation.support, parameters, graph.parameters.names)
+    if options.isolates_first_rows or options.executor is not None:
+        check_picklable(graph)
+    try_row = simulation.isolated.try_row if options.isolates_first_rows else simulation.simulator.try_row
+    return simulate_first_rows(simulation.simulator, parameters, try_row, known)
+
+
+def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool = False) -> Way:
+    """In batches where these give what single rows gave; `row_by_row` where that is settled.
+
+    Raises
+    ------
+    TypeError
+        If a simulator cannot be sent to worker processes.
+    ValueError
+        As `decide_batches`.
+    """
+    options, forward = simulation.options, simulation.forward
+    simulator, reason = simulation.simulator, "as the store was begun"
+    if not row_by_row:
+        simulator, reason = forward.in_batches(simulator, first_rows, options.batched)
+    # A table of its own needs no more of its last batch than it has rows.
+    if not options.to_be_extended:
+        simulator = dataclasses.replace(simulator, block_rows=min(simulator.block_rows, options.draws))
+    if options.cores > 1 and simulator.batch is None:
+        check_picklable(forward.graph)
+    simulation.clock.lap("check")
+    return Way(simulator, reason)
+
+
+def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, destination: Destination) -> None:
+    """Simulate what the destination lacks; what the first rows have is taken from there.
+
+    Raises
+    ------
+    SimulationError
+        If a simulation fails and `on_failure` is "raise".
+    """
+    options, prior = simulation.options, simulation.prior
+    pieces = destination.pieces()
+    # First rows were simulated one by one: they are rows of the table only where the others are, too.
+    tried = 0 if way.batched else len(first_rows.chunk.statistics)
+    missing = sum(map(len, pieces))
+    with progress_bar(options.progressbar) as bar:
+        task = bar.add_task(
+            f"Simulating {IN_BATCHES if way.batched else ROW_BY_ROW}",
+            total=options.draws,
+            completed=options.draws - missing,
+        )
+        while pieces and pieces[0].stop <= tried:
+            piece = pieces.pop(0)
+            parameters = prior[slice(piece.start, piece.stop)]
+            chunk = first_rows.chunk.part(piece.start, piece.stop)
+            bar.advance(task, _keep(simulation, destination, chunk, parameters))
+        # A batch is drawn as a whole, also where the table ends within it.
+        block = way.simulator.block_rows if way.batched else 1
+        whole = [range(piece.start, -(-piece.stop // block) * block) for piece in pieces]
+        # The process that has tried the first rows has compiled the model already.
+        started = simulation.isolated.take_over() if whole else None
+        for chunk, parameters in simulate_chunks(
+            way.simulator, prior, whole, cores=options.cores, executor=options.executor, started=started
+        ):
+            bar.advance(task, _keep(simulation, destination, chunk, parameters))
+    simulation.clock.lap("simulate")
+
+
+def _keep(simulation: Simulation, destination: Destination, chunk: Chunk, parameters: np.ndarray) -> int:
+    """Write those rows of a chunk that were asked for, and how many they are."""
+    options = simulation.options
+    count = min(len(parameters), options.draws - chunk.start)
+    parameters, chunk = parameters[:count], chunk.head(chunk.start + count)
+    failures = dict(chunk.failures)
+    # Failed rows are written before the error is raised: the same call need not simulate the others again.
+    destination.write(chunk.start, parameters, chunk.statistics, failures)
+    if failures and options.on_failure == "raise":
+        raise_failure(
+            min(failures), failures, options.draws, parameters, chunk.start, simulation.forward.graph
+        )
+    return count
+
+
+def provenance_of(simulation: Simulation, way: Way) -> dict[str, str]:
+    """What is shown of how a table is made."""
+    options, sampler = simulation.options, simulation.sampler
+    return {
+        "simulated_by": "a PyMC model",
+        "simulated": IN_BATCHES if way.batched else ROW_BY_ROW,
+        "why": way.reason,
+        "prior_drawn": IN_BATCHES if sampler.batched else ROW_BY_ROW,
+        "cores": str(options.cores) if options.executor is None else type(options.executor).__name__,
+        **sampler.provenance(),
+        **versions(),
+    }

@@ -1,0 +1,83 @@
+"""Which codecs a file or a store may ask for: those that turn bytes into numbers and text, and nothing else.
+
+A codec named in a file decides what happens when the file is read, and some of them, such as a pickle filter,
+run what the file says. So names are looked at first, and only those that are known here are decoded.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+ZARR_CODECS = frozenset({"bytes", "zstd", "vlen-utf8", "crc32c", "gzip", "blosc", "transpose"})
+"""Codecs of Zarr format 3 that only move and compress bytes."""
+
+ZARR_TYPES = frozenset(
+    {"bool", "float32", "float64", "string"}
+    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+)
+
+HDF5_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
+"""Those that are part of HDF5; any other would be loaded from a library that the file names."""
+
+
+def check_zarr(path: Path) -> None:
+    """Refuse a Zarr store that asks for anything else, before any of it is decoded.
+
+    Raises
+    ------
+    ValueError
+        That names the array and the codec.
+    """
+    # Arrays lie one level deep; what lies deeper is not read.
+    for folder in [path, *(child for child in path.iterdir() if child.is_dir())]:
+        for old in (".zarray", ".zgroup", ".zmetadata"):  # may stand beside the metadata of format 3
+            if (folder / old).exists():
+                raise ValueError(
+                    f"{folder / old} is of Zarr format 2, whose filters may run code; only format 3 is read"
+                )
+        if folder != path and (folder / "zarr.json").exists():
+            _check_array(folder.name, json.loads((folder / "zarr.json").read_text()))
+
+
+def _check_array(name: str, document: dict[str, Any]) -> None:
+    if document.get("node_type") != "array" or str(document.get("data_type")) not in ZARR_TYPES:
+        raise ValueError(f"its array {name!r} is of type {document.get('data_type')!r}, which is not read")
+    asked = [codec.get("name") if isinstance(codec, dict) else codec for codec in document.get("codecs", [])]
+    asked += [str(transformer) for transformer in document.get("storage_transformers") or []]
+    foreign = [codec for codec in asked if codec not in ZARR_CODECS]
+    if foreign:
+        raise ValueError(
+            f"its array {name!r} asks for the codec {foreign[0]!r}, which may run code and is not read; "
+            f"allowed are {sorted(ZARR_CODECS)}"
+        )
+
+
+def check_hdf5(path: Path) -> None:
+    """Refuse an HDF5 file that asks for other filters, or whose data stand in other files.
+
+    Raises
+    ------
+    ValueError
+        That names the dataset.
+    OSError
+        If it is no HDF5 file.
+    """
+    with h5py.File(path, "r") as file:
+        for name in file:
+            link = file.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink):
+                raise ValueError(f"its {name!r} is a link to elsewhere, which is not followed")
+            dataset = file[name]
+            if not isinstance(dataset, h5py.Dataset):
+                raise ValueError(f"its {name!r} is a group; a table has none")
+            creation = dataset.id.get_create_plist()
+            filters = {creation.get_filter(i)[0] for i in range(creation.get_nfilters())}
+            if filters - HDF5_FILTERS or creation.get_external_count() or dataset.is_virtual:
+                raise ValueError(
+                    f"its dataset {name!r} asks for the HDF5 filters {sorted(filters - HDF5_FILTERS)}, or "
+                    f"for other files; only the filters {sorted(HDF5_FILTERS)} are read"
+                )

@@ -1,0 +1,75 @@
+"""A table as the arrays and documents of a file, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Origin
+
+if TYPE_CHECKING:
+    from pymc_kbr.tables.reference_table import ReferenceTable
+
+OBSERVED_DATA = "observed_data_"
+"""What the names of the arrays of observed data begin with, in files and in stores."""
+
+
+def arrays_of(table: ReferenceTable) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Arrays by name, with the names of their dimensions."""
+    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "parameters": (("row", "parameter"), table.parameters),
+        "statistics": (("row", "statistic"), table.statistics),
+        "failed_rows": (("failure",), table.failures.rows),
+        "failed_parameters": (("failure", "parameter"), table.failures.parameters),
+        "parameter": (("parameter",), np.array(table.parameter_names, dtype=object)),
+        "statistic": (("statistic",), np.array(table.statistic_names, dtype=object)),
+    }
+    if table.observed is not None:
+        arrays["observed"] = (("statistic",), table.observed)
+    for name, values in table.observed_data.items():
+        dims = tuple(f"{OBSERVED_DATA}{name}_dim_{i}" for i in range(values.ndim))
+        arrays[f"{OBSERVED_DATA}{name}"] = (dims, values)
+    return arrays
+
+
+def documents_of(table: ReferenceTable) -> dict[str, Any]:
+    """All that is no array, as values of JSON."""
+    return {
+        "parameter_columns": table.parameter_columns.to_json(),
+        "statistic_columns": table.statistic_columns.to_json(),
+        "support": table.support.to_json(),
+        "failure_messages": list(table.failures.messages),
+        "seed": None if table.seed is None else str(table.seed),
+        "provenance": table.provenance,
+        "timings": table.timings,
+        "origin": table.origin.to_json(),
+    }
+
+
+def fields_from(arrays: Mapping[str, np.ndarray], documents: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `ReferenceTable` from what a file holds."""
+    return {
+        "parameters": arrays["parameters"],
+        "statistics": arrays["statistics"],
+        "observed": arrays.get("observed"),
+        "parameter_columns": Columns.from_json(documents["parameter_columns"]),
+        "statistic_columns": Columns.from_json(documents["statistic_columns"]),
+        "support": Support.from_json(documents["support"]),
+        "failures": Failures(
+            arrays["failed_rows"], arrays["failed_parameters"], tuple(documents["failure_messages"])
+        ),
+        "seed": None if documents["seed"] is None else int(documents["seed"]),
+        "observed_data": {
+            name.removeprefix(OBSERVED_DATA): values
+            for name, values in arrays.items()
+            if name.startswith(OBSERVED_DATA)
+        },
+        "provenance": documents["provenance"],
+        "timings": documents["timings"],
+        "origin": Origin.from_documents(documents),
+    }

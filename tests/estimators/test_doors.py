@@ -1,0 +1,174 @@
+"""What is refused at the door, in which words; and what is taken there in many forms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.support import Support
+
+THETA = np.random.default_rng(2).normal(size=(40, 2))
+X = np.column_stack([THETA, THETA[:, 0]]) + np.random.default_rng(3).normal(size=(40, 3))
+LABELLED = pd.DataFrame(THETA, columns=["a", "b"])
+
+
+def with_entry(array, row, value):
+    changed = np.array(array)
+    changed[row, 1] = value
+    return changed
+
+
+FIT = [
+    (LABELLED, pd.DataFrame(X).iloc[::-1], ValueError, "another order"),
+    (LABELLED, pd.DataFrame(X, index=np.arange(40) + 1), ValueError, "other labels"),
+    (np.ma.masked_greater(THETA, 1), X, ValueError, "masked entries in the parameters"),
+    (THETA, np.ma.masked_greater(X, 1), ValueError, "masked entries in the statistics"),
+    (THETA + 0j, X, TypeError, "imaginary part"),
+    (THETA, X + 1j, TypeError, "imaginary part"),
+    (THETA.astype(str), X, TypeError, "parameters"),
+    (THETA, [[1.0, 2.0], [1.0]], ValueError, "rows of one length"),
+    (with_entry(THETA, 4, 1e307), X, ValueError, r"columns \[1\] are as large as 1e\+307"),
+    (with_entry(THETA, 4, -1.1e300), X, ValueError, r"columns \[1\] are as large as 1.1e\+300"),
+    (with_entry(THETA, 4, np.nan), X, ValueError, r"1 row\(s\) of parameters .* row 4"),
+    (THETA, with_entry(with_entry(X, 7, np.inf), 9, np.nan), ValueError, r"2 row\(s\) of stat.* row 7"),
+    (THETA[:, 0], X, ValueError, r"parameters have shape \(40,\)"),
+    (THETA, X[:, 0], ValueError, r"statistics have shape \(40,\)"),
+    (THETA[:, :0], X, ValueError, r"parameters have shape \(40, 0\)"),
+    (THETA, X[:, :0], ValueError, r"statistics have shape \(40, 0\)"),
+    (THETA[None], X, ValueError, r"parameters have shape \(1, 40, 2\)"),
+    (THETA[:-1], X, ValueError, "39 rows of parameters and 40 rows of statistics"),
+    (THETA[:1], X[:1], ValueError, "there is 1 row; an estimator needs at least two"),
+    (THETA[:0], X[:0], ValueError, "there is 0 row"),
+    (THETA, np.ones_like(X), ValueError, "all statistics are constant"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "statistics", "error", "words"), FIT)
+@pytest.mark.parametrize("estimator", [pk.Rejection(10), pk.Adjusted(pk.Rejection(20), "local_linear")])
+def test_tables_are_refused_with_a_reason(estimator, parameters, statistics, error, words):
+    with pytest.raises(error, match=words):
+        estimator.fit(parameters, statistics)
+
+
+GIVEN = [
+    ({"support": Support.unbounded(3)}, "support is one of 3 parameters; there are 2"),
+    ({"ratio": np.ones(39)}, r"shape \(39,\); there are 40 rows"),
+    ({"ratio": np.ones((40, 1))}, r"shape \(40, 1\)"),
+    ({"ratio": np.where(np.arange(40) == 6, -1e-9, 1)}, r"infinite in 1 row\(s\), the first of them row 6"),
+    ({"ratio": np.where(np.arange(40) > 37, np.nan, 1)}, r"infinite in 2 row\(s\), the first of them row 38"),
+    ({"ratio": np.where(np.arange(40) == 0, np.inf, 1)}, r"infinite in 1 row\(s\), the first of them row 0"),
+    ({"ratio": np.eye(40)[3]}, "density at 1 of the table's 40 rows"),
+    ({"ratio": np.zeros(40)}, "density at 0 of the table's 40 rows"),
+    ({"prior": np.ones((4, 3))}, "3 parameters; the table has 2"),
+    ({"prior": np.ones((4, 2)), "ratio": np.ones(40)}, "one of the two"),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), GIVEN)
+def test_what_goes_with_a_table_is_refused_with_a_reason(given, words):
+    with pytest.raises(ValueError, match=words):
+        pk.Rejection(10).fit(THETA, X, **given)
+
+
+def test_two_rows_with_density_are_enough():
+    fitted = pk.Rejection(1.0).fit(THETA, X, ratio=np.eye(40)[3] + np.eye(40)[8])
+    assert np.flatnonzero(fitted.weights(X[0])).tolist() == [3, 8]
+
+
+OBSERVED = [
+    (np.zeros((0, 3)), ValueError, r"no observation: the shape is \(0, 3\)"),
+    ([], ValueError, r"shape \(0,\)"),
+    (1.0, ValueError, r"shape \(\); the estimator was fitted on 3 statistics"),
+    ([1.0, 2.0], ValueError, r"shape \(2,\)"),
+    (np.zeros((2, 2, 3)), ValueError, r"shape \(2, 2, 3\)"),
+    ([1.0, np.nan, np.inf], ValueError, r"NaN or infinite in statistics \[1, 2\]"),
+    ([[1.0, 1, 1], [1, 1, np.inf]], ValueError, r"NaN or infinite in statistics \[2\]"),
+    ([0.0, 1e300, 0.0], ValueError, r"1e\+300 in statistic 1, more than"),
+    ([[0.0, 0.0, 0.0], [0.0, 0.0, -1e200]], ValueError, r"-1e\+200 in statistic 2, more than"),
+    ([1j, 0, 0], TypeError, "imaginary part"),
+    (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), ValueError, "masked entries in the observation"),
+    (["a", "b", "c"], TypeError, "observation"),
+]
+
+
+@pytest.mark.parametrize(("observed", "error", "words"), OBSERVED)
+@pytest.mark.parametrize("estimator", [pk.Rejection(10), pk.ConditionalMean(1.0, 1e-2)])
+def test_observations_are_refused_with_a_reason(estimator, observed, error, words):
+    fitted = estimator.fit(THETA, X)
+    for asked in (fitted.condition, fitted.weights):
+        with pytest.raises(error, match=words):
+            asked(observed)
+
+
+def test_an_observation_just_near_enough_is_taken():
+    fitted = pk.Rejection(10, scale=False).fit(THETA, X)
+    assert fitted.weights([9e99, 0.0, 0.0]).sum() == pytest.approx(1)
+    with pytest.raises(ValueError, match="look at its units"):
+        fitted.weights([1.1e100, 0.0, 0.0])
+
+
+def test_an_estimator_that_is_not_fitted_says_so():
+    with pytest.raises(ValueError, match="this Rejection is not fitted; call `fit` first"):
+        pk.Rejection(10).condition(X[0])
+
+
+def test_lists_and_data_frames_are_tables_too():
+    plain = pk.Rejection(10).fit(THETA, X).condition(X[:2])
+    tables = [
+        (THETA.tolist(), X.tolist()),
+        (LABELLED, pd.DataFrame(X)),
+        (LABELLED, X),
+        (LABELLED.set_index(np.arange(40) + 5), pd.DataFrame(X, index=np.arange(40) + 5)),
+    ]
+    for table in tables:
+        for one, two in zip(plain, pk.Rejection(10).fit(*table).condition(X[:2].tolist()), strict=True):
+            np.testing.assert_array_equal(one.atoms, two.atoms)
+
+
+def test_one_observation_gives_one_posterior_and_a_row_of_one_gives_a_list():
+    fitted = pk.Rejection(10).fit(THETA, X)
+    assert isinstance(fitted.condition(X[:1]), list)
+    assert isinstance(fitted.condition(X[0]), pk.Posterior)
+    assert fitted.weights(X[:1]).shape == (1, 40)
+    assert fitted.weights(X[0]).shape == (40,)
+
+
+def test_a_given_prior_may_be_of_any_form_for_every_estimator():
+    draws = np.random.default_rng(4).normal(0.5, 0.5, size=(30, 2))
+    for estimator in (pk.Rejection(10), pk.ImportanceWeightedKernelBayes(1.0, 1e-2)):
+        one = estimator.fit(THETA, X, prior=draws).weights(X[0])
+        two = estimator.fit(THETA.tolist(), X.tolist(), prior=draws.tolist()).weights(X[0])
+        np.testing.assert_allclose(one, two, atol=1e-12)
+        assert not np.allclose(one, estimator.fit(THETA, X).weights(X[0]))
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [("magic", "'relevance'"), (3, "a fitted summary"), (None, "scale is None"), (2.0, "True, False")],
+)
+def test_scales_are_refused_with_the_names(scale, words):
+    with pytest.raises(ValueError, match=words):
+        pk.Rejection(10, scale=scale).fit(THETA, X)
+    assert pk.Rejection(10, scale=np.True_).fit(THETA, X).accepted_ == 10
+
+
+def test_arguments_are_checked_before_a_table_is_made():
+    pk.Rejection(10).check(10)
+    for estimator in (
+        pk.Rejection(11),
+        pk.Adjusted(pk.Rejection(11)),
+        pk.Localised(11),
+        pk.KernelDensity(particles=0),
+        pk.KernelDensity(bandwidth=-1.0),
+        pk.NadarayaWatson(kernel="box"),
+        pk.NadarayaWatson(bandwidth=-1.0),
+        pk.Rejection(kernel="box"),
+        pk.Rejection(2, parameter_bandwidth=-1.0),
+        pk.KernelBayes(atoms="rows"),
+        pk.Adjusted(adjustment="magic"),
+        pk.Adjusted(smoothing="magic"),
+        pk.KernelDensity(prior=(THETA, np.arange(40) - 1.0)),
+        pk.Rejection(2, scale="magic"),
+    ):
+        with pytest.raises(ValueError, match=r" is | there is | negative weights"):
+            estimator.check(10)

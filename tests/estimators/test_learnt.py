@@ -1,0 +1,154 @@
+"""Statistics that are learnt from the table, against what is written out."""
+
+import numpy as np
+import pytest
+from scipy.linalg import sqrtm
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.estimators.summaries import (
+    SUMMARIES,
+    LinearPosteriorMean,
+    PosteriorMean,
+    Relevance,
+    coordinates,
+    make_summary,
+    posterior_mean,
+    relevance,
+)
+from pymc_kbr.estimators.summaries.relevance import mean_gradients
+from pymc_kbr.gram import pivoted_cholesky
+from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
+from pymc_kbr.regression.kernel_ridge import KernelRegression
+from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
+from pymc_kbr.regression.ridge import RidgeRegression
+
+N = 90
+
+
+@pytest.fixture
+def arrays(rng):
+    x = rng.normal(size=(N, 3)) * [1.0, 50.0, 0.1] + [0, 10, 3]
+    theta = np.column_stack([np.sin(x[:, 0]), x[:, 1]]) + 0.3 * rng.normal(size=(N, 2))
+    return x, theta
+
+
+def chosen(x, targets, scales):
+    kernels = [Gaussian(scale * median_heuristic(x)) for scale in scales]
+    return choose_kernel_and_ridge(x, targets, kernels, targets=targets, most=500)
+
+
+@pytest.mark.parametrize("scales", [SCALES, (0.5, 1.0, 2.0)])
+def test_gradients_are_differences_of_the_regression(scales, rng):
+    x = rng.normal(size=(40, 2))
+    targets = np.column_stack([np.sin(x[:, 0]), x[:, 0] * x[:, 1]])
+    targets -= targets.mean(axis=0)
+    choice = chosen(x, targets, scales)
+    system = np.block(
+        [
+            [choice.kernel(x) + choice.ridge * np.eye(40), np.ones((40, 1))],
+            [np.ones((1, 40)), np.zeros((1, 1))],
+        ]
+    )
+    solved = np.linalg.solve(system, np.vstack([targets, np.zeros((1, 2))]))
+
+    def f(points):
+        return choice.kernel(points, x) @ solved[:40] + solved[40]
+
+    step = 1e-5
+    slopes = np.stack([(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(2)])  # (d, n, t)
+    expected = np.mean([slopes[:, i] @ slopes[:, i].T for i in range(40)], axis=0)
+    np.testing.assert_allclose(mean_gradients(x, targets, scales), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [N, 50])
+def test_relevance_is_three_rounds_of_gradients(rows, arrays, monkeypatch):
+    monkeypatch.setattr(relevance, "MOST_ROWS", rows)
+    x, theta = arrays
+    few = spread_out(N, rows)
+    scaler = Scaler.fit(x)
+    at = scaler.transform(x)[few]
+    targets = pivoted_cholesky(parameter_kernel(theta[few]), theta[few], 50, 1e-3)[0]
+    targets = targets - targets.mean(axis=0)
+    metric = np.eye(3)
+    for scales in (SCALES, (0.5, 1.0, 2.0), (0.5, 1.0, 2.0)):
+        gradients = metric @ mean_gradients(at @ metric, targets, scales) @ metric
+        metric = np.real(sqrtm(gradients / np.linalg.eigvalsh(gradients)[-1]))
+    found = Relevance.fit(x, theta)
+    np.testing.assert_allclose(found.matrix, 0.9 * metric + 0.1 * np.eye(3), atol=1e-6)
+    values = np.linalg.eigvalsh(found.matrix)
+    assert values[-1] == pytest.approx(1)
+    assert values[0] >= 0.1 - 1e-9
+    np.testing.assert_allclose(found.transform(x[:4]), scaler.transform(x[:4]) @ found.matrix)
+    assert found.size == 3
+    assert relevance.FEATURES == 50
+
+
+def test_parameters_that_do_not_vary_leave_statistics_as_they_are(arrays):
+    x = arrays[0]
+    found = Relevance.fit(x, np.full((N, 1), 2.0))
+    np.testing.assert_allclose(found.transform(x), Scaler.fit(x).transform(x))
+    assert relevance.MOST_ROWS == 2000
+
+
+@pytest.mark.parametrize("most", [10_000, 45, 30])
+def test_the_posterior_mean_is_a_regression_of_which_rows_are_left_out(most, arrays, monkeypatch):
+    monkeypatch.setattr(posterior_mean, "MOST_ROWS", most)
+    x, theta = arrays
+    step = max(1, N // most)
+    metric = Relevance.fit(x, theta)
+    regression = KernelRegression(metric.transform(x[::step]), theta[::step], np.random.default_rng(0))
+    predicted = regression.predict(metric.transform(x))
+    predicted[::step] = regression.estimates
+    mean, deviation = predicted.mean(axis=0), predicted.std(axis=0)
+    found = PosteriorMean.fit(x, theta)
+    np.testing.assert_allclose(found.coordinates(x), (predicted - mean) / deviation, rtol=1e-6)
+    other = x[:5] + 0.01
+    expected = (regression.predict(metric.transform(other)) - mean) / deviation
+    for transform in (found.transform, found.coordinates):
+        np.testing.assert_allclose(transform(other), expected, rtol=1e-6)
+    assert not np.allclose(found.transform(x), found.coordinates(x))
+    assert found.size == 3
+    assert found.kept.tolist() == [True] * 3
+
+
+def test_the_linear_posterior_mean_is_a_ridge_regression_of_which_rows_are_left_out(arrays):
+    x, theta = arrays
+    wider = np.column_stack([x, np.ones(N)])
+    with pytest.warns(UserWarning, match=r"columns \[3\] are constant"):
+        found = LinearPosteriorMean.fit(wider, theta)
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    regression = RidgeRegression(scaled, theta)
+    mean, deviation = regression.estimates.mean(axis=0), regression.estimates.std(axis=0)
+    np.testing.assert_allclose(found.coordinates(wider), (regression.estimates - mean) / deviation)
+    expected = (regression.predict(scaled[:5] + 0.1) - mean) / deviation
+    other = wider[:5] + np.append(0.1 * x.std(axis=0), 0)
+    for transform in (found.transform, found.coordinates):
+        np.testing.assert_allclose(transform(other), expected)
+    assert found.size == 4
+    assert found.kept.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_estimators_measure_the_tables_rows_by_estimates_without_them(name, arrays):
+    x, theta = arrays
+    summary = make_summary(name, x, theta)
+    fitted = pk.Rejection(10, scale=name).fit(theta, x)
+    at = coordinates(summary, x)
+    np.testing.assert_allclose(fitted.table_.statistics, at)
+    observed = x[:1] + 0.01
+    distances = np.linalg.norm(at - summary.transform(observed), axis=1)
+    assert set(np.flatnonzero(fitted.weights(observed[0]))) == set(np.argsort(distances)[:10].tolist())
+    assert make_summary(summary, x, theta) is summary
+    with pytest.raises(ValueError, match="fitted on 3 statistics; there are 2"):
+        make_summary(summary, x[:, :2], theta)
+
+
+def test_names_are_of_what_they_say(arrays):
+    kinds = {"relevance": Relevance, "posterior_mean": PosteriorMean}
+    kinds["linear_posterior_mean"] = LinearPosteriorMean
+    assert kinds == SUMMARIES
+    assert make_summary(True, *arrays).scale[1] == pytest.approx(arrays[0][:, 1].std())
+    np.testing.assert_array_equal(make_summary(False, *arrays).scale, np.ones(3))
+    np.testing.assert_array_equal(make_summary(np.False_, *arrays).scale, np.ones(3))

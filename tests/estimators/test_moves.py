@@ -1,0 +1,321 @@
+"""Each adjustment against its formula in loops, and what `Adjusted` puts back where it was."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.bijections import Interval
+from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.projection import project_to_simplex
+from pymc_kbr.estimators import adjusted
+from pymc_kbr.estimators.adjustments import (
+    ADJUSTMENTS,
+    JointNeighbours,
+    KernelRidgeAdjustment,
+    LocalLinearAdjustment,
+    NoAdjustment,
+    joint_neighbours,
+    make_adjustment,
+)
+from pymc_kbr.estimators.adjustments.adjustment import squared_residual_logarithms
+from pymc_kbr.regression.kernel_ridge import KernelRegression
+
+N, M = 80, 24
+
+
+@pytest.fixture
+def rows(rng):
+    x = rng.normal(size=(N, 2))
+    z = np.column_stack([np.sin(x[:, 0]), 5 * x[:, 1], x[:, 0] + x[:, 1]])
+    return x, z + np.exp(0.5 * x[:, :1]) * rng.normal(size=z.shape)
+
+
+@pytest.fixture
+def observed():
+    return np.array([0.4, -0.3])
+
+
+@pytest.fixture
+def near(rows, observed):
+    return np.argsort(np.linalg.norm(rows[0] - observed, axis=1))[:M]
+
+
+def moved_by_neighbours(x, z, observed, rows, weights, count, ridge, only=slice(None)):
+    """Joint neighbours in loops: for each row the slopes among its `count` nearest, in both spaces."""
+    d = x.shape[1]
+    pool = np.argsort(np.linalg.norm(x - observed, axis=1))[: 4 * len(rows)]
+    radius = max(np.linalg.norm(observed - x[i]) for i in rows) / 2
+    deviation = z[rows].std(axis=0)
+    result = []
+    for i in rows[only]:
+        apart = np.sum(((x[i] - x[pool]) / radius) ** 2, axis=1)
+        apart += np.sum(((z[i] - z[pool]) / deviation) ** 2, axis=1)
+        nearest = pool[np.argsort(apart)[:count]]
+        share = np.ones(count) if weights is None else weights[nearest]
+        share = share / share.sum()
+        centre, mean = share @ x[nearest], share @ z[nearest]
+        covariance, cross = np.zeros((d, d)), np.zeros((d, z.shape[1]))
+        for w, j in zip(share, nearest, strict=True):
+            covariance += w * np.outer(x[j] - centre, x[j] - centre)
+            cross += w * np.outer(x[j] - centre, z[j] - mean)
+        penalty = ridge * np.trace(covariance) / d
+        slopes = np.linalg.inv(covariance + penalty * np.eye(d)) @ cross
+        result.append(z[i] + (observed - x[i]) @ slopes)
+    return np.array(result)
+
+
+@pytest.mark.parametrize(("given", "count"), [(None, round(0.4 * M)), (13, 13), (2, 6), (500, N)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint_neighbours_are_the_formula(given, count, weighted, rows, observed, near, rng):
+    weights = rng.uniform(0.1, 2, size=N) if weighted else None
+    adjustment = JointNeighbours(given).fit(*rows, weights, rng)
+    expected = moved_by_neighbours(*rows, observed, near, weights, count, 1e-2)
+    np.testing.assert_allclose(adjustment.move(observed, near, np.ones(M)), expected, rtol=1e-9)
+
+
+def test_joint_neighbours_follow_a_linear_map(rows, observed, near, rng, monkeypatch):
+    x, slopes = rows[0], np.array([[1.0, -2.0], [0.5, 3.0]])
+    monkeypatch.setattr(joint_neighbours, "RIDGE", 1e-12)
+    adjustment = JointNeighbours().fit(x, x @ slopes + 7, None, rng)
+    expected = np.broadcast_to(observed @ slopes + 7, (M, 2))
+    np.testing.assert_allclose(adjustment.move(observed, near, np.ones(M)), expected, rtol=1e-8)
+
+
+def test_of_one_statistic_the_slope_is_shortened_by_the_ridge(rng):
+    x = rng.normal(size=(N, 1))
+    adjustment = JointNeighbours(20).fit(x, 3 * x, None, rng)
+    rows = np.arange(10)
+    expected = 3 * x[rows] + (0.5 - x[rows]) * 3 / (1 + 1e-2)
+    np.testing.assert_allclose(adjustment.move(np.array([0.5]), rows, np.ones(10)), expected)
+
+
+def test_rows_at_the_observation_are_not_moved(rng):
+    x, z = np.zeros((N, 1)), rng.normal(size=(N, 1))
+    x[40:] = 5.0
+    adjustment = JointNeighbours(4).fit(x, z, None, rng)
+    np.testing.assert_allclose(adjustment.move(np.zeros(1), np.arange(8), np.ones(8)), z[:8])
+    z[:] = 2.0  # without spread in the parameters either
+    np.testing.assert_allclose(adjustment.move(np.zeros(1), np.arange(8), np.ones(8)), z[:8])
+
+
+def test_in_parts_joint_neighbours_are_the_same(rng):
+    x = rng.normal(size=(3000, 2))
+    z = x[:, :1] ** 2 + 0.1 * rng.normal(size=(3000, 1))
+    adjustment, observed = JointNeighbours(900).fit(x, z, None, rng), np.array([0.1, 0.2])
+    near = np.argsort(np.linalg.norm(x - observed, axis=1))[:1500]  # 2.7 million numbers: two parts
+    found = adjustment.move(observed, near, np.ones(1500))
+    some = [0, 700, 1499]
+    expected = moved_by_neighbours(x, z, observed, near, None, 900, 1e-2, some)
+    np.testing.assert_allclose(found[some], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("heteroscedastic", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_kernel_regression_moves_left_out_residuals(heteroscedastic, weighted, rows, observed, near, rng):
+    x, z = rows
+    weights = rng.uniform(0.1, 2, size=N) if weighted else None
+    adjustment = KernelRidgeAdjustment(heteroscedastic)
+    adjustment.fit(x, z, weights, np.random.default_rng(3))
+    same = np.random.default_rng(3)
+    mean = KernelRegression(x, z, same, weights)
+    residuals = mean.residuals[near]
+    if heteroscedastic:
+        logs = squared_residual_logarithms(mean.residuals)
+        spread = KernelRegression(x, logs, same, weights, most=400, rank=200)
+        fitted = logs - spread.residuals  # of each row by all the others
+        residuals = residuals * np.sqrt(np.exp(spread.predict(observed[None])) / np.exp(fitted[near]))
+    expected = mean.predict(observed[None]) + residuals
+    np.testing.assert_allclose(adjustment.move(observed, near, np.ones(M)), expected, rtol=1e-9)
+    assert adjustment.leverages_capped_ == mean.leverages_capped
+
+
+@pytest.mark.parametrize("heteroscedastic", [False, True])
+def test_rows_that_a_regression_has_not_seen_have_plain_residuals(heteroscedastic, rows, observed, rng):
+    x, z = rows
+    adjustment = KernelRidgeAdjustment(heteroscedastic).fit(x[:60], z[:60], None, rng)
+    taken = np.array([70, 3, 79, 0])
+    other = adjustment.for_rows(x[taken], z[taken], np.array([-1, 3, -1, 0]))
+    found = other.move(observed, np.arange(4), np.ones(4))
+    known = adjustment.move(observed, np.array([3, 0]), np.ones(2))
+    np.testing.assert_allclose(found[[1, 3]], known)
+    residuals = z[[70, 79]] - adjustment.mean_.predict(x[[70, 79]])
+    if heteroscedastic:
+        here, there = adjustment.spread_.predict(observed[None]), adjustment.spread_.predict(x[[70, 79]])
+        residuals = residuals * np.exp(0.5 * here - 0.5 * there)
+    np.testing.assert_allclose(found[[0, 2]], adjustment.mean_.predict(observed[None]) + residuals)
+    assert adjustment.for_rows is not other.for_rows
+    np.testing.assert_allclose(adjustment.move(observed, np.array([3, 0]), np.ones(2)), known)
+
+
+def least_squares(design, targets, weights):
+    return np.linalg.solve(design.T @ (weights[:, None] * design), design.T @ (weights[:, None] * targets))
+
+
+@pytest.mark.parametrize("heteroscedastic", [False, True])
+def test_a_local_regression_is_weighted_least_squares(heteroscedastic, rows, observed, near, rng):
+    x, z = rows
+    weights = rng.uniform(0.1, 2, size=M)
+    adjustment = LocalLinearAdjustment(heteroscedastic).fit(x, z, None, rng)
+    design = np.column_stack([np.ones(M), x[near]])
+    slopes = least_squares(design, z[near], weights)
+    residuals, at = z[near] - design @ slopes, np.array([1.0, *observed])
+    expected = at @ slopes + residuals
+    if heteroscedastic:
+        of_logs = least_squares(design, np.log(residuals**2), weights)
+        expected = at @ slopes + residuals * np.sqrt(np.exp(at @ of_logs) / np.exp(design @ of_logs))
+    np.testing.assert_allclose(adjustment.move(observed, near, weights), expected, rtol=1e-8)
+    other = adjustment.for_rows(x[near], z[near], np.full(M, -1))
+    np.testing.assert_allclose(other.move(observed, np.arange(M), weights), expected, rtol=1e-8)
+
+
+def test_twice_as_many_rows_as_coefficients_are_enough(rows, observed, near, rng):
+    adjustment = LocalLinearAdjustment().fit(*rows, None, rng)
+    adjustment.move(observed, near[:6], np.ones(6))
+    with pytest.raises(ValueError, match="5 rows carry weight and the local-linear adjustment fits 3"):
+        adjustment.move(observed, near[:6], np.array([1, 1, 1, 1, 1, 0.0]))
+
+
+def test_residuals_of_an_exact_fit_are_no_outliers():
+    residuals = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 0.0]])
+    found = squared_residual_logarithms(residuals)
+    np.testing.assert_allclose(found[:, 0], np.log([1.0, 4.0, 1e-6 * 5 / 3]))
+    assert np.all(np.isfinite(found))
+
+
+def test_no_adjustment_leaves_rows_where_they_are(rows, observed, near, rng):
+    adjustment = NoAdjustment().fit(*rows, None, rng)
+    np.testing.assert_array_equal(adjustment.move(observed, near, np.ones(M)), rows[1][near])
+    other = adjustment.for_rows(rows[0][near], rows[1][near], np.full(M, -1))
+    np.testing.assert_array_equal(other.move(observed, np.arange(3), np.ones(3)), rows[1][near[:3]])
+
+
+def test_names_are_of_what_they_say():
+    for name in ("kernel_ridge", "local_linear"):
+        assert make_adjustment(name).heteroscedastic is False
+        assert make_adjustment(f"heteroscedastic_{name}").heteroscedastic is True
+    assert make_adjustment("joint_neighbours").neighbours is None
+    streaming = {name for name in ADJUSTMENTS if make_adjustment(name).streams is True}
+    assert streaming == set(ADJUSTMENTS) - {"joint_neighbours"}
+    with pytest.raises(NotImplementedError, match="JointNeighbours moves the rows that it was fitted to"):
+        JointNeighbours().for_rows(np.ones((2, 1)), np.ones((2, 1)), np.zeros(2, int))
+
+
+# What is moved, and what stays
+
+
+@pytest.fixture
+def mixed(rng):
+    """A count, a share, of which some lie on the edge, and a free parameter, with two statistics."""
+    count, share, free = rng.integers(0, 4, 120).astype(float), rng.random(120), rng.normal(size=120)
+    share[:10] = 1.0
+    share[10:14] = 0.0
+    theta = np.column_stack([count, share, free])
+    x = np.column_stack([count + 2 * share, free]) + 0.3 * rng.normal(size=(120, 2))
+    blocks = (
+        Block((0,), (), smooth=False),
+        Block((1,), (Interval((0.0,), (1.0,)),)),
+        Block((2,), ()),
+    )
+    return theta, x, Support(3, blocks)
+
+
+def moved_by_hand(theta, x, at, weights):
+    """Atoms of `mixed` after a local regression of logit share and the free parameter."""
+    moving = (weights > 0) & (theta[:, 1] > 0) & (theta[:, 1] < 1)
+    with np.errstate(divide="ignore"):
+        z = np.column_stack([logit(theta[:, 1]), theta[:, 2]])[moving]
+    design = np.column_stack([np.ones(moving.sum()), x[moving]])
+    slopes = least_squares(design, z, weights[moving])
+    moved = np.array([1.0, *at]) @ slopes + z - design @ slopes
+    result = theta.copy()
+    result[moving, 1], result[moving, 2] = expit(moved[:, 0]), moved[:, 1]
+    return result
+
+
+@pytest.mark.parametrize("base", ["rejection", "nadaraya_watson", "signed"])
+def test_discrete_parameters_edges_and_rows_without_weight_stay(base, mixed):
+    theta, x, support = mixed
+    inner = {
+        "rejection": pk.Rejection(90, scale=False, kernel="epanechnikov"),
+        "nadaraya_watson": pk.NadarayaWatson(2.0, scale=False, kernel="epanechnikov"),
+        "signed": pk.ConditionalMean(1.0, 1e-3, scale=False, parameter_bandwidth=1.0),
+    }[base]
+    at = np.array([2.0, 0.3])
+    posterior = pk.Adjusted(inner, "local_linear").fit(theta, x, support).condition(at)
+    weights = inner.fit(theta, x, support).weights(at)
+    if base == "signed":
+        assert np.any(weights < 0)
+        np.testing.assert_allclose(posterior.weights, weights)
+        weights = project_to_simplex(Embedding(Atoms(theta, inner.parameter_kernel_), weights))
+    expected = moved_by_hand(theta, x, at, weights)
+    if base == "rejection":
+        rows = np.flatnonzero(weights)
+        order = [np.argsort(a[:, 2]) for a in (posterior.atoms, expected[rows])]
+        np.testing.assert_allclose(posterior.atoms[order[0]], expected[rows][order[1]], rtol=1e-7)
+    else:
+        np.testing.assert_allclose(posterior.atoms, expected, rtol=1e-5, atol=1e-9)
+        assert np.any(weights == 0)
+    drawn = posterior.draw(200, 0)
+    assert set(drawn[:, 0]) <= {0.0, 1.0, 2.0, 3.0}
+    assert np.all((drawn[:, 1] >= 0) & (drawn[:, 1] <= 1))
+
+
+def test_where_nothing_can_move_nothing_does(rng):
+    theta = rng.integers(0, 3, size=(40, 1)).astype(float)
+    discrete = Support(1, (Block((0,), (), smooth=False),))
+    x = theta + rng.normal(size=(40, 1))
+    posterior = pk.Adjusted(pk.Rejection(20), "none").fit(theta, x, discrete).condition([0.5])
+    assert np.all(np.isin(posterior.atoms, [0, 1, 2]))
+    edges = Support.from_bounds({"a": (0, 2)}, ["a"])
+    theta = np.where(rng.random((40, 1)) < 0.5, 0.0, 2.0)
+    theta[-12:] = rng.uniform(0.5, 1.5, size=(12, 1))
+    x = theta + np.where(np.arange(40)[:, None] < 28, 0, 50.0)  # rows inside are far from the observation
+    posterior = pk.Adjusted(pk.Rejection(20), "local_linear").fit(theta, x, edges).condition([0.5])
+    assert np.all(np.isin(posterior.atoms, [0, 2]))
+
+
+def test_settings_hold_those_of_the_regressions(rows):
+    fitted = pk.Adjusted(pk.NadarayaWatson(1.5), "heteroscedastic_kernel_ridge").fit(*rows[::-1])
+    found = fitted.settings()
+    for name in ("mean", "spread"):
+        regression = getattr(fitted.adjustment_, f"{name}_")
+        assert found[f"adjustment_{name}_bandwidth"] == regression.bandwidth
+        assert found[f"adjustment_{name}_ridge"] == regression.ridge
+    assert found["bandwidth"] == 1.5
+    plain = pk.Adjusted(pk.NadarayaWatson(1.5), "none").fit(*rows[::-1]).settings()
+    assert plain == {"bandwidth": 1.5}
+
+
+def test_what_is_shared_is_what_would_be_fitted(rows, observed):
+    x, theta = rows
+    first = pk.Adjusted(pk.Rejection(40), "kernel_ridge").fit(theta, x, random_seed=0)
+    for name in ("kernel_ridge", "heteroscedastic_kernel_ridge", "local_linear", "joint_neighbours"):
+        alone = pk.Adjusted(pk.Rejection(30), name).fit(theta, x, random_seed=0)
+        shared = pk.Adjusted(pk.Rejection(30), name).fit_sharing(first, np.random.default_rng(0))
+        if name == "heteroscedastic_kernel_ridge":  # the second regression takes other pivots
+            assert shared.adjustment_.mean_ is first.adjustment_.mean_
+            tolerance = 1e-2
+        else:
+            assert (shared.adjustment_ is first.adjustment_) == (name == "kernel_ridge")
+            tolerance = 1e-9
+        one, two = alone.condition(observed), shared.condition(observed)
+        np.testing.assert_allclose(two.atoms, one.atoms, rtol=tolerance)
+        np.testing.assert_array_equal(two.weights, one.weights)
+    other = pk.Adjusted(pk.Rejection(30), "kernel_ridge")
+    from_linear = pk.Adjusted(pk.Rejection(30), "local_linear").fit(theta, x, random_seed=0)
+    alone = pk.Adjusted(pk.Rejection(30), "kernel_ridge").fit(theta, x, random_seed=0)
+    shared = other.fit_sharing(from_linear, np.random.default_rng(0))
+    np.testing.assert_allclose(shared.condition(observed).atoms, alone.condition(observed).atoms)
+
+
+def test_the_default_accepts_near_rows_by_the_epanechnikov_kernel(rows):
+    inner = pk.Adjusted()._inner()
+    assert (inner.accepted, inner.most, inner.kernel) == (0.3, 10_000, "epanechnikov")
+    assert (adjusted.ACCEPTED, adjusted.MOST_ACCEPTED) == (0.3, 10_000)
+    assert pk.Adjusted(pk.Rejection(0.2, scale=False)).scale_of_statistics() is False
+    assert pk.Adjusted().scale_of_statistics() is True
+    for smoothing in ("local", "none"):
+        fitted = pk.Adjusted(adjustment="local_linear", smoothing=smoothing).fit(*rows[::-1])
+        assert fitted.condition([0.0, 0.0]).smoothing == smoothing

@@ -1,0 +1,60 @@
+"""Budgets of work and of time that end a choice, and what is said of it."""
+
+import numpy as np
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.selection.budget import Budget
+from pymc_kbr.selection.cost import cost_of
+from pymc_kbr.selection.race import ROUNDS, Race
+from tests.selection.test_selection import LINEAR, table
+
+
+def test_a_budget_that_is_spent_is_reported():
+    found = pk.select(table(), random_seed=0, work=1e-3, progressbar=False)
+    notes = [row["note"] for row in found.selection_.table()]
+    assert sum("no work was left" in note for note in notes) == len(notes) - 1
+    assert np.isfinite(found.condition(np.zeros(2)).mean()).all()
+    assert not found.selection_.cut_short
+
+
+def test_seconds_that_are_over_are_warned_of_and_recorded():
+    with pytest.warns(UserWarning, match="give more seconds, or leave `time_budget` out"):
+        found = pk.select(table(), random_seed=0, time_budget=1e-3, progressbar=False)
+    notes = [row["note"] for row in found.selection_.table()]
+    assert sum("no time was left" in note for note in notes) == len(notes) - 1
+    assert found.selection_.cut_short
+    assert "budget of time ended" in found.selection_.reason()
+
+
+def test_work_that_runs_out_between_rounds_is_reported():
+    """Enough for the first rows of both candidates, and for no more."""
+    candidates = [pk.Rejection(60), "rejection"]
+    complete = pk.select(table(), candidates=["rejection", LINEAR], random_seed=1, progressbar=False)
+    assert not complete.selection_.ended_early
+    costs = [cost_of(pk.Rejection(60), 1080, 2, 2), cost_of(pk.Rejection(), 1080, 2, 2)]
+    enough = sum(cost.fit + min(ROUNDS) * cost.a_row for cost in costs)
+    found = pk.select(table(), candidates=candidates, work=1.2 * enough, random_seed=1, progressbar=False)
+    assert found.selection_.ended_early
+    assert not found.selection_.cut_short
+    assert "budget of work ended the comparison early" in found.selection_.reason()
+    assert [row["rows"] for row in found.selection_.table()] == [min(ROUNDS)] * 2
+    assert found.selection_.work == pytest.approx(enough)
+
+
+def test_seconds_that_run_out_between_rounds_are_reported(monkeypatch):
+    """The clock jumps as soon as both candidates have been scored on the first rows."""
+    begun, score = [], Race._score
+
+    def counted(self, one, *rest):
+        score(self, one, *rest)
+        begun.append(one)
+
+    monkeypatch.setattr(Race, "_score", counted)
+    monkeypatch.setattr(Budget, "_elapsed", lambda self: 1e9 if len(begun) >= 2 else 0.0)
+    candidates = [pk.Rejection(60), "rejection"]
+    with pytest.warns(UserWarning, match="with 2 of 2 candidates tried"):
+        found = pk.select(table(), candidates=candidates, time_budget=60.0, random_seed=1, progressbar=False)
+    assert found.selection_.ended_early
+    assert found.selection_.cut_short
+    assert [row["rows"] for row in found.selection_.table()] == [min(ROUNDS)] * 2

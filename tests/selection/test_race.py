@@ -1,0 +1,119 @@
+"""What a race scores, in which units and with which weights, and how it ranks."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+
+import pymc_kbr as pk
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.selection.budget import Budget
+from pymc_kbr.selection.candidate import Candidate
+from pymc_kbr.selection.race import Race
+from pymc_kbr.selection.select import choose
+
+LINEAR = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "local_linear")
+
+
+def rows(n=600, unit=1.0):
+    rng = np.random.default_rng(4)
+    theta = rng.normal(size=(n, 2))
+    return theta * unit, theta @ np.array([[1.0, 0.3], [0.0, 1.0]]) + 0.3 * rng.normal(size=(n, 2))
+
+
+def a_race(ratio=None, unit=1.0):
+    theta, x = rows(unit=unit)
+    rest, held_out = np.arange(500), np.arange(500, 600)
+    support = pk.Support.unbounded(2)
+    return Race(theta, x, support, ratio, rest, held_out, np.random.default_rng(0), Budget(100.0))
+
+
+def scored(race, estimator, count=30):
+    one = Candidate("one", estimator)
+    race._score(one, 0, count, [one])
+    return one
+
+
+def test_a_score_is_the_energy_score_of_power_one_tenth_over_deviations():
+    """By its definition, of the same draws: m (m - 1) pairs of different ones."""
+    race = a_race()
+    one = scored(race, LINEAR, 6)
+    theta, x = rows()
+    unit = theta[:500].std(axis=0)
+    fitted = one.fitted
+    for row in range(6):
+        draws = fitted.condition(x[500 + row]).draw(300, np.random.default_rng((race.seed, row)))
+        to_truth = np.linalg.norm((draws - theta[500 + row]) / unit, axis=1) ** 0.1
+        pairs = pdist(draws / unit) ** 0.1
+        assert one.scores[row] == pytest.approx(to_truth.mean() - 0.5 * pairs.mean(), rel=1e-9)
+
+
+def test_scores_do_not_depend_on_the_parameters_units():
+    plain = scored(a_race(), LINEAR).scores
+    other = scored(a_race(unit=np.array([1e3, 1e-3])), LINEAR).scores
+    np.testing.assert_allclose(plain, other, rtol=1e-6)
+
+
+def test_candidates_that_are_tied_are_ranked_by_effective_sample_size():
+    rng = np.random.default_rng(0)
+    race, common = a_race(), rng.normal(size=100)
+    small, large = (Candidate(name, LINEAR, size=size) for name, size in (("small", 30.0), ("large", 300.0)))
+    # Two parameters, so that a tie is two fifths of a standard error, which is 0.01 here.
+    small.scores = common
+    for excess, order in ((0.003, ["large", "small"]), (0.008, ["small", "large"])):
+        large.scores = common + excess + 0.1 * (-1.0) ** np.arange(100)
+        assert [one.label for one in race.ranked([small, large])] == order
+
+
+def test_candidates_are_fitted_with_the_ratio_of_another_prior():
+    theta, x = rows()
+    ratio = np.exp(theta[:, 0])
+    for estimator in (pk.Rejection(200), pk.Localised(150), LINEAR):
+        fitted = scored(a_race(ratio), estimator, 2).fitted
+        for given, same in ((ratio[:500], True), (None, False)):
+            alone = type(estimator)(**estimator.get_params(deep=False))
+            alone.fit(theta[:500], x[:500], ratio=given, random_seed=a_race(ratio).seed)
+            apart = np.abs(alone.weights(x[500]) - fitted.weights(x[500])).max()
+            assert bool(apart < 1e-12) is same
+
+
+class WrongToTheLeft(pk.Rejection):
+    """Rejection whose atoms are one too high where the first statistic is below its mean."""
+
+    side = -1
+
+    def _atoms(self, x, rows, weights):
+        atoms = super()._atoms(x, rows, weights)
+        return Atoms(atoms.points + (x[0] * self.side > 0), self.parameter_kernel_)
+
+
+class WrongToTheRight(WrongToTheLeft):
+    side = 1
+
+
+@pytest.mark.parametrize(("left", "chosen"), [(20.0, WrongToTheRight), (0.05, WrongToTheLeft)])
+def test_held_out_rows_count_as_much_as_the_other_prior_gives_them(left, chosen):
+    theta, x = rows()
+    found = choose(
+        theta,
+        x,
+        pk.Support.unbounded(2),
+        rng=np.random.default_rng(1),
+        candidates=[WrongToTheLeft(50), WrongToTheRight(50)],
+        ratio=np.where(x[:, 0] < 0, left, 1.0),
+        progressbar=False,
+    )
+    assert type(found) is chosen
+    # The scores that are shown are weighted, too.
+    best = found.selection_.chosen
+    weights = found.selection_.weights[: len(best.scores)]
+    assert np.ptp(weights) > 0
+    assert found.selection_.table()[0]["score"] == pytest.approx(np.average(best.scores, weights=weights))
+
+
+def test_a_candidate_that_is_chosen_is_fitted_with_the_ratio():
+    theta, x = rows()
+    ratio = np.exp(theta[:, 0])
+    arguments = {"rng": np.random.default_rng(1), "candidates": [pk.Rejection(200)], "progressbar": False}
+    found = choose(theta, x, pk.Support.unbounded(2), ratio=ratio, **arguments)
+    alone = pk.Rejection(200).fit(theta, x, ratio=ratio)
+    np.testing.assert_allclose(found.weights(x[0]), alone.weights(x[0]), rtol=1e-12)

@@ -1,0 +1,118 @@
+"""The same seed gives the same choice and the same draws, whatever the clock, the load and the cores."""
+
+import hashlib
+import itertools
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.selection.cost import cost_of
+
+ROOT = Path(__file__).parents[2]
+BUSY = [sys.executable, "-c", "while True: pass"]
+
+
+def table(n=500):
+    rng = np.random.default_rng(8)
+    theta = rng.normal(size=(n, 2))
+    x = np.hstack([theta + 0.4 * rng.normal(size=(n, 2)), rng.normal(size=(n, 1))])
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=["a", "b", "s", "t", "u"])
+    return pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a", "b"], statistics=["s", "t", "u"], observed=[0.3, -0.2, 0.1]
+    )
+
+
+def digest():
+    """Of the scores of `select`, and of the draws of `sample_abc`, to the last bit."""
+    warnings.simplefilter("ignore")
+    few = ["localised", pk.Adjusted(pk.Localised(100)), pk.Adjusted(pk.Rejection(100, scale="relevance"))]
+    found = pk.select(table(), candidates=few, random_seed=2, progressbar=False)
+    idata = pk.sample_abc(200, reference_table=table(), random_seed=3, progressbar=False)
+    sha = hashlib.sha256(found.condition([0.1, 0.2, 0.0]).draw(50, 1).tobytes())
+    for one in found.selection_.candidates:
+        sha.update(f"{one.label} {one.note}".encode() + one.scores.tobytes())
+    for name in ("a", "b"):
+        sha.update(np.asarray(idata["posterior"][name]).tobytes())
+    return sha.hexdigest()
+
+
+def elsewhere(threads, cores):
+    """The digest that another process finds, on so many threads and cores."""
+    pinned = f"import os; os.sched_setaffinity(0, {cores!r})\n" if cores else ""
+    code = f"{pinned}from tests.selection.test_reproducible import digest\nprint(digest())"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()[-1]
+
+
+def test_load_threads_and_cores_change_no_bit():
+    one_core = sorted(os.sched_getaffinity(0))[:1] if hasattr(os, "sched_setaffinity") else []
+    alone = elsewhere(1, [])
+    busy = [subprocess.Popen(BUSY) for _ in range(2)]
+    try:
+        assert elsewhere(3, one_core) == alone
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def test_a_clock_that_runs_wild_changes_nothing(monkeypatch):
+    """Hours forwards and backwards between any two looks at it."""
+    candidates = ["rejection", pk.Adjusted(pk.Rejection(200), "local_linear"), pk.Rejection(100)]
+
+    def chosen():
+        found = pk.select(table(), candidates=candidates, random_seed=2, progressbar=False)
+        scores = [(one.label, one.note, one.scores.tobytes()) for one in found.selection_.candidates]
+        return scores, found.condition([0.1, 0.2, 0.0]).draw(50, 1).tobytes()
+
+    steady = chosen()
+    jumps = itertools.cycle([0.0, 1e6, -1e6, 3e5])
+    for name in ("perf_counter", "monotonic", "time", "process_time"):
+        monkeypatch.setattr(time, name, lambda: next(jumps))
+    assert chosen() == steady
+
+
+def test_a_candidate_for_which_no_work_is_left_is_not_tried_and_a_dear_one_is_foreseen():
+    """What the second one costs is known before it is begun."""
+    dear = pk.Adjusted(pk.Rejection(400), "joint_neighbours")
+    costs = [cost_of(one, 450, 3, 2) for one in (pk.Rejection(50), dear)]
+    needed = [cost.fit + 20 * cost.a_row for cost in costs]
+    for share, tried in ((0.9, False), (1.6, True)):
+        found = pk.select(
+            table(),
+            candidates=[pk.Rejection(50), dear],
+            work=share * sum(needed),
+            random_seed=1,
+            progressbar=False,
+        )
+        notes = {row["candidate"]: row["note"] for row in found.selection_.table()}
+        assert any("no work was left; it needs" in note for note in notes.values()) is not tried
+
+
+@pytest.mark.parametrize(
+    ("cheap", "dear"),
+    [
+        (pk.Rejection(100), pk.Localised()),
+        (pk.Adjusted(pk.Rejection(100), "local_linear"), pk.Adjusted(pk.Rejection(100), "kernel_ridge")),
+        (pk.Localised(100), pk.Localised(1000)),
+        (pk.NadarayaWatson(), pk.KernelBayes()),
+        (pk.ConditionalMean(solver="incomplete_cholesky"), pk.ConditionalMean()),
+    ],
+)
+def test_costs_are_in_the_order_of_the_work(cheap, dear):
+    for d, p in ((2, 1), (30, 5)):
+        one, other = cost_of(cheap, 10_000, d, p), cost_of(dear, 10_000, d, p)
+        assert one.fit + 100 * one.a_row < other.fit + 100 * other.a_row
+        assert one.fit <= cost_of(cheap, 20_000, d, p).fit

@@ -1,0 +1,138 @@
+"""How a user with a type checker uses the public names: read by mypy in `tests/test_types.py`; never run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, assert_type
+
+import numpy as np
+import pandas as pd
+
+import pymc_kbr as pk
+from pymc_kbr.gram import Nystroem
+from pymc_kbr.kernels import Gaussian, Laplace, Matern
+
+
+def tables(model: Any, frame: pd.DataFrame, path: Path) -> pk.ReferenceTable:
+    made = pk.simulate(1000, model=model, random_seed=1, cores=2, store=path, timeout=60.0, batched=False)
+    assert_type(made, pk.ReferenceTable)
+    assert_type(
+        pk.simulate(10, model=model, within={"rate": (0.0, 1.0)}, on_failure="drop"), pk.ReferenceTable
+    )
+    stored = pk.simulate_to_store(10_000, "table.zarr", model=model)
+    assert_type(stored, pk.StoredTable)
+    assert_type(pk.StoredTable.open(path).load(20_000), pk.ReferenceTable)
+    given = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a"], statistics=["s"], observed=[0.5], bounds={"a": (0, 1)}
+    )
+    assert_type(given, pk.ReferenceTable)
+    assert_type(pk.ReferenceTable.load(path).append(made).with_observed([1.0]), pk.ReferenceTable)
+    assert_type(made.save(path), Path)
+    names: list[str] = made.parameter_names
+    rows: np.ndarray = made.parameters
+    support: pk.Support = made.support
+    inside: np.ndarray = support.contains(rows)
+    return made if names and inside.all() else given
+
+
+def closer(model: Any) -> pk.ReferenceTable:
+    table = pk.zoom(8_000, model=model, rounds=5, noise=10.0, random_seed=1)
+    assert_type(table, pk.ReferenceTable)
+    assert_type(pk.emulate(table, 20_000, model=model, noise=10.0), pk.ReferenceTable)
+    return table
+
+
+def simulator(rate: Any) -> Any:
+    def fn(rng: np.random.Generator, rate: np.ndarray, size: Any = None) -> np.ndarray:
+        counts: np.ndarray = rng.poisson(rate, size)
+        return counts
+
+    return pk.vector_simulator("waiting", fn, rate, observed=[1.9, 1.2], dims="statistic")
+
+
+def estimators(parameters: np.ndarray, statistics: np.ndarray) -> Sequence[pk.Estimator]:
+    made = [
+        pk.Rejection(),
+        pk.NadarayaWatson(10.0, scale=False),
+        pk.ConditionalMean(kernel=Matern(2.0), solver=Nystroem(500)),
+        pk.Localised(500, kernel=Laplace(1.0) + Gaussian(2.0), single_precision=True),
+        pk.ImportanceWeightedKernelBayes(),
+        pk.KernelBayes(),
+        pk.KernelDensity(),
+        pk.Adjusted(pk.Localised(1000), "kernel_ridge"),
+        *(estimator() for estimator in pk.ESTIMATORS.values()),
+    ]
+    fitted = pk.Localised(neighbours=500).fit(parameters, statistics)
+    assert_type(fitted, pk.Localised)
+    settings: dict[str, float] = fitted.settings()
+    weights: np.ndarray = fitted.weights(statistics[0])
+    return made if settings and weights.any() else [fitted]
+
+
+def posteriors(estimator: pk.Estimator, table: pk.ReferenceTable) -> np.ndarray:
+    posterior: pk.Posterior = estimator.condition(statistics_of(table))
+    many: list[pk.Posterior] = estimator.condition(table.statistics[:10])
+    assert_type(posterior.total_weight, float)
+    assert_type(posterior.negative_share, float)
+    assert_type(posterior.effective_sample_size, float)
+    numbers: list[np.ndarray] = [
+        posterior.mean(),
+        posterior.cov(),
+        posterior.mode(),
+        posterior.quantile([0.05, 0.95]),
+        posterior.expectation(lambda theta: theta**2),
+        posterior.atoms,
+        posterior.weights,
+        posterior.simplex_weights,
+    ]
+    idata = posterior.to_arviz(1000, random_seed=1, table=table, estimator="localised")
+    assert_type(idata, Any)
+    assert_type(pk.to_arviz(posterior, many[0].draw(10), table=table), Any)
+    return posterior.draw(len(numbers), 1, smoothing="global", herding=True)
+
+
+def statistics_of(table: pk.ReferenceTable) -> np.ndarray:
+    if table.observed is None:
+        raise ValueError("no observation")
+    return table.observed
+
+
+def choices(model: Any, table: pk.ReferenceTable, stored: pk.StoredTable) -> Any:
+    chosen = pk.select(table, candidates=["localised", pk.Rejection()], random_seed=1)
+    assert_type(chosen, pk.Estimator)
+    assert_type(pk.select(stored), pk.Estimator)
+    calibration = pk.calibrate(chosen, table, rows=1000, random_seed=1)
+    assert_type(calibration, pk.Calibration)
+    covered: np.ndarray = calibration.coverage([0.5, 0.9])
+    corrected: np.ndarray = calibration.recalibrated(covered)
+    idata = pk.sample_abc(
+        len(corrected), estimator=chosen, reference_table=table, model=model, calibration=calibration
+    )
+    check = pk.predictive_check(idata, model=model)
+    assert_type(check, pk.PredictiveCheck)
+    far: bool = pk.observation_support(table).far
+    return pk.sample_abc(reference_table=stored, estimator="auto", random_seed=int(far))
+
+
+def pictures(
+    model: Any, posterior: pk.Posterior, calibration: pk.Calibration, table: pk.ReferenceTable
+) -> Any:
+    comparison = pk.compare(
+        model,
+        estimators=["rejection", pk.Localised(), pk.SampleSMC()],
+        budgets=[1_000],
+        store="comparison.csv",
+        random_seed=1,
+    )
+    assert_type(comparison, pd.DataFrame)
+    pk.plot_posterior_weights(posterior, names=["rate"])
+    pk.plot_calibration(calibration, probability=0.9)
+    pk.plot_observation_support(table)
+    return pk.plot_accuracy_runtime(comparison, score="crps", cost_per_simulation=10.0)
+
+
+def failures(model: Any) -> pk.Selection | None:
+    try:
+        pk.simulate(10, model=model)
+    except pk.SimulationError as error:
+        raise pk.PosteriorWarning(str(error)) from error
+    return None
