@@ -273,7 +273,7 @@ class Posterior:
         timings: dict[str, float] | None = None,
         notes: dict[str, Any] | None = None,
     ) -> Any:
-        """Pack the posterior and its draws for ArviZ: see `posterior.arviz.to_arviz`, which has the arguments.
+        """The posterior and its draws for ArviZ: see `posterior.arviz.to_arviz`, which has the arguments.
 
         Returns
         -------

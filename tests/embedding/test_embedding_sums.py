@@ -238,7 +238,7 @@ def test_columns_that_do_not_vary_add_nothing_to_a_discrepancy():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_one_start_ends_where_the_embedding_is_level(seed):
-    """With signed weights a full step of the fixed point may go down; halved ones end at a stationary point."""
+    """With signed weights a full step may go down; halved ones end at a stationary point."""
     rng = np.random.default_rng(seed)
     points, weights = rng.normal(size=(25, 2)), rng.normal(0.05, 0.5, 25)
     embedding = make(points, weights, Gaussian(0.9))
