@@ -234,3 +234,34 @@ def test_columns_that_do_not_vary_add_nothing_to_a_discrepancy():
     sets = [RNG.normal(size=(6, 1)) for _ in range(2)]
     widened = [np.column_stack([points, np.full(6, 9.0)]) for points in sets]
     np.testing.assert_allclose(squared_discrepancies(widened), squared_discrepancies(sets))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_start_ends_where_the_embedding_is_level(seed):
+    """With signed weights a full step may go down; halved ones end at a stationary point."""
+    rng = np.random.default_rng(seed)
+    points, weights = rng.normal(size=(25, 2)), rng.normal(0.05, 0.5, 25)
+    embedding = make(points, weights, Gaussian(0.9))
+    mode = preimage.mode(embedding, starts=1, iterations=5000)
+    similar = weights * embedding.atoms.kernel(mode[None], points)[0]
+    slope = similar @ (points - mode) / 0.9**2
+    assert np.abs(slope).max() < 1e-3 * np.abs(similar).sum()
+    assert embedding(mode[None])[0] >= embedding(points).max()
+
+
+def test_the_minimiser_and_the_fixed_point_agree():
+    """A Matern kernel of infinite smoothness is the Gaussian kernel."""
+    weights = np.abs(SIGNED)
+    fixed = preimage.mode(make(weights=weights, kernel=Gaussian(0.9)))
+    searched = preimage.mode(make(weights=weights, kernel=Matern(0.9, nu=np.inf)))
+    np.testing.assert_allclose(searched, fixed, atol=2e-6)
+
+
+def test_a_projection_ends_when_it_gains_no_more(monkeypatch):
+    weights = np.full(25, 1 / 25)
+    weights[:2] += [1e-3, -1e-3]
+    calls = []
+    apply = Atoms.apply_gram
+    monkeypatch.setattr(Atoms, "apply_gram", lambda self, v: (calls.append(1), apply(self, v))[1])
+    project_to_simplex(make(weights=weights))
+    assert len(calls) < 60

@@ -241,3 +241,14 @@ def test_products_are_made_a_block_of_rows_at_a_time():
     v = np.random.default_rng(4).normal(size=(N, 2))
     np.testing.assert_allclose(dense._apply(KERNEL, POINTS, v, block=7), GRAM @ v, atol=1e-12)
     np.testing.assert_allclose(dense._apply(KERNEL, POINTS, v[:, 0], block=N), GRAM @ v[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["exact", "incomplete Cholesky", "Nystroem, all landmarks"])
+def test_dual_weights_of_the_squared_rule(solver):
+    """((G L)^2 + delta I)^-1 G L k, which L times is the squared rule."""
+    weights = np.random.default_rng(6).normal(0.5, 1, N) / N
+    operator = gram_of(EXACT_IN_THE_LIMIT[solver]).squared(weights, 1e-4)
+    a = GRAM * weights
+    expected = solve(a @ a + 1e-4 * np.eye(N), a @ CROSS).T
+    np.testing.assert_allclose(operator.dual_weights(NEW), expected, atol=1e-6)
+    np.testing.assert_allclose(operator.dual_weights(NEW) * weights, operator.weights(NEW), atol=1e-8)

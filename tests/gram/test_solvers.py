@@ -155,15 +155,17 @@ def test_pivots_are_at_the_largest_residual_and_the_factor_is_cholesky(kernel):
     np.testing.assert_allclose(factor[pivots], cholesky(gram[np.ix_(pivots, pivots)], lower=True), atol=1e-9)
 
 
-def test_a_factor_ends_at_the_rank_of_the_points():
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_factor_ends_at_the_rank_of_the_points(unit):
+    points = unit * POINTS
     for made in (
-        pivoted_cholesky(Linear(), POINTS, 50, 0.0),
-        randomly_pivoted_cholesky(Linear(), POINTS, 50, 0.0, 7, np.random.default_rng(0)),
+        pivoted_cholesky(Linear(), points, 50, 0.0),
+        randomly_pivoted_cholesky(Linear(), points, 50, 0.0, 7, np.random.default_rng(0)),
     ):
         factor, pivots = made
         assert factor.shape == (60, 2)
         assert len(set(pivots.tolist())) == 2
-        np.testing.assert_allclose(factor @ factor.T, POINTS @ POINTS.T, atol=1e-12)
+        np.testing.assert_allclose(factor @ factor.T, points @ points.T, atol=1e-12 * unit**2)
 
 
 @pytest.mark.parametrize("tolerance", [0.3, 0.01])

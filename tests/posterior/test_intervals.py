@@ -1,8 +1,8 @@
-"""Central intervals and mean errors, column by column."""
+"""Scores, central intervals and mean errors, column by column."""
 
 import numpy as np
 
-from pymc_kbr.posterior.scores import covered, rmse
+from pymc_kbr.posterior.scores import covered, crps, energy_score, rmse
 
 DRAWS = np.column_stack([np.arange(101.0), 1000 + 10 * np.arange(101.0)])
 
@@ -26,3 +26,16 @@ def test_draws_that_are_all_the_same_cover_themselves():
 def test_the_root_mean_squared_error_is_of_each_column():
     estimates, truth = np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([[0.0, 2.0], [0.0, 2.0]])
     np.testing.assert_allclose(rmse(estimates, truth), [np.sqrt(5), 2])
+
+
+def test_scores_are_their_double_sums_and_plain_unless_asked():
+    rng = np.random.default_rng(0)
+    draws, truth = rng.normal(size=(6, 2)) * [1.0, 5.0], np.array([0.3, -1.0])
+    pairs = np.abs(draws[:, None] - draws[None]).sum(axis=(0, 1)) / 2
+    to_truth = np.abs(draws - truth).mean(axis=0)
+    np.testing.assert_allclose(crps(draws, truth), to_truth - pairs / 36)
+    np.testing.assert_allclose(crps(draws, truth, fair=True), to_truth - pairs / 30)
+    apart = np.linalg.norm(draws[:, None] - draws[None], axis=2).sum() / 2
+    near = np.linalg.norm(draws - truth, axis=1).mean()
+    np.testing.assert_allclose(energy_score(draws, truth), near - apart / 36)
+    np.testing.assert_allclose(energy_score(draws, truth, fair=True), near - apart / 30)
