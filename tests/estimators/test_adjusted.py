@@ -33,7 +33,7 @@ def mixed(rng):
     theta = np.column_stack([count, share, free])
     x = np.column_stack([count + 2 * share, free]) + 0.3 * rng.normal(size=(120, 2))
     blocks = (
-        Block((0,), (Interval((-1.0,), (5.0,)),), smooth=False),
+        Block((0,), (Interval((-0.7,), (4.1,)),), smooth=False),
         Block((1,), (Interval((0.0,), (1.0,)),)),
         Block((2,), ()),
     )
