@@ -47,3 +47,7 @@ def test_simulations_are_by_the_seed():
         one = drawn(1)
         np.testing.assert_array_equal(drawn(1), one)
         assert not np.array_equal(drawn(2), one)
+        for seed in (1, 2):
+            table = pk.simulate(200, random_seed=seed, progressbar=False)
+            found = pk.sample_abc(30, estimator=pk.Rejection(100), reference_table=table, random_seed=1)
+            assert np.array_equal(found["posterior"]["mean"].values, one) == (seed == 1)

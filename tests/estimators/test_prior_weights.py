@@ -153,6 +153,23 @@ def test_a_parameter_without_spread_does_not_count_among_the_others(rng):
     np.testing.assert_allclose(shares, [*share, 0.0])
 
 
+def test_a_parameter_that_is_zero_everywhere_stays_so(rng):
+    draws, theta = np.zeros((L, 2)), np.zeros((N, 2))
+    draws[:, 0], theta[:, 0] = rng.normal(size=L), rng.normal(size=N)
+    mean, share = shrunk_mean(draws, np.full(L, 1 / L), theta, np.full(N, 1 / N))
+    assert mean[1] == share[1] == 0
+    assert np.all(np.isfinite(mean))
+
+
+def test_parameters_that_are_nearly_the_same_are_tilted_as_one(rng):
+    theta = rng.normal(size=(N, 1)) + np.array([[0.0, 1e-6]]) * rng.normal(size=(N, 1))
+    own = np.full(N, 1 / N)
+    # Means that differ by more than both parameters ever do cannot be had by weights of the size of one.
+    moved = with_mean(own, theta, own, np.array([0.3, 0.301]))
+    assert np.abs(moved).sum() < 2
+    assert moved @ theta[:, 0] == pytest.approx(0.3, abs=1e-3)
+
+
 def test_a_tilt_of_some_weights_is_the_formula_in_any_units(theta, rng):
     near = np.where(theta[:, 0] > -0.5, rng.uniform(size=N), 0)
     near, base, mean = near / near.sum(), rng.dirichlet(np.ones(N)), np.array([0.4, -0.3])

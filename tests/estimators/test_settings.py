@@ -85,6 +85,16 @@ def test_nadaraya_watsons_weights_are_kernel_values_times_the_ratio(kernel, arra
         np.testing.assert_allclose(fitted.weights(observed), expected, atol=1e-12)
 
 
+def test_an_observation_far_off_does_not_change_anothers_weights(arrays):
+    theta, x = arrays
+    far = np.stack([x[0], x[0] + 100 * x.std(axis=0)])
+    fitted = pk.NadarayaWatson(0.3).fit(theta, x)
+    together = fitted.weights(far)
+    for one, weights in zip(far, together, strict=True):
+        np.testing.assert_allclose(fitted.weights(one), weights, atol=1e-12)
+        assert weights.sum() == pytest.approx(1)
+
+
 # Kernel density
 
 

@@ -197,3 +197,10 @@ def test_an_effective_sample_size_of_a_hundred_is_enough(recwarn):
     assert not recwarn
     with pytest.warns(UserWarning, match="size of 99 among 1500 rows"):
         warn_of_few(99.4, 1500)
+
+
+def test_rows_that_neither_prior_reaches_have_no_density(table):
+    wide, narrow = (make(lambda e=end: pm.Uniform("mean", -e, e)) for end in (2.0, 1.0))
+    found = NewPrior.of(narrow, table, wide, np.random.default_rng(1))  # the table has rows beyond both
+    assert np.any(np.abs(table.parameters) > 2)
+    np.testing.assert_allclose(found.ratio, np.abs(table.parameters[:, 0]) < 1)

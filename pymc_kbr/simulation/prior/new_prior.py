@@ -81,7 +81,8 @@ class NewPrior:
             )
         if isinstance(prior, pm.Model) and model is not None and model is not prior:
             old = model_prior(model, table.parameter_columns, 2, rng)
-            log_ratio = new.log_density(table.parameters) - old.log_density(table.parameters)
+            with np.errstate(invalid="ignore"):  # rows that neither reaches
+                log_ratio = new.log_density(table.parameters) - old.log_density(table.parameters)
             log_ratio[~support.contains(table.parameters)] = -np.inf
             ratio = (
                 np.exp(log_ratio - log_ratio.max())
