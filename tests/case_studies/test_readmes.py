@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from tests.case_studies.readme_figures import STUDIES, Table, agrees, figures, tables, wrong_cells
-from tests.case_studies.readme_tables_2 import TABLES
+from tests.case_studies.tables_of_posteriors import TABLES
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from tests.case_studies.readme_figures import frame, wide, wrong_figures
-from tests.case_studies.readme_sentences import xu, xu_many
-from tests.case_studies.readme_sentences_2 import SENTENCES
-from tests.case_studies.readme_tables import GAUSSIAN, fukumizu_5_2
+from tests.case_studies.sentences_of_posteriors import SENTENCES
+from tests.case_studies.sentences_of_regressions import xu, xu_many
+from tests.case_studies.tables_of_regressions import GAUSSIAN, fukumizu_5_2
 
 
 @pytest.mark.parametrize(("study", "template", "values"), SENTENCES)

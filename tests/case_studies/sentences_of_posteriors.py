@@ -1,11 +1,11 @@
-"""The same of the other studies, and the list of all sentences."""
+"""Sentences with figures in the READMEs of posterior draws, the coalescent and simulators, and the list of all."""
 
 from __future__ import annotations
 
 from tests.case_studies.readme_figures import frame
-from tests.case_studies.readme_sentences import GROUND_TRUTHS, Sentence, at
-from tests.case_studies.readme_tables import COALESCENT, DRAWS, SIMULATORS, in_all
-from tests.case_studies.readme_tables_2 import held_out, simulators
+from tests.case_studies.sentences_of_regressions import GROUND_TRUTHS, Sentence, at
+from tests.case_studies.tables_of_posteriors import held_out, simulators
+from tests.case_studies.tables_of_regressions import COALESCENT, DRAWS, SIMULATORS, in_all
 
 
 def accuracy(name: str, rows: int, column: str, file: str = "accuracy") -> float:

@@ -1,4 +1,4 @@
-"""The rest of the tables, and the list of all of them."""
+"""Where the figures of the tables of posterior draws and simulators are from, and the list of all tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tests.case_studies.readme_figures import Table, frame, number, wide, word
-from tests.case_studies.readme_tables import (
+from tests.case_studies.tables_of_regressions import (
     COALESCENT,
     CROSS_VALIDATED,
     DRAFT_SIZES,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from tests.case_studies.readme_figures import frame
-from tests.case_studies.readme_tables import GAUSSIAN, NONLINEAR, fukumizu_5_2
+from tests.case_studies.tables_of_regressions import GAUSSIAN, NONLINEAR, fukumizu_5_2
 
 Sentence = tuple[str, str, Callable[[], Sequence[float]]]
 
