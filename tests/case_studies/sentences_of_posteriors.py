@@ -1,4 +1,4 @@
-"""Sentences with figures in the READMEs of posterior draws, the coalescent and simulators, and the list of all."""
+"""Sentences with figures in the READMEs of the coalescent, posterior draws and simulators."""
 
 from __future__ import annotations
 
