@@ -87,9 +87,8 @@ def main() -> None:
         print(line, flush=True)
 
     started = time.perf_counter()
-    fitted = local_linear(n).fit(
-        parameters[:n], statistics[:n], table_of(parameters[:n], statistics[:n]).support
-    )
+    first = parameters[:n], statistics[:n]
+    fitted = local_linear(n).fit(*first, table_of(*first).support)
     add("local-linear adjustment", fitted, time.perf_counter() - started, held_out)
     for seed in arguments.seeds:
         for name, columns in (("select", statistics), (f"select, {USELESS} useless statistics more", noisy)):

@@ -51,6 +51,12 @@ def incomplete_cholesky(sizes: tuple[int, ...], rank: int) -> list[Row]:
                 "at most 6" if n >= 100_000 else "no limit",
             )
         )
+    return rows + _peaks(kernel, points, rank)
+
+
+def _peaks(kernel: Gaussian, points: np.ndarray, rank: int) -> list[Row]:
+    """The memory of both factorisations of points (n, d)."""
+    rows = []
     for name, task in (
         ("incomplete Cholesky", partial(pivoted_cholesky, kernel, points, rank, 0.0)),
         (
@@ -62,6 +68,6 @@ def incomplete_cholesky(sizes: tuple[int, ...], rank: int) -> list[Row]:
         task()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        what = f"peak memory of {name}, n = {n:,} / 1 GB"
+        what = f"peak memory of {name}, n = {len(points):,} / 1 GB"
         rows.append(Row(what, f"{peak / 1e9:.3f} GB", "1 GB", peak / 1e9, "below 1"))
     return rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.scores import covered, crps, energy_score, rmse
@@ -82,7 +83,7 @@ def score_posteriors(
     exact : callable, optional
         See `compare`.
     """
-    unit = np.where(deviation > 0, deviation, 1.0)
+    unit = nonzero(deviation)
     kernel = Gaussian(tuple((KERNEL_SHARE * unit).tolist()))
     means, modes, single, energy, covers, errors = [], [], [], [], [], []
     for posterior, true, x in zip(posteriors, truth, observed, strict=False):

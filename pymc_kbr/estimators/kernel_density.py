@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_kbr.arrays.refusals import positive
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.prior_weights import check_columns, weighted_draws
@@ -77,8 +77,8 @@ class KernelDensity(Estimator):
 
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_
-        deviation = deviations(table.parameters) if self.scale else np.ones(table.parameters.shape[1])
-        self._unit = np.where(deviation > 0, deviation, 1.0)
+        p = table.parameters.shape[1]
+        self._unit = unit_deviations(table.parameters) if self.scale else np.ones(p)
         theta = table.parameters / self._unit
         self.bandwidth_ = self._bandwidth(theta) if self.bandwidth is None else float(self.bandwidth)
         draws = self._draws()

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import positive
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.summaries import Summary
@@ -74,8 +74,7 @@ class NadarayaWatson(Estimator):
     def _choose_bandwidth(self) -> float:
         """The candidate that predicts some rows' parameters best from all the other rows."""
         x, theta, _ = self.table_.sample
-        deviation = deviations(theta)
-        targets = (theta - theta.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
+        targets = (theta - theta.mean(axis=0)) / unit_deviations(theta)
         candidates = [scale * median_heuristic(x) for scale in SCALES]
         errors = np.zeros(len(candidates))
         for row in spread_out(len(x), 300):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.scaling import deviations, nonzero
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
@@ -118,7 +118,7 @@ def emulate(
     started = time.perf_counter()
     rng = np.random.default_rng(entropy_of(random_seed))
     seeds = rng.integers(2**63, size=MOST_NARROWINGS + 1)
-    units = np.where(deviation > 0, deviation, 1.0) if scales is None else scales
+    units = nonzero(deviation) if scales is None else scales
     emulator = Emulator.fit(table, units, rng)
     _warn_of_errors(emulator.error, size, scales is not None)
     # Rows are wanted where they are likely under the noise: each look narrows where the next one searches.

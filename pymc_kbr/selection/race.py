@@ -7,7 +7,7 @@ import time
 import numpy as np
 from rich.progress import Progress
 
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.arrays.weighted import effective_sample_size
@@ -79,8 +79,7 @@ class Race:
         rng: np.random.Generator,
         budget: Budget,
     ) -> None:
-        deviation = deviations(parameters[rest])
-        self.unit = np.where(deviation > 0, deviation, 1.0)
+        self.unit = unit_deviations(parameters[rest])
         self.truth, self.observed = parameters[held_out], statistics[held_out]
         self.weights = np.ones(len(held_out)) if ratio is None else ratio[held_out]
         self.seed = int(rng.integers(2**31))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.estimators.adjustments.adjustment import Adjustment
 
 POOL = 4
@@ -55,8 +55,7 @@ class JointNeighbours(Adjustment):
         count = min(len(pool), max(count, 2 * (d + 1)))
         moved, apart = self.parameters_[rows], x - self.statistics_[rows]
         radius = np.linalg.norm(apart, axis=1).max() / 2
-        deviation = deviations(moved)
-        unit = np.hstack([np.full(d, radius if radius > 0 else 1.0), np.where(deviation > 0, deviation, 1.0)])
+        unit = np.hstack([np.full(d, radius if radius > 0 else 1.0), unit_deviations(moved)])
         joint = np.hstack([self.statistics_, self.parameters_])
         candidates = joint[pool] / unit
         result = np.empty_like(moved)
