@@ -81,9 +81,11 @@ class WrongToTheLeft(pk.Rejection):
 
     side = -1
 
-    def _atoms(self, x, rows, weights):
-        atoms = super()._atoms(x, rows, weights)
-        return Atoms(atoms.points + (x[0] * self.side > 0), self.parameter_kernel_)
+    def _atoms(self, x, found):
+        return [
+            Atoms(atoms.points + (at[0] * self.side > 0), self.parameter_kernel_)
+            for at, atoms in zip(x, super()._atoms(x, found), strict=True)
+        ]
 
 
 class WrongToTheRight(WrongToTheLeft):
