@@ -76,4 +76,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """Public names and rooms, imported or not."""
-    return sorted({*globals(), *_HOMES, *_ROOMS})
+    return sorted({*_HOMES, *_ROOMS, *(name for name in globals() if name.startswith("__"))})

@@ -53,8 +53,7 @@ def as_rows(name: str, value: Any) -> np.ndarray:
         raise ValueError(
             f"no array of numbers can be made of {name} ({error}); give rows of one length, of numbers alone"
         ) from None
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"the type of {name} is {array.dtype}; {_advice(array.dtype.kind)}")
+    check_kind(name, array.dtype)
     return np.asarray(array, dtype=float)
 
 
@@ -108,6 +107,12 @@ def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = No
             f"numbers beyond {LARGEST:g} in {name}, columns {named}: no float holds their sums; give them in "
             "larger units, or their logarithms"
         )
+
+
+def check_kind(name: str, kind: np.dtype) -> None:
+    """Refuse a type of numbers that are not real, or of what is no number."""
+    if kind.kind not in "fiub":
+        raise TypeError(f"the type of {name} is {kind}; {_advice(kind.kind)}")
 
 
 def _is_frame(value: Any) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.chunks import Chunks
+from pymc_kbr.arrays.rows import check_range
 from pymc_kbr.arrays.scaling import Scaler, nonzero
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 
@@ -95,6 +96,7 @@ def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
                     f"{len(bad)} row(s) of {name} hold NaN or infinity, the first of them row "
                     f"{part.start + bad[0]}; leave those rows out"
                 )
+            check_range(f"the {name}", rows)
             moments.add(rows)
             sample.append(rows[wanted[(wanted >= part.start) & (wanted < part.stop)] - part.start])
         sides.append((moments, np.concatenate(sample)))

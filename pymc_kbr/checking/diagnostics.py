@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from pymc_kbr.arrays.scaling import deviations
+from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.posterior.posterior import Posterior
@@ -28,11 +28,6 @@ BOUNDED_TAIL, BOUNDED_SHARE = 0.05, 0.02
 
 FALSE_ALARMS = 0.001
 """Probability with which an estimator that is calibrated is called off."""
-
-OUTLIERS, TIMES_WIDER = 0.001, 10.0
-"""Share of the rows, those farthest from a statistic's median, without which its deviation must not be so
-many times smaller. That of a log-normal whose logarithm has the deviation 2 is less than three times smaller.
-"""
 
 
 class PosteriorWarning(UserWarning):
@@ -114,26 +109,18 @@ def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | Non
 
 def _outliers(table: ReferenceTable) -> list[Concern]:
     """Statistics whose deviation, over which they are measured, is that of a few rows."""
-    few = max(1, int(OUTLIERS * len(table)))
-    found = []
-    for name, column in zip(table.statistic_names, table.statistics.T, strict=True):
-        away = np.abs(column - np.median(column))
-        order = np.argpartition(away, len(away) - few)
-        (wide,), (narrow,) = deviations(column[:, None]), deviations(column[order[:-few], None])
-        # A statistic that is the same in all other rows tells of these few alone: it may be measured by them.
-        if 0 < TIMES_WIDER * narrow < wide:
-            rows = np.sort(order[-few:][away[order[-few:]] > TIMES_WIDER * narrow])
-            shown = ", ".join(map(str, rows[:3])) + (", ..." if len(rows) > 3 else "")
-            found.append(
-                Concern(
-                    "outliers",
-                    f"the deviation of the statistic {name!r} is {wide:.2g}, and {narrow:.2g} without "
-                    f"{len(rows)} of {len(table)} rows ({shown}): measured by it all others are alike, and "
-                    "it hardly counts; drop these rows if the simulator went wrong in them, or take the "
-                    "statistic's logarithm",
-                )
-            )
-    return found
+    return [
+        Concern(
+            "outliers",
+            f"the deviation of the statistic {table.statistic_names[found.column]!r} is "
+            f"{found.deviation:.2g}, "
+            f"and {found.of_the_rest:.2g} without {len(found.rows)} of {len(table)} rows ({found.shown()}): "
+            "measured by it all others are alike, and it hardly counts; drop these rows if the simulator "
+            "went "
+            "wrong in them, or take the statistic's logarithm",
+        )
+        for found in outliers(table.statistics)
+    ]
 
 
 def _effective_sample_size(posterior: Posterior) -> Concern | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -83,7 +84,7 @@ def observation_support(
     Where the observation has noise that the table is known to be without (`ReferenceTable.noise`), the rows
     that it is compared with get such noise, too.
     """
-    observed = table.observed if observed is None else np.asarray(observed, dtype=float)
+    observed = table.observed if observed is None else as_rows("the observation", observed)
     if observed is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
     if observed.shape != (table.statistics.shape[1],):

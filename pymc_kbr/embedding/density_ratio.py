@@ -140,9 +140,8 @@ def choose_ratio(
         if not a.sum() > 0:
             raise ValueError(
                 f"the prior's weights are negative as often as positive (their sum is {weights.sum():.3g}, "
-                "that of "
-                f"their sizes {np.abs(weights).sum():.3g}); no regularisation can be chosen on them: give "
-                "`prior_regularisation` and `parameter_bandwidth`"
+                f"that of their sizes {np.abs(weights).sum():.3g}); no regularisation can be chosen on them: "
+                "give `prior_regularisation` and `parameter_bandwidth`"
             )
         u, a = prior[rows], a / a.sum()
 

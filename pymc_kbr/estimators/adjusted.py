@@ -135,8 +135,7 @@ class Adjusted(Estimator):
         if not self.estimator_.weighs_rows:
             raise ValueError(
                 f"{type(self.estimator_).__name__} weights draws of a prior instead of the table's rows; "
-                "only "
-                "rows can be adjusted"
+                "only rows can be adjusted"
             )
         self.parameter_kernel_ = self.estimator_.parameter_kernel_
         self._smooth = self.table_.support.smooth()

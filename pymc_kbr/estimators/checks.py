@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.fitted_table import FittedTable
 
 
 def rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
     """The rows to which another prior gives density, of n."""
     if ratio is None:
         return np.arange(n)
-    ratio = np.asarray(ratio, dtype=float)
+    ratio = as_rows("the density ratio", ratio)
     if ratio.shape != (n,):
         raise ValueError(f"the density ratio has shape {ratio.shape}; there are {n} rows, one ratio for each")
     bad = np.flatnonzero(~(ratio >= 0) | np.isinf(ratio))
@@ -29,6 +33,25 @@ def rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
             "least two: simulate a table from this prior"
         )
     return rows
+
+
+def warn_of_outliers(table: FittedTable) -> None:
+    """Say which statistics are measured by the deviation of a few rows."""
+    if not isinstance(table.scaler, Scaler):
+        return
+    columns = np.flatnonzero(table.scaler.kept)
+    for found in outliers(table.statistics):
+        warnings.warn(
+            f"the deviation of the statistic in column {columns[found.column]} is that of {len(found.rows)} "
+            "of "
+            f"{len(table)} rows ({found.shown()}), and {found.deviation / found.of_the_rest:.2g} times that "
+            "of "
+            "the rest: measured by it all others are alike, and it hardly counts; leave these rows out, or "
+            "take "
+            "the statistic's logarithm",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 FARTHEST = 1e100

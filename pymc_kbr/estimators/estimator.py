@@ -16,7 +16,7 @@ from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import check_observed, check_scaled, refuse_both
+from pymc_kbr.estimators.checks import check_observed, check_scaled, refuse_both, warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.prior_weights import check_columns, ratio_of_draws, weighted_draws
 from pymc_kbr.estimators.streamed_table import StreamedTable
@@ -128,6 +128,7 @@ class Estimator(BaseEstimator):
         table = tabulate(
             parameters, statistics, support, self.scale_of_statistics(), ratio, draws, self.check
         )
+        warn_of_outliers(table)
         return self.fit_table(table, rng)
 
     def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
@@ -222,6 +223,11 @@ class Estimator(BaseEstimator):
     def weighs_rows(self) -> bool:
         """Whether the weights are those of the table's rows, and not of other points."""
         return True
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether another prior must be known by draws, since these carry the weights."""
+        return False
 
     def settings(self) -> dict[str, float]:
         """The numbers that were given or chosen: fitted attributes such as `bandwidth_`."""

@@ -93,6 +93,11 @@ class KernelBayes(WithPrior):
         """Whether the weights are those of the table's rows."""
         return bool(self.atoms == "table")
 
+    @property
+    def needs_draws(self) -> bool:
+        """Whether another prior must be known by draws."""
+        return not self.weighs_rows
+
     def _check(self, n: int, streamed: bool) -> None:
         super()._check(n, streamed)
         if self.atoms not in ("table", "prior"):
@@ -100,14 +105,12 @@ class KernelBayes(WithPrior):
         if self.atoms == "prior" and streamed:
             raise ValueError(
                 "atoms is 'prior', which needs the table in memory, and these rows are read a part at a "
-                "time; "
-                "load some of them (`stored.load(20_000)`), or take atoms='table'"
+                "time; load some of them (`stored.load(20_000)`), or take atoms='table'"
             )
         if self.atoms == "prior" and isinstance(self._solver(), Subsample | DivideAndConquer):
             raise ValueError(
                 f"atoms is 'prior' and the solver {self.solver!r} divides the rows; take one that works on "
-                "all of "
-                "them, such as 'auto' or 'nystroem'"
+                "all of them, such as 'auto' or 'nystroem'"
             )
 
     def _prior_weights(self, rng: np.random.Generator) -> PriorWeights:
@@ -116,8 +119,7 @@ class KernelBayes(WithPrior):
         if self.table_.ratio is not None:
             raise ValueError(
                 "atoms is 'prior' and `fit` was given a density ratio, which has no draws to carry the "
-                "weights; "
-                "give `prior`, draws of the other prior"
+                "weights; give `prior`, draws of the other prior"
             )
         given = self._draws()
         n, draws = len(self.table_), len(self.table_ if given is None else given[0])
@@ -125,8 +127,7 @@ class KernelBayes(WithPrior):
         if needed > 0.8 * there:
             raise MemoryError(
                 f"the joint weights of {n} rows and {draws} draws of the prior need {needed / 1e9:.1f} GB "
-                "and this "
-                f"machine has {there / 1e9:.1f} GB; give fewer draws, or take atoms='table'"
+                f"and this machine has {there / 1e9:.1f} GB; give fewer draws, or take atoms='table'"
             )
         return self._estimated_weights(given, rng)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import pinvh
 
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.rows import as_rows, check_range
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.density_ratio import (
     REGULARISATIONS,
@@ -233,6 +233,7 @@ def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"the prior has {len(draws)} draws and weights of shape {weights.shape}")
     if not (np.all(np.isfinite(draws)) and np.all(np.isfinite(weights))):
         raise ValueError("the prior's draws or weights hold NaN or infinity")
+    check_range("the prior's draws", draws)
     if not weights.sum() > 0:
         raise ValueError(f"the prior's weights sum to {weights.sum():.3g}; their sum must be above zero")
     return draws, weights

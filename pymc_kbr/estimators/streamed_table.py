@@ -13,7 +13,7 @@ import numpy as np
 
 from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.memory import physical_memory
-from pymc_kbr.arrays.rows import check_shapes
+from pymc_kbr.arrays.rows import check_kind, check_shapes
 from pymc_kbr.arrays.scan import Scan, scan_table
 from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
@@ -43,6 +43,8 @@ class StreamedTable(FittedTable):
         """One pass over the rows, which scales them and takes a sample."""
         check_shapes(parameters, statistics)
         held = support_of(support, int(parameters.shape[1]))
+        for name, side in (("parameters", parameters), ("statistics", statistics)):
+            check_kind(f"the {name}", np.dtype(side.dtype))
         scan = scan_table(Chunks(parameters), Chunks(statistics), scale is not False)
         scaler: Summary = scan.scaler
         if not isinstance(scale, bool | np.bool_):
@@ -71,8 +73,7 @@ class StreamedTable(FittedTable):
         if units:
             raise TypeError(
                 "a kernel of several bandwidths needs its rows in memory, and these are read a part at a "
-                "time; "
-                "take one bandwidth, or load some rows (`stored.load(20_000)`)"
+                "time; take one bandwidth, or load some rows (`stored.load(20_000)`)"
             )
         return super().nearest(count)
 
@@ -98,7 +99,6 @@ class StreamedTable(FittedTable):
         if needed > 0.8 * there:
             raise MemoryError(
                 f"the weights of {self.size} rows for {observations} observations need {needed / 1e9:.1f} "
-                "GB and "
-                f"this machine has {there / 1e9:.1f} GB; condition on fewer observations at once, or take "
-                "Localised"
+                f"GB and this machine has {there / 1e9:.1f} GB; condition on fewer observations at once, or "
+                "take Localised"
             )

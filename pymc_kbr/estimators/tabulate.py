@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_pairs, check_finite, check_range, check_shapes
+from pymc_kbr.arrays.rows import as_pairs, as_rows, check_finite, check_range, check_shapes
 from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.estimators.checks import rows_with_density
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -55,6 +55,6 @@ def tabulate(
     scaler = make_summary(scale, statistics, parameters)
     x = coordinates(scaler, statistics)
     if ratio is None:
-        return FittedTable(scaler, x, parameters, held, n, draws=draws)
-    carried = np.asarray(ratio, dtype=float)[kept]
+        return FittedTable(scaler, x, parameters.copy(), held, n, draws=draws)
+    carried = as_rows("the density ratio", ratio)[kept]
     return FittedTable(scaler, x[kept], parameters[kept], held, n, kept, carried / carried.mean(), draws)

@@ -48,9 +48,14 @@ def fitted_for(
     if new is None:
         rows = table if stored is None else stored
         return estimator.fit(rows.parameters, rows.statistics, rows.support, random_seed=rng)
-    draws = new.draws if new.ratio is None else None
+    by_draws = new.ratio is None or estimator.needs_draws
     estimator.fit(
-        table.parameters, table.statistics, new.support, ratio=new.ratio, prior=draws, random_seed=rng
+        table.parameters,
+        table.statistics,
+        new.support,
+        ratio=None if by_draws else new.ratio,
+        prior=new.draws if by_draws else None,
+        random_seed=rng,
     )
     size = estimator.settings().get("ratio_effective_sample_size")
     if size is not None:

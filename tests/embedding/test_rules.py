@@ -242,7 +242,7 @@ def test_atoms_between_the_tables_rows_are_refused_with_a_reason_where_they_cann
         pk.Adjusted(pk.KernelBayes(prior=DRAWS, atoms="prior"), "kernel_ridge").fit(THETA, X)
 
 
-def test_cross_validation_by_embedding_distance_is_its_formula():
+def test_cross_validation_by_embedding_distance_prefers_a_kernel_that_fits():
     settings = {"regularisation": 1e-2, "centred": False, "scale": False}
     candidates = [pk.ConditionalMean(kernel=kernel, **settings) for kernel in (Gaussian(0.02), Laplace(2.0))]
     scores = embedding_distances(candidates, THETA, X, folds=3, kernel=ON_THETA, random_seed=1)

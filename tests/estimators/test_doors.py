@@ -162,3 +162,33 @@ def test_arguments_are_checked_before_a_table_is_made():
     ):
         with pytest.raises(ValueError, match=r" is | there is | negative weights"):
             estimator.check(10)
+
+
+@pytest.mark.parametrize(
+    "estimator", [pk.Rejection(10), pk.ConditionalMean(), pk.Adjusted(adjustment="none")]
+)
+def test_a_statistic_that_is_measured_by_one_row_is_warned_about(estimator):
+    with pytest.warns(UserWarning, match=r"column 1 is that of 1 of 40 rows \(4\)"):
+        estimator.fit(THETA, with_entry(X, 4, 1e12))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error", "words"),
+    [(np.ones(40) + 1j, TypeError, "imaginary"), (np.ma.masked_less(THETA[:, 0], 0), ValueError, "masked")],
+)
+def test_a_ratio_is_refused_as_rows_are(ratio, error, words):
+    with pytest.raises(error, match=words):
+        pk.Rejection(10).fit(THETA, X, ratio=ratio)
+
+
+def test_a_prior_beyond_sums_is_refused():
+    with pytest.raises(ValueError, match="beyond 1e\\+300"):
+        pk.KernelBayes().fit(THETA, X, prior=THETA * 1e307)
+
+
+def test_a_fitted_estimator_does_not_follow_its_arrays():
+    theta, x = THETA.copy(), X.copy()
+    fitted = pk.Localised(20).fit(theta, x)
+    before = fitted.condition(X[0]).mean()
+    theta[:], x[:] = 0.0, 0.0
+    np.testing.assert_array_equal(fitted.condition(X[0]).mean(), before)

@@ -191,5 +191,5 @@ def test_names_are_of_what_they_say():
     assert make_adjustment("joint_neighbours").neighbours is None
     streaming = {name for name in ADJUSTMENTS if make_adjustment(name).streams is True}
     assert streaming == set(ADJUSTMENTS) - {"joint_neighbours"}
-    with pytest.raises(NotImplementedError, match="JointNeighbours moves the rows that it was fitted to"):
+    with pytest.raises(TypeError, match="JointNeighbours moves the rows that it was fitted to"):
         JointNeighbours().for_rows(np.ones((2, 1)), np.ones((2, 1)), np.zeros(2, int))

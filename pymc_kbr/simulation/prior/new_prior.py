@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.rows import as_rows, check_range
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation import model_prior
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -107,11 +108,12 @@ def warn_of_few(effective_sample_size: float, rows: int) -> None:
 
 def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
     try:
-        draws = np.asarray(prior, dtype=float)
-    except (TypeError, ValueError):
+        draws = as_rows("the prior's draws", prior)
+    except (TypeError, ValueError) as error:
         raise TypeError(
-            f"prior is {prior!r}; give a PyMC model, or draws of the parameters {table.parameter_names} of "
-            "shape (l, p)"
+            f"prior is {prior!r}, which cannot be draws: {error}; give a PyMC model, or draws of the "
+            "parameters "
+            f"{table.parameter_names} of shape (l, p)"
         ) from None
     p = len(table.parameter_names)
     if draws.ndim != 2 or draws.shape[1] != p or len(draws) < 2:
@@ -121,4 +123,5 @@ def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
         )
     if not np.all(np.isfinite(draws)):
         raise ValueError("the prior's draws hold NaN or infinity; leave those rows out")
+    check_range("the prior's draws", draws, table.parameter_names)
     return draws

@@ -1,0 +1,68 @@
+"""Columns whose deviation, in which they are measured, is that of a few rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_kbr.arrays.scaling import deviations
+
+FEW_ROWS, TIMES_WIDER = 0.001, 10.0
+"""Share of the rows, those farthest from a column's median, without which its deviation must not be so many
+times smaller. That of a log-normal whose logarithm has the deviation 2 is less than three times smaller.
+"""
+
+LEAST_ROWS = 20
+"""Rows below which one far from the others is nothing strange."""
+
+NOT_FAR = 15.0
+"""Deviations from the mean up to which no row of a long column can make up its deviation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outliers:
+    """Rows that make up the deviation of a column.
+
+    Attributes
+    ----------
+    column : int
+    deviation, of_the_rest : float
+        With these rows and without them.
+    rows : ndarray of int
+        Their numbers, ascending.
+    """
+
+    column: int
+    deviation: float
+    of_the_rest: float
+    rows: np.ndarray
+
+    def shown(self) -> str:
+        """The first of the rows' numbers."""
+        return ", ".join(map(str, self.rows[:3])) + (", ..." if len(self.rows) > 3 else "")
+
+
+def outliers(table: np.ndarray) -> list[Outliers]:
+    """The columns of rows (n, d), finite, whose deviation is that of a few rows."""
+    few = max(1, int(FEW_ROWS * len(table)))
+    if len(table) < LEAST_ROWS:
+        return []
+    wide = deviations(table)
+    unit = np.where(wide > 0, wide, 1.0)
+    centre = (table / unit).mean(axis=0)
+    far = np.maximum(table.max(axis=0) / unit - centre, centre - table.min(axis=0) / unit)
+    found = []
+    # One row of n is at most sqrt(n - 1) deviations from the mean, and so far where it is the outlier.
+    least = min(NOT_FAR, 0.9 * np.sqrt(len(table) - 1))
+    for number in np.flatnonzero(far > least).tolist():
+        column = table[:, number]
+        away = np.abs(column - np.median(column))
+        order = np.argpartition(away, len(away) - few)
+        (narrow,) = deviations(column[order[:-few], None])
+        # A column that is the same in all other rows tells of these few alone: it may be measured by them.
+        if 0 < TIMES_WIDER * narrow < wide[number]:
+            last = order[-few:]
+            rows = np.sort(last[away[last] > TIMES_WIDER * narrow])
+            found.append(Outliers(number, float(wide[number]), float(narrow), rows))
+    return found
