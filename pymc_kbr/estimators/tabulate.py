@@ -47,7 +47,6 @@ def tabulate(
     check_finite("parameters", parameters)
     check_finite("statistics", statistics)
     check_range("the parameters", parameters)
-    check_range("the statistics", statistics)
     n = len(parameters)
     check(n)
     kept = rows_with_density(ratio, n)
