@@ -44,7 +44,8 @@ class StreamedTable(FittedTable):
         check_shapes(parameters, statistics)
         held = support_of(support, int(parameters.shape[1]))
         for name, side in (("parameters", parameters), ("statistics", statistics)):
-            check_kind(f"the {name}", np.dtype(side.dtype))
+            if hasattr(side, "dtype"):  # a table's own rows have none, and hold real numbers alone
+                check_kind(f"the {name}", np.dtype(side.dtype))
         scan = scan_table(Chunks(parameters), Chunks(statistics), scale is not False)
         scaler: Summary = scan.scaler
         if not isinstance(scale, bool | np.bool_):
