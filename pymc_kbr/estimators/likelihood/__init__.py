@@ -1,0 +1,1 @@
+"""Conditional densities of statistics given parameters, and posteriors from them."""
