@@ -26,6 +26,8 @@ class Transformed:
     ----------
     kept : ndarray of bool, shape (d,)
         Statistics that vary.
+    constants : ndarray of shape (d,)
+        Values of those that do not.
     cells : tuple of Cells or None, length q
         Of those: where values stand for stretches of the line.
     curves : tuple of Curve, length q
@@ -34,6 +36,7 @@ class Transformed:
     """
 
     kept: np.ndarray
+    constants: np.ndarray
     cells: tuple[Cells | None, ...]
     curves: tuple[Curve, ...]
     scaler: Scaler
@@ -53,7 +56,7 @@ class Transformed:
         spread = spread_over(x, cells, np.random.default_rng(SEED).random(x.shape))
         curves = tuple(choose_curves(spread, parameters, cells))
         values = np.column_stack([c.forward(column) for c, column in zip(curves, spread.T, strict=True)])
-        return cls(kept, cells, curves, Scaler.fit(values))
+        return cls(kept, statistics[0].astype(float), cells, curves, Scaler.fit(values))
 
     @property
     def size(self) -> int:
@@ -90,6 +93,12 @@ class Transformed:
             if cell is not None:
                 x[:, j] = cell.nearest(x[:, j])
         return x
+
+    def complete(self, x: np.ndarray) -> np.ndarray:
+        """Statistics (n, q) that vary, with the constant ones beside them, shape (n, d)."""
+        whole = np.tile(self.constants, (len(x), 1))
+        whole[:, self.kept] = x
+        return whole
 
     def points(self, statistics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points in the cells of observations (n, d), and the log volumes that density there stands for.
