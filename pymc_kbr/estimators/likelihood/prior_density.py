@@ -24,7 +24,7 @@ from pymc_kbr.estimators.likelihood.streams import Streams
 LARGEST = 700.0
 """Unconstrained values beyond it are edges of the support."""
 
-MOST_ROWS = 10_000
+MOST_ROWS = 5_000
 """Most draws that a density is fitted to."""
 
 ERRORS = 3.0
@@ -249,7 +249,7 @@ def _flat_simplex(free: np.ndarray) -> np.ndarray:
 def _joint(scores: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> LocalMixture:
     if np.ptp(weights) > 0:
         scores = scores[rng.choice(len(scores), len(scores), p=weights / weights.sum())]
-    return fit_mixtures(scores[None], np.ones(scores.shape[1]), size, Streams([rng]), rounds=60)
+    return fit_mixtures(scores[None], np.ones(scores.shape[1]), (size,), Streams([rng]), rounds=30)
 
 
 def _dependence_gain(mixture: LocalMixture, scores: np.ndarray) -> np.ndarray:
