@@ -22,8 +22,9 @@ from pymc_kbr.estimators.likelihood.checks import check_rows, check_trials
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
+from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
-from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density
+from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.likelihood.tempered import tempered
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
