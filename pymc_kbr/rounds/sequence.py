@@ -44,6 +44,7 @@ class Rounds:
     proposals: list[Proposal | None] = field(default_factory=list)
 
     def run(self) -> ReferenceTable:
+        """Make the rounds, those that a store does not hold, and the table of them all."""
         draws, rounds = self.asked["draws"], self.asked["rounds"]
         seeds = np.random.default_rng(entropy_of(self.options.random_seed)).integers(2**63, size=(2, rounds))
         left, last = draws, rounds == 1

@@ -243,8 +243,8 @@ class ReferenceTable:
             raise ValueError("the table to append has another prior support; both must come from one prior")
         if self.prior_ratio is not None or other.prior_ratio is not None:
             raise ValueError(
-                "the rows of one of the tables are no draws of the prior (it has a prior_ratio), and the density "
-                "of both together is not known; give `refine` more draws instead"
+                "the rows of one of the tables are no draws of the prior (it has a prior_ratio), and of both "
+                "together the density is not known; give `refine` more draws instead"
             )
         # Rows of one seed are the same simulations: a second time they would only look like more data.
         twice = [seed for seed in self.seeds if seed is not None and seed in other.seeds]
