@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
 from pymc_kbr.simulation.model.graphs import Program
@@ -150,6 +151,8 @@ class Forward:
     def log_prior(self, parameters: np.ndarray) -> np.ndarray:
         """Log density (n,) of the prior at parameters (n, p), of integral one over its support.
 
+        Volume is measured as `Support.log_jacobian` does.
+
         Raises
         ------
         ValueError
@@ -163,7 +166,8 @@ class Forward:
                 "rounds that draw elsewhere than from the prior need it: give these parameters distributions "
                 "of PyMC"
             ) from error
-        return np.where(self.support.contains(parameters), density(parameters) - self._log_mass, -np.inf)
+        inside = self.support.contains(parameters)
+        return np.where(inside, density(parameters) + _hyperplanes(self.support) - self._log_mass, -np.inf)
 
     @cached_property
     def _log_density(self) -> LogDensity:
@@ -177,3 +181,12 @@ class Forward:
             return 0.0
         others = [self.support.contains(self.prior.block(number)) for number in range(1, MASS_BLOCKS)]
         return float(np.log(np.mean([inside, *others])))
+
+
+def _hyperplanes(support: Support) -> float:
+    """Log of the volume in hyperplanes, as PyMC's densities measure it, over that of all columns but one."""
+    # Columns that sum to zero: their hyperplane is as steep to each axis as to the others.
+    sums = [
+        len(block.columns) for block in support.blocks for step in block.steps if isinstance(step, ZeroSum)
+    ]
+    return 0.5 * float(np.sum(np.log(sums)))

@@ -13,7 +13,6 @@ from scipy.special import logsumexp
 from pymc_kbr.arrays.bijections import Circular
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
-from pymc_kbr.simulation.prior.jacobian import log_jacobian
 from pymc_kbr.simulation.streams import BLOCK_ROWS, PROPOSAL, streams
 from pymc_kbr.tables.columns import Columns
 
@@ -63,7 +62,7 @@ class Proposal:
             free = self.support.forward(parameters)
         inside = np.isfinite(free).all(axis=1)
         found = np.full(len(parameters), -np.inf)
-        found[inside] = self._of_free(free[inside]) - log_jacobian(self.support, parameters[inside])
+        found[inside] = self._of_free(free[inside]) - self.support.log_jacobian(free[inside])
         return found
 
     def log_ratio(self, parameters: np.ndarray, log_prior: np.ndarray, rows: int) -> np.ndarray:
