@@ -40,6 +40,7 @@ def proposal_of(
     independent: float,
     support: Support,
     prior_share: float,
+    wider: float,
     seed: int,
     notes: Mapping[str, Any],
 ) -> Proposal:
@@ -53,6 +54,8 @@ def proposal_of(
     support : Support
         Of the whole prior.
     prior_share : float
+    wider : float
+        By what covariances are multiplied.
     seed : int
     notes : mapping
         See `Proposal`.
@@ -73,7 +76,7 @@ def proposal_of(
     free = free[np.isfinite(free).all(axis=1)]
     centre, unit = free.mean(axis=0), unit_deviations(free)
     mixture = _mixture((free - centre) / unit, independent, seed)
-    covariances = mixture.covariances_ * np.outer(unit, unit)
+    covariances = wider * mixture.covariances_ * np.outer(unit, unit)
     shares = (1 - WIDE_SHARE) * mixture.weights_, WIDE_SHARE * mixture.weights_
     weights = np.concatenate(shares)
     return Proposal(

@@ -17,6 +17,7 @@ from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.proposing import proposal_of, region_of
+from pymc_kbr.rounds.widening import widening
 from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, entropy_of, simulate_table
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
@@ -26,6 +27,9 @@ DRAWS = 2_000
 
 COMPARED_DRAWS = 500
 """Of which so many are compared with as many of the round before."""
+
+KEPT_SHARE = 0.5
+"""Of all rows, at least, are within the bounds beyond which rows are left out of a fit."""
 
 LEAST_ROWS, LEAST_ROWS_A_PARAMETER = 20, 10
 """Rows that a round must have."""
@@ -104,7 +108,9 @@ class Rounds:
                 self.forward.support.forward(compared),
                 rng,
             )
+            wider = widening(self.estimator, table, rng)
             notes = {
+                "widened": wider,
                 "asked": self.asked,
                 "last": bool(settled or len(self.tables) + 1 == self.asked["rounds"]),
                 "compared": compared.tolist(),
@@ -114,6 +120,7 @@ class Rounds:
                 min(DRAWS, posterior.effective_sample_size),
                 self.forward.support,
                 self.asked["prior_share"],
+                wider,
                 int(rng.integers(2**32)),
                 notes,
             )
@@ -140,7 +147,7 @@ class Rounds:
             for proposal, size in zip(self.proposals, sizes, strict=True)
         ]
         log_ratio = logsumexp(parts, b=(sizes / sizes.sum())[:, None], axis=0)
-        region = region_of(last, parameters, least_rows(parameters.shape[1]))
+        region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
         table = joined(self.tables, region, np.exp(-log_ratio), "refined")
         return _described(table, stopped)
 
