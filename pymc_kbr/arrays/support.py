@@ -159,6 +159,10 @@ class Support:
                 values = step.forward(values, parameters) if step is not block.steps[-1] else values
         return inside
 
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """The unconstrained columns of each block."""
+        return tuple(tuple(range(part.start, part.stop)) for part in self._parts())
+
     def _parts(self) -> list[slice]:
         parts, start = [], 0
         for block in self.blocks:

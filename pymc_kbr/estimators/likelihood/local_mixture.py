@@ -39,7 +39,9 @@ class LocalMixture(NamedTuple):
         return LocalMixture(*(part[which] for part in self))
 
 
-def fit_mixtures(points: np.ndarray, spread: np.ndarray, components: int, streams: Streams) -> LocalMixture:
+def fit_mixtures(
+    points: np.ndarray, spread: np.ndarray, components: int, streams: Streams, rounds: int = 12
+) -> LocalMixture:
     """Penalised expectation-maximisation, for all clouds at the same time.
 
     Parameters
@@ -50,6 +52,8 @@ def fit_mixtures(points: np.ndarray, spread: np.ndarray, components: int, stream
     components : int
     streams : Streams
         One for each cloud.
+    rounds : int, optional
+        Rounds of expectation and maximisation.
 
     Returns
     -------
@@ -65,7 +69,7 @@ def fit_mixtures(points: np.ndarray, spread: np.ndarray, components: int, stream
     shares = _start(white, components, streams)
     identity, prior = np.eye(q), q + 2.0
     means = covariances = weights = np.empty(0)
-    for _ in range(12):
+    for _ in range(rounds):
         counts = shares.sum(axis=1)
         weights = (counts + 1) / (n + components)
         means = np.swapaxes(shares, 1, 2) @ white / np.maximum(counts, 1e-300)[..., None]
@@ -137,6 +141,13 @@ def _distances(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, n
     white = gaps @ np.swapaxes(mixture.inverses, 2, 3)
     squares = np.einsum("bcmq,bcmq->bmc", white, white)
     return squares, np.log(np.diagonal(mixture.factors, axis1=2, axis2=3)).sum(axis=2)
+
+
+def log_normal_mixture(mixture: LocalMixture, points: np.ndarray) -> np.ndarray:
+    """Log densities (b, m) of points (b, m, q) under the mixtures of normals."""
+    squares, log_det = _distances(mixture, points)
+    parts = (mixture.log_weights - log_det)[:, None] - squares / 2
+    return logsumexp(parts, axis=2) - points.shape[2] / 2 * np.log(2 * np.pi)
 
 
 def _normal_parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
