@@ -30,7 +30,7 @@ def _prior() -> Normal:
 
 def _design() -> np.ndarray:
     """A column of ones, then the stimulus 0 to 8 steps before; shape (100, 10)."""
-    legacy = np.random.RandomState(SEED)  # noqa: NPY002 (the task is defined by this generator)
+    legacy = np.random.RandomState(SEED)
     stimulus = legacy.normal(size=STEPS)
     columns = [np.ones(STEPS)]
     columns += [np.concatenate([np.zeros(lag), stimulus[: STEPS - lag]]) for lag in range(SIZE - 1)]

@@ -16,7 +16,7 @@ _UNIFORM = Box(1.0, SIZE)
 
 
 def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """x = theta + noise, shape (n, 10)."""
+    """Theta plus noise, shape (n, 10)."""
     return theta + rng.normal(0, np.sqrt(VARIANCE), theta.shape)
 
 

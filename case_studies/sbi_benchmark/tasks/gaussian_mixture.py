@@ -14,7 +14,7 @@ _PRIOR = Box(10.0, 2)
 
 
 def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """x = theta + s z with one s for both columns, shape (n, 2)."""
+    """Theta plus s z, with one s for both columns; shape (n, 2)."""
     return theta + rng.choice(DEVIATIONS, (len(theta), 1)) * rng.normal(size=theta.shape)
 
 

@@ -44,7 +44,7 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 @cache
 def distractors() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The fixed parts of the noise: centres (20, 92), roots (20, 92, 92), and the order of 100 columns."""
-    legacy = np.random.RandomState(SEED)  # noqa: NPY002 (the task is defined by this generator)
+    legacy = np.random.RandomState(SEED)
     centres = 15 * legacy.normal(size=(PARTS, DISTRACTORS))
     roots = np.empty((PARTS, DISTRACTORS, DISTRACTORS))
     for part in range(PARTS):
