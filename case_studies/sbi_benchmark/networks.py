@@ -8,6 +8,7 @@ are those of `MLPClassifier(random_state=...)` for each of them, in the precisio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit
@@ -41,7 +42,7 @@ class Networks:
     ) -> Networks:
         """`count` equal networks, uniform within the bounds of Glorot and Bengio (2010)."""
         weights, intercepts = [], []
-        for inputs, outputs in zip(widths, widths[1:], strict=False):
+        for inputs, outputs in pairwise(widths):
             bound = np.sqrt(6 / (inputs + outputs))
             weights.append(legacy.uniform(-bound, bound, (inputs, outputs)).ravel())
             intercepts.append(legacy.uniform(-bound, bound, outputs))
@@ -51,12 +52,12 @@ class Networks:
     @property
     def weights_size(self) -> int:
         """Columns of `flat` that are penalised."""
-        return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
+        return sum(a * b for a, b in pairwise(self.widths))
 
     def layers(self, flat: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Views of each layer's weights (K, a, b) and intercepts (K, 1, b) in an array like `flat`."""
         views, weight, intercept = [], 0, self.weights_size
-        for a, b in zip(self.widths, self.widths[1:], strict=False):
+        for a, b in pairwise(self.widths):
             w = flat[:, weight : weight + a * b].reshape(len(flat), a, b)
             views.append((w, flat[:, None, intercept : intercept + b]))
             weight, intercept = weight + a * b, intercept + b

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from case_studies.sbi_benchmark.priors import Law
 from case_studies.sbi_benchmark.wheel import read
 from pymc_kbr.arrays.support import Support
 
@@ -21,14 +22,10 @@ class Task:
         As in sbibm.
     parameters_size, statistics_size : int
         Numbers p of parameters and d of statistics.
-    prior : callable
-        From a number n and a generator to draws (n, p).
-    log_prior : callable
-        From parameters (n, p) to the prior's log density (n,), normalised.
+    law : Law
+        The prior.
     simulate : callable
         From parameters (n, p) and a generator to statistics (n, d), one simulation a row.
-    bounds : tuple of float, optional
-        Lower and upper end of every parameter's prior; an end may be infinite.
     folder : str, optional
         Of the files in sbibm, where it is not `name`.
     observation_file : str
@@ -38,10 +35,8 @@ class Task:
     name: str
     parameters_size: int
     statistics_size: int
-    prior: Callable[[int, np.random.Generator], np.ndarray]
-    log_prior: Callable[[np.ndarray], np.ndarray]
+    law: Law
     simulate: Callable[[np.ndarray, np.random.Generator], np.ndarray]
-    bounds: tuple[float, float] | None = None
     folder: str = ""
     observation_file: str = "observation.csv"
 
@@ -53,8 +48,16 @@ class Task:
     @property
     def support(self) -> Support:
         """Of the prior."""
-        bounds = None if self.bounds is None else dict.fromkeys(self.names, self.bounds)
+        bounds = None if self.law.bounds is None else dict.fromkeys(self.names, self.law.bounds)
         return Support.from_bounds(bounds, self.names)
+
+    def prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws (n, p) of the prior."""
+        return self.law.draw(n, rng)
+
+    def log_prior(self, theta: np.ndarray) -> np.ndarray:
+        """The prior's normalised log density (n,) at parameters (n, p)."""
+        return self.law.log_density(theta)
 
     def observation(self, number: int) -> np.ndarray:
         """Observed statistics (d,) of observation `number`, 1 to 10."""

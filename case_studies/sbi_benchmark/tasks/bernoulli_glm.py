@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from case_studies.sbi_benchmark.priors import Normal
 from case_studies.sbi_benchmark.task import Task
-from case_studies.sbi_benchmark.tasks.priors import Normal
 
 SIZE = 10
 STEPS = 100
@@ -51,13 +51,12 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return simulate_raw(theta, rng) @ DESIGN
 
 
-BERNOULLI_GLM = Task("bernoulli_glm", SIZE, SIZE, _PRIOR.draw, _PRIOR.log_density, simulate)
+BERNOULLI_GLM = Task("bernoulli_glm", SIZE, SIZE, _PRIOR, simulate)
 BERNOULLI_GLM_RAW = Task(
     "bernoulli_glm_raw",
     SIZE,
     STEPS,
-    _PRIOR.draw,
-    _PRIOR.log_density,
+    _PRIOR,
     simulate_raw,
     folder="bernoulli_glm",
     observation_file="observation_raw.csv",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from case_studies.sbi_benchmark.priors import Box, Normal
 from case_studies.sbi_benchmark.task import Task
-from case_studies.sbi_benchmark.tasks.priors import Box, Normal
 
 SIZE = 10
 VARIANCE = 0.1
@@ -20,7 +20,5 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return theta + rng.normal(0, np.sqrt(VARIANCE), theta.shape)
 
 
-GAUSSIAN_LINEAR = Task("gaussian_linear", SIZE, SIZE, _NORMAL.draw, _NORMAL.log_density, simulate)
-GAUSSIAN_LINEAR_UNIFORM = Task(
-    "gaussian_linear_uniform", SIZE, SIZE, _UNIFORM.draw, _UNIFORM.log_density, simulate, _UNIFORM.bounds
-)
+GAUSSIAN_LINEAR = Task("gaussian_linear", SIZE, SIZE, _NORMAL, simulate)
+GAUSSIAN_LINEAR_UNIFORM = Task("gaussian_linear_uniform", SIZE, SIZE, _UNIFORM, simulate)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from case_studies.sbi_benchmark.priors import Box
 from case_studies.sbi_benchmark.task import Task
-from case_studies.sbi_benchmark.tasks.priors import Box
 
 DEVIATIONS = np.array([1.0, 0.1])
 """Of the two parts, which are equally likely."""
@@ -18,4 +18,4 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return theta + rng.choice(DEVIATIONS, (len(theta), 1)) * rng.normal(size=theta.shape)
 
 
-GAUSSIAN_MIXTURE = Task("gaussian_mixture", 2, 2, _PRIOR.draw, _PRIOR.log_density, simulate, _PRIOR.bounds)
+GAUSSIAN_MIXTURE = Task("gaussian_mixture", 2, 2, _PRIOR, simulate)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from case_studies.sbi_benchmark.priors import LogNormals
 from case_studies.sbi_benchmark.task import Task
 from case_studies.sbi_benchmark.tasks.predator_prey import log_populations
-from case_studies.sbi_benchmark.tasks.priors import LogNormals
 
 START = (30.0, 1.0)
 INTERVAL, TIMES = 2.1, 10
@@ -34,6 +34,4 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.exp(medians + rng.normal(0, NOISE, medians.shape))
 
 
-LOTKA_VOLTERRA = Task(
-    "lotka_volterra", 4, 2 * TIMES, _PRIOR.draw, _PRIOR.log_density, simulate, (0.0, np.inf)
-)
+LOTKA_VOLTERRA = Task("lotka_volterra", 4, 2 * TIMES, _PRIOR, simulate)

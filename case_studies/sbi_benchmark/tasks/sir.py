@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from case_studies.sbi_benchmark.priors import LogNormals
 from case_studies.sbi_benchmark.task import Task
 from case_studies.sbi_benchmark.tasks.predator_prey import log_populations
-from case_studies.sbi_benchmark.tasks.priors import LogNormals
 
 POPULATION = 1e6
 INTERVAL, TIMES = 17.0, 10
@@ -29,4 +29,4 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.binomial(TESTED, np.clip(infected(theta), 0, 1)).astype(float)
 
 
-SIR = Task("sir", 2, TIMES, _PRIOR.draw, _PRIOR.log_density, simulate, (0.0, np.inf))
+SIR = Task("sir", 2, TIMES, _PRIOR, simulate)

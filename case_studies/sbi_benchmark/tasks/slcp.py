@@ -10,8 +10,8 @@ from functools import cache
 
 import numpy as np
 
+from case_studies.sbi_benchmark.priors import Box
 from case_studies.sbi_benchmark.task import Task
-from case_studies.sbi_benchmark.tasks.priors import Box
 
 POINTS = 4
 JITTER = 1e-6
@@ -66,15 +66,13 @@ def simulate_with_distractors(theta: np.ndarray, rng: np.random.Generator) -> np
     return np.hstack([informative, noise])[:, order]
 
 
-SLCP = Task("slcp", 5, 2 * POINTS, _PRIOR.draw, _PRIOR.log_density, simulate, _PRIOR.bounds)
+SLCP = Task("slcp", 5, 2 * POINTS, _PRIOR, simulate)
 SLCP_DISTRACTORS = Task(
     "slcp_distractors",
     5,
     2 * POINTS + DISTRACTORS,
-    _PRIOR.draw,
-    _PRIOR.log_density,
+    _PRIOR,
     simulate_with_distractors,
-    _PRIOR.bounds,
     folder="slcp",
     observation_file="observation_distractors.csv",
 )

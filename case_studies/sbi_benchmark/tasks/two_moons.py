@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from case_studies.posterior_draws.problems import moons_simulator
+from case_studies.sbi_benchmark.priors import Box
 from case_studies.sbi_benchmark.task import Task
-from case_studies.sbi_benchmark.tasks.priors import Box
 
 _PRIOR = Box(1.0, 2)
 
@@ -16,4 +16,4 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return moons_simulator(rng, theta)
 
 
-TWO_MOONS = Task("two_moons", 2, 2, _PRIOR.draw, _PRIOR.log_density, simulate, _PRIOR.bounds)
+TWO_MOONS = Task("two_moons", 2, 2, _PRIOR, simulate)

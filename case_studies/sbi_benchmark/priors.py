@@ -1,10 +1,35 @@
-"""Priors that more than one task has: a box, independent log-normals, a normal of given precision."""
+"""The tasks' priors: a box, independent log-normals, a normal of given precision.
+
+Each draws, has a density, and can stand in a PyMC model.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+
+
+class Law(Protocol):
+    """What a task asks of its prior."""
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Ends of every parameter, None where all are unbounded; an end may be infinite."""
+        ...
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws of shape (n, p)."""
+        ...
+
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
+        """Normalised, of theta (n, p), minus infinity outside of the support."""
+        ...
+
+    def variable(self, name: str) -> Any:
+        """A variable of shape (p,) in the PyMC model of the context."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,6 +53,12 @@ class Box:
         inside = np.all(np.abs(theta) <= self.bound, axis=-1)
         return np.where(inside, -self.size * np.log(2 * self.bound), -np.inf)
 
+    def variable(self, name: str) -> Any:
+        """As `Law.variable`."""
+        import pymc as pm
+
+        return pm.Uniform(name, -self.bound, self.bound, shape=self.size)
+
 
 @dataclass(frozen=True)
 class LogNormals:
@@ -35,6 +66,11 @@ class LogNormals:
 
     means: tuple[float, ...]
     deviations: tuple[float, ...]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Positive numbers."""
+        return 0.0, np.inf
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of shape (n, p)."""
@@ -48,12 +84,23 @@ class LogNormals:
         constant = np.log(self.deviations).sum() + 0.5 * len(self.means) * np.log(2 * np.pi)
         return np.where(positive, -0.5 * (scaled**2).sum(axis=-1) - logs.sum(axis=-1) - constant, -np.inf)
 
+    def variable(self, name: str) -> Any:
+        """As `Law.variable`."""
+        import pymc as pm
+
+        return pm.LogNormal(name, np.array(self.means), np.array(self.deviations), shape=len(self.means))
+
 
 @dataclass(frozen=True, eq=False)
 class Normal:
     """Normal of mean zero, given by a square root R of its precision R^T R, shape (p, p)."""
 
     root: np.ndarray
+
+    @property
+    def bounds(self) -> None:
+        """All numbers."""
+        return None
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of shape (n, p)."""
@@ -64,3 +111,9 @@ class Normal:
         _, log_determinant = np.linalg.slogdet(self.root)
         scaled = theta @ self.root.T
         return log_determinant - 0.5 * (scaled**2).sum(axis=-1) - 0.5 * len(self.root) * np.log(2 * np.pi)
+
+    def variable(self, name: str) -> Any:
+        """As `Law.variable`."""
+        import pymc as pm
+
+        return pm.MvNormal(name, np.zeros(len(self.root)), tau=self.root.T @ self.root)
