@@ -17,7 +17,7 @@ FOLDS = 5
 EPOCHS = 10_000
 
 
-def network(reference: np.ndarray, draws: np.ndarray, random_seed: int = 1) -> float:
+def network(reference: np.ndarray, draws: np.ndarray, random_seed: int = 1, folds: int = FOLDS) -> float:
     """By a network of two hidden layers of 10 p units, trained by Adam until the loss settles.
 
     The folds' networks are scikit-learn's `MLPClassifier(max_iter=10_000)`, trained side by side.
@@ -28,22 +28,25 @@ def network(reference: np.ndarray, draws: np.ndarray, random_seed: int = 1) -> f
         As many of one as of the other.
     random_seed : int
         Of the network and of the folds.
+    folds : int
+        Of the five folds, how many are used. Fewer cost less and estimate the same accuracy, since each
+        trains on four fifths of the rows; it is counted on fewer rows.
 
     Returns
     -------
     float
-        Mean accuracy over the folds.
+        Mean accuracy over the folds that are used.
 
     References
     ----------
     Lueckmann, Boelts, Greenberg, Goncalves and Macke (2021), Benchmarking simulation-based inference.
     """
     points, labels = _standardised(reference, draws)
-    folds = _folds(points, random_seed)
+    splits = _splits(points, random_seed, folds)
     width = 10 * points.shape[1]
     accuracies = []
-    for size in {len(train_rows) for train_rows, _ in folds}:  # where folds differ by one row
-        alike = [fold for fold in folds if len(fold[0]) == size]
+    for size in {len(train_rows) for train_rows, _ in splits}:  # where folds differ by one row
+        alike = [fold for fold in splits if len(fold[0]) == size]
         rows = np.stack([train_rows for train_rows, _ in alike])
         networks = train(points[rows], labels[rows], (width, width), EPOCHS, random_seed)
         for k, (_, test_rows) in enumerate(alike):
@@ -53,11 +56,12 @@ def network(reference: np.ndarray, draws: np.ndarray, random_seed: int = 1) -> f
     return float(np.mean(accuracies))
 
 
-def forest(reference: np.ndarray, draws: np.ndarray, random_seed: int = 1) -> float:
+def forest(reference: np.ndarray, draws: np.ndarray, random_seed: int = 1, folds: int = FOLDS) -> float:
     """By a random forest of 100 trees grown in full, the default of sbi's metric; as `network` otherwise."""
     points, labels = _standardised(reference, draws)
     classifier = RandomForestClassifier(n_estimators=100, random_state=random_seed)
-    scores = cross_val_score(classifier, points, labels, cv=_folds(points, random_seed), scoring="accuracy")
+    splits = _splits(points, random_seed, folds)
+    scores = cross_val_score(classifier, points, labels, cv=splits, scoring="accuracy")
     return float(scores.mean())
 
 
@@ -74,6 +78,8 @@ def _standardised(reference: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray,
     return points.astype(np.float32), np.repeat([0.0, 1.0], [len(reference), len(draws)])
 
 
-def _folds(points: np.ndarray, random_seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows to train on and rows to test on, five times."""
-    return list(KFold(FOLDS, shuffle=True, random_state=random_seed).split(points))
+def _splits(points: np.ndarray, random_seed: int, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows to train on and rows to test on, for the first of the five folds."""
+    if not 1 <= folds <= FOLDS:
+        raise ValueError(f"{folds} folds; there are 1 to {FOLDS} of them")
+    return list(KFold(FOLDS, shuffle=True, random_state=random_seed).split(points))[:folds]
