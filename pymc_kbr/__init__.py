@@ -15,6 +15,7 @@ _HOMES = {
     "ImportanceWeightedKernelBayes": "estimators",
     "KernelBayes": "estimators",
     "KernelDensity": "estimators",
+    "KernelLikelihood": "estimators",
     "Localised": "estimators",
     "NadarayaWatson": "estimators",
     "Posterior": "posterior.posterior",

@@ -1,0 +1,294 @@
+"""The density of a prior that is known by draws only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from pymc_kbr.arrays.bijections import Circular, Interval, Simplex
+from pymc_kbr.arrays.support import Block, Support, support_of
+from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, log_normal_mixture
+from pymc_kbr.estimators.likelihood.prior_margins import (
+    SIZES,
+    Atoms,
+    Flat,
+    Margin,
+    Range,
+    fit_mixture,
+    range_of,
+)
+from pymc_kbr.estimators.likelihood.streams import Streams
+
+LARGEST = 700.0
+"""Unconstrained values beyond it are edges of the support."""
+
+MOST_ROWS = 10_000
+"""Most draws that a density is fitted to."""
+
+ERRORS = 3.0
+"""Standard errors by which a form must beat a simpler one on held-out draws."""
+
+JOINT_SIZES = (1, 2, 4, 8)
+"""Components of the mixtures of normal scores that are compared."""
+
+
+@dataclass(frozen=True)
+class PriorDensity:
+    """A density fitted to draws of a prior.
+
+    The columns' own densities, times one of how their normal scores depend on one another.
+
+    Attributes
+    ----------
+    support : Support
+    margins : tuple of (int, Margin or Atoms)
+        Densities of unconstrained columns by their number.
+    flat_simplexes : tuple of (int, ...)
+        Unconstrained columns of simplexes on which the prior is uniform.
+    dependence : LocalMixture or None
+        Of the scores of the columns that are neither discrete nor of a flat simplex.
+    form : str
+        What was chosen, in words.
+    """
+
+    support: Support
+    margins: tuple[tuple[int, Margin | Atoms], ...]
+    flat_simplexes: tuple[tuple[int, ...], ...]
+    dependence: LocalMixture | None
+    form: str
+
+    def log_density(self, parameters: np.ndarray) -> np.ndarray:
+        """Log density (n,) at parameters (n, p), minus infinity outside the support."""
+        parameters = np.asarray(parameters, dtype=float)
+        if parameters.ndim != 2 or parameters.shape[1] != self.support.size:
+            raise ValueError(
+                f"parameters have shape {parameters.shape}; they must be (n, {self.support.size})"
+            )
+        logs = np.full(len(parameters), -np.inf)
+        inside = self.support.contains(parameters)
+        if inside.any():
+            free = np.clip(self.support.forward(parameters[inside]), -LARGEST, LARGEST)
+            logs[inside] = self.free_log_density(free) - self.support.log_jacobian(free)
+        return logs
+
+    def free_log_density(self, free: np.ndarray) -> np.ndarray:
+        """Log density (n,) in the unconstrained space, at values (n, q)."""
+        logs = np.zeros(len(free))
+        scores = []
+        for column, margin in self.margins:
+            logs += margin.log_density(free[:, column])
+            if self.dependence is not None and not isinstance(margin, Atoms):
+                scores.append(margin.scores(free[:, column]))
+        for columns in self.flat_simplexes:
+            logs += _flat_simplex(free[:, list(columns)])
+        if self.dependence is not None:
+            logs += _dependence_gain(self.dependence, np.column_stack(scores))
+        return np.where(np.isnan(logs), -np.inf, logs)
+
+
+def fit_prior_density(
+    draws: np.ndarray,
+    support: Support | None,
+    rng: np.random.Generator,
+    *,
+    log_weights: np.ndarray | None = None,
+) -> PriorDensity:
+    """Choose a form and fit it to draws of a prior.
+
+    Columns between two finite bounds are uniform unless a mixture of normals in the unconstrained space is
+    better on held-out draws by three standard errors. Other columns are mixtures, of the size that is best
+    on held-out draws, or uniform over the range of the draws where that is better. Dependence between
+    columns is a mixture of their normal scores, kept where held-out draws gain by it. Discrete columns keep
+    the shares of their values, independent of the other columns.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n, p)
+    support : Support, optional
+        Unbounded where it is left out.
+    rng : numpy.random.Generator
+        Chooses the held-out draws.
+    log_weights : ndarray of shape (n,), optional
+
+    Returns
+    -------
+    PriorDensity
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 20 draws, one is outside the support, a column has a single value, or columns
+        with many values may not be smoothed, so that no density of theirs is known.
+    """
+    draws = np.asarray(draws, dtype=float)
+    support = support_of(support, draws.shape[1] if draws.ndim == 2 else 0)
+    _check(draws, support, log_weights)
+    weights = np.exp(log_weights - logsumexp(log_weights)) if log_weights is not None else None
+    if len(draws) > MOST_ROWS:
+        rows = rng.choice(len(draws), MOST_ROWS, replace=False, p=None)
+        draws, weights = draws[rows], None if weights is None else weights[rows]
+    weights = np.full(len(draws), 1 / len(draws)) if weights is None else weights / weights.sum()
+    free = support.forward(draws)
+    for column in range(free.shape[1]):
+        ends = free[np.isfinite(free[:, column]), column]
+        free[:, column] = np.clip(free[:, column], ends.min(), ends.max())
+    held = np.zeros(len(free), dtype=bool)
+    held[rng.permutation(len(free))[: len(free) // 3]] = True
+    return _fit(_Draws(free, weights, held), support, rng)
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Unconstrained draws (n, q), their weights (n,), and which of them are held out (n,)."""
+
+    free: np.ndarray
+    weights: np.ndarray
+    held: np.ndarray
+
+    def column(self, column: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.free[~self.held, column], self.weights[~self.held] / self.weights[~self.held].sum()
+
+    def gain(self, logs: np.ndarray) -> tuple[float, float]:
+        """Mean of held-out gains in log density, and its standard error."""
+        w = self.weights[self.held] / self.weights[self.held].sum()
+        mean = float(w @ logs)
+        return mean, float(np.sqrt((w**2) @ (logs - mean) ** 2))
+
+
+def _fit(draws: _Draws, support: Support, rng: np.random.Generator) -> PriorDensity:
+    fitted: dict[int, Margin | Atoms] = {}
+    trial: dict[int, Margin] = {}
+    simplexes: list[tuple[int, ...]] = []
+    for block, columns in zip(support.blocks, support.parts(), strict=True):
+        if not block.smooth:
+            fitted |= {c: _atoms(draws, c) for c in columns}
+            continue
+        chosen = {c: _choose(draws, block, j, c) for j, c in enumerate(columns)}
+        if isinstance((*block.steps, None)[0], Simplex) and _is_flat(draws, columns, chosen, rng):
+            simplexes.append(columns)
+            continue
+        trial |= {c: few for c, (few, _) in chosen.items()}
+        fitted |= {c: margin for c, (_, margin) in chosen.items()}
+    smooth = sorted(trial)
+    size = _dependence(draws, trial, rng)
+    dependence = None
+    if size:
+        scores = np.column_stack([fitted[c].scores(draws.free[:, c]) for c in smooth])  # type: ignore[union-attr]
+        dependence = _joint(scores, draws.weights, size, rng)
+    words = [fitted[c].describe() if c in fitted else "uniform simplex" for c in range(draws.free.shape[1])]
+    form = ", ".join(dict.fromkeys(words)) + (
+        "; columns independent" if dependence is None else f"; dependence by {size} normals of the scores"
+    )
+    return PriorDensity(support, tuple(sorted(fitted.items())), tuple(simplexes), dependence, form)
+
+
+def _choose(draws: _Draws, block: Block, position: int, column: int) -> tuple[Margin, Margin]:
+    """The density of a column by the draws that are not held out, and the same form by all."""
+    some, weights = draws.column(column)
+    everything = draws.free[:, column]
+    held = everything[draws.held]
+    turn = any(isinstance(step, Circular) for step in block.steps)
+    mixtures = [fit_mixture(some, weights, size, turn) for size in SIZES]
+    means = [draws.gain(m.log_density(held))[0] for m in mixtures]
+    best = int(np.argmax(means))
+    simple: list[Margin] = []
+    interval = block.steps[0] if len(block.steps) == 1 and isinstance(block.steps[0], Interval) else None
+    below = interval is not None and np.isfinite(interval.lower[position])
+    above = interval is not None and np.isfinite(interval.upper[position])
+    if turn:
+        simple = [Range(-np.pi, np.pi)]
+    elif below and above:
+        simple = [Flat()]
+    for margin in simple:
+        gain, error = draws.gain(mixtures[best].log_density(held) - margin.log_density(held))
+        if gain <= ERRORS * error:
+            return margin, margin
+    if not simple and (interval is not None or not block.steps):
+        ranges = [range_of(everything, side) for side in {0, int(below) - int(above)}]
+        gains = [draws.gain(r.log_density(held))[0] for r in ranges]
+        if max(gains) > means[best]:
+            return (ranges[int(np.argmax(gains))],) * 2
+    return mixtures[best], fit_mixture(everything, draws.weights, SIZES[best], turn)
+
+
+def _atoms(draws: _Draws, column: int) -> Atoms:
+    values, group = np.unique(draws.free[:, column], return_inverse=True)
+    if len(values) > max(20, len(draws.free) // 5):
+        raise ValueError(
+            f"unconstrained column {column} may not be smoothed and has {len(values)} values in "
+            f"{len(draws.free)} draws: its density cannot be told from draws. Give the log "
+            "density of the parameters instead"
+        )
+    shares = np.bincount(group.reshape(-1), draws.weights)
+    return Atoms(tuple(values), tuple(shares))
+
+
+def _is_flat(
+    draws: _Draws,
+    columns: tuple[int, ...],
+    chosen: dict[int, tuple[Margin, Margin]],
+    rng: np.random.Generator,
+) -> bool:
+    """Whether a simplex is as well described by a uniform density as by mixtures and their dependence."""
+    trial = {c: few for c, (few, _) in chosen.items()}
+    held = draws.free[draws.held]
+    logs = sum(m.log_density(held[:, c]) for c, m in trial.items())
+    size = _dependence(draws, trial, rng)
+    if size:
+        logs = logs + _trial_gain(draws, trial, size, rng)
+    gain, error = draws.gain(logs - _flat_simplex(held[:, list(columns)]))
+    return gain <= ERRORS * error
+
+
+def _flat_simplex(free: np.ndarray) -> np.ndarray:
+    return gammaln(free.shape[1] + 1) + Simplex().log_jacobian(free, np.empty((len(free), 0)))
+
+
+def _joint(scores: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> LocalMixture:
+    if np.ptp(weights) > 0:
+        scores = scores[rng.choice(len(scores), len(scores), p=weights / weights.sum())]
+    return fit_mixtures(scores[None], np.ones(scores.shape[1]), size, Streams([rng]), rounds=60)
+
+
+def _dependence_gain(mixture: LocalMixture, scores: np.ndarray) -> np.ndarray:
+    """Log density of scores, less that of independent ones."""
+    with np.errstate(invalid="ignore"):
+        independent = -(scores**2).sum(axis=1) / 2 - scores.shape[1] * np.log(2 * np.pi) / 2
+        return log_normal_mixture(mixture, scores[None])[0] - independent
+
+
+def _trial_gain(draws: _Draws, trial: dict[int, Margin], size: int, rng: np.random.Generator) -> np.ndarray:
+    scores = np.column_stack([trial[c].scores(draws.free[:, c]) for c in sorted(trial)])
+    mixture = _joint(scores[~draws.held], draws.weights[~draws.held], size, rng)
+    return _dependence_gain(mixture, scores[draws.held])
+
+
+def _dependence(draws: _Draws, trial: dict[int, Margin], rng: np.random.Generator) -> int:
+    """The best size of a mixture of scores, zero where independent columns do as well."""
+    if len(trial) < 2:
+        return 0
+    gains = {size: draws.gain(_trial_gain(draws, trial, size, rng)) for size in JOINT_SIZES}
+    best = max(gains, key=lambda size: gains[size][0])
+    return best if gains[best][0] > ERRORS * gains[best][1] else 0
+
+
+def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) -> None:
+    if len(draws) < 20:
+        raise ValueError(f"there are {len(draws)} draws; the density of a prior needs 20 or more")
+    outside = np.flatnonzero(~support.contains(draws))
+    if outside.size:
+        raise ValueError(
+            f"{outside.size} draws of the prior are outside its support, the first is {outside[0]}"
+        )
+    if log_weights is not None and np.shape(log_weights) != (len(draws),):
+        raise ValueError(
+            f"log_weights has shape {np.shape(log_weights)}; it must be ({len(draws)},), one a draw"
+        )
+    for block in support.blocks:
+        single = [c for c in block.columns if block.smooth and np.ptp(draws[:, c]) == 0]
+        if single:
+            raise ValueError(
+                f"parameter {single[0]} has the same value in every draw; it has no density: leave it out"
+            )
