@@ -58,15 +58,7 @@ def main() -> int:
         for task in asked.tasks:
             for budget in asked.budgets:
                 for method in asked.methods:
-                    failed += run(
-                        results,
-                        TASKS[task],
-                        budget,
-                        method,
-                        asked.observations,
-                        asked.classifiers,
-                        asked.folds,
-                    )
+                    failed += run(results, TASKS[task], budget, method, asked.observations, *tests)
     lines = results.lines()
     if not len(lines):
         print(f"there is no line in {results.path}")

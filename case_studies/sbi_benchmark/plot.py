@@ -36,10 +36,10 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     labelled: dict[str, Any] = {}
     for axis, task in zip(axes.flat, tasks, strict=False):
-        for frame, published_ones in ((ours, False), (theirs, True)):
+        for frame in (ours, theirs.assign(standard_error=0.0, published=True)):
             for (method, classifier), part in frame[frame["task"] == task].groupby(["method", "classifier"]):
                 if method in COLOURS:
-                    _curve(axis, part.sort_values("budget"), str(method), classifier, published_ones, labelled)
+                    _curve(axis, part.sort_values("budget"), str(method), str(classifier), labelled)
         axis.set_title(task, fontsize=9)
         axis.set_xscale("log")
         axis.axhline(0.5, color="0.85", linewidth=0.8, zorder=0)
@@ -51,24 +51,18 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _curve(
-    axis: Any,
-    part: pd.DataFrame,
-    method: str,
-    classifier: str,
-    published_one: bool,
-    labelled: dict[str, Any],
-) -> None:
-    label = f"{method}{' (published)' if published_one else ''}, {classifier}"
+def _curve(axis: Any, part: pd.DataFrame, method: str, classifier: str, labelled: dict[str, Any]) -> None:
+    theirs = "published" in part
+    label = f"{method}{' (published)' if theirs else ''}, {classifier}"
     drawn = axis.errorbar(
         part["budget"],
         part["c2st"],
-        yerr=None if published_one else part["standard_error"],
+        yerr=None if theirs else part["standard_error"],
         color=COLOURS[method],
         linestyle=LINES[classifier],
         marker="o" if classifier == "network" else "s",
         markersize=4,
-        markerfacecolor="white" if published_one else COLOURS[method],
+        markerfacecolor="white" if theirs else COLOURS[method],
         linewidth=1.2,
     )
     labelled.setdefault(label, drawn)
