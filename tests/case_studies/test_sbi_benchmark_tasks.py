@@ -140,17 +140,8 @@ def test_predators_and_prey_are_scipys_solution(rng):
         return [a - b * np.exp(z[1]), -c + d * np.exp(z[0])]
 
     for rates, logs in zip(theta, found, strict=True):
-        exact = solve_ivp(
-            slope,
-            (0, times[-1]),
-            np.log([30.0, 1.0]),
-            "LSODA",
-            times,
-            args=tuple(rates),
-            rtol=1e-10,
-            atol=1e-10,
-        )
-        wanted = np.clip(exact.y.ravel(), np.log(1e-10), np.log(1e4))
+        exact = solved(slope, np.log([30.0, 1.0]), times, rates)
+        wanted = np.clip(exact.ravel(), np.log(1e-10), np.log(1e4))
         # The noise of the statistics' logarithms is 0.1.
         np.testing.assert_allclose(logs, wanted, atol=1e-3)
 
@@ -165,9 +156,7 @@ def test_epidemics_are_scipys_solution(rng):
         return [-infection, infection - recovery * z[1]]
 
     for rates, share in zip(theta, found, strict=True):
-        exact = solve_ivp(
-            slope, (0, times[-1]), [1 - 1e-6, 1e-6], "LSODA", times, args=tuple(rates), rtol=1e-10, atol=1e-14
-        )
+        exact = solved(slope, [1 - 1e-6, 1e-6], times, rates)
         # A share of 1,000 tested has a deviation of at least 1e-3 where one is expected.
         np.testing.assert_allclose(share, exact[1], atol=1e-5, rtol=1e-4)
     counts = at("sir", [0.5, 0.125], rng)
