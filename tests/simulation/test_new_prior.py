@@ -9,7 +9,7 @@ import pymc_kbr as pk
 from pymc_kbr.estimators import ESTIMATORS
 from pymc_kbr.simulation import model_prior
 from pymc_kbr.simulation.prior import new_prior
-from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
+from pymc_kbr.simulation.prior.new_prior import NewPrior
 
 FIXED = {
     "kbr": {"regularisation": 1e-6},
@@ -190,13 +190,6 @@ def test_draws_keep_the_tables_support_and_have_no_ratio(table, old):
     for one in ([[1.0]], np.ones((0, 1)), [[1.0], [np.inf]]):
         with pytest.raises(ValueError, match=r"at least two rows|NaN or infinity"):
             NewPrior.of(one, table, old, np.random.default_rng(1))
-
-
-def test_an_effective_sample_size_of_a_hundred_is_enough(recwarn):
-    warn_of_few(100.0, 1500)
-    assert not recwarn
-    with pytest.warns(UserWarning, match="size of 99 among 1500 rows"):
-        warn_of_few(99.4, 1500)
 
 
 def test_rows_that_neither_prior_reaches_have_no_density(table):

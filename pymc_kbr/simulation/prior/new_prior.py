@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
 DRAWS = 5000
 """Draws of a model's prior, for the share of it outside the table's support and for density ratios."""
-
-FEW = 100.0
-"""Effective sample size of the density ratio below which a warning is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +87,6 @@ class NewPrior:
                 else np.zeros(len(log_ratio))
             )
         return cls(draws, support, ratio)
-
-
-def warn_of_few(effective_sample_size: float, rows: int) -> None:
-    """Warn where the new prior weights so few rows that its posterior rests on them alone."""
-    if effective_sample_size < FEW:
-        warnings.warn(
-            f"the density ratio of the new prior to the table's has an effective sample size of "
-            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table "
-            "from the new prior, or a larger one; where the ratio is that of two models, and the new prior "
-            "not much narrower in any parameter, leave `model` out, for a ratio that is estimated and smooth",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
