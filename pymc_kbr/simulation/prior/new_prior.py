@@ -66,6 +66,7 @@ class NewPrior:
         if isinstance(prior, pm.Model):
             new = model_prior(prior, table.parameter_columns, DRAWS, rng)
             draws, support = new.draws, new.support
+            _refuse_points(draws, table)
         else:
             draws = _draws(prior, table)
         outside = ~table.support.contains(draws)
@@ -87,6 +88,19 @@ class NewPrior:
                 else np.zeros(len(log_ratio))
             )
         return cls(draws, support, ratio)
+
+
+def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:
+    """Refuse a prior that has all its mass in one value of a continuous parameter that varies elsewhere."""
+    discrete = [v.discrete for v in table.parameter_columns.variables for _ in range(v.size)]
+    points = (np.ptp(draws, axis=0) == 0) & (np.ptp(table.parameters, axis=0) > 0) & ~np.array(discrete)
+    if np.any(points):
+        fixed = {table.parameter_names[i]: float(draws[0, i]) for i in np.flatnonzero(points)}
+        raise ValueError(
+            f"the new prior has all its mass in one point of {fixed}, so that no row of the table stands for "
+            "it; give these parameters a prior with a deviation above zero, or simulate a table in which "
+            "they are constants of the model"
+        )
 
 
 def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
