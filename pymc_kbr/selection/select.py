@@ -12,6 +12,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
+from pymc_kbr.estimators.checks import warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.selection.budget import Budget, check_budget
@@ -87,7 +88,7 @@ def select(
     Warns
     -----
     UserWarning
-        If the time budget ended the comparison.
+        If the time budget ended the comparison, or the deviation of a statistic is that of a few rows.
 
     Notes
     -----
@@ -156,6 +157,7 @@ def choose(
     given = _given(candidates, len(rows) - number_held_out(len(rows)), statistics.shape[1])
     given_rows = parameters, statistics, support
     whole = tabulate(*given_rows, True, ratio)
+    warn_of_outliers(whole)
     held_out = hold_out(whole, near, rng)
     rest = np.setdiff1d(rows, held_out)
     refit = len(held_out) > NOT_MISSED * len(rows)
