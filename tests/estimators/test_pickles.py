@@ -9,6 +9,7 @@ import pymc_kbr as pk
 from pymc_kbr.estimators.adjustments import ADJUSTMENTS
 from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.gram import SOLVERS, DivideAndConquer
+from tests.estimators.parts import Parts
 
 N = 150
 RNG = np.random.default_rng(0)
@@ -18,18 +19,6 @@ OBSERVED = X[:4] + 0.1
 
 SOLVING = ("conditional_mean", "kbr", "iw_kbr")
 SMALL = {"rejection": {"accepted": 30}, "localised": {"neighbours": 40}}
-
-
-class Parts:
-    """Rows that are read a part at a time."""
-
-    chunks = (40, 1)
-
-    def __init__(self, rows):
-        self._rows, self.shape, self.ndim = rows, rows.shape, 2
-
-    def __getitem__(self, part):
-        return self._rows[part]
 
 
 def check(fitted):

@@ -100,6 +100,13 @@ def test_a_prior_far_in_the_tail_warns_with_the_effective_sample_size(table, old
         pk.sample_abc(10, reference_table=table, model=old, prior=far, estimator="rejection", random_seed=1)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_prior_of_deviation_zero_is_refused_by_name(known, table, old):
+    point = make(lambda: pm.Normal("mean", 0.5, 0.0))
+    with pytest.raises(ValueError, match=r"all its mass in one point of \{'mean': 0.5\}"):
+        pk.sample_abc(10, reference_table=table, model=old if known else None, prior=point, random_seed=1)
+
+
 def test_no_warning_where_the_ratio_is_mild(table, old, new, recwarn):
     pk.sample_abc(10, reference_table=table, model=old, prior=new, estimator="rejection", random_seed=1)
     assert not [w for w in recwarn if "density ratio" in str(w.message)]
