@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.estimators import Adjusted, Estimator, Rejection, make_estimator
-from pymc_kbr.rounds.sequence import Rounds, least_rows
+from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
+from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -50,7 +50,8 @@ def refine(
         At most: where the posteriors of two rounds cannot be told from each other, the next round is the
         last and has all simulations that are left.
     estimator : str or Estimator, optional
-        What the rounds go by.
+        What the rounds go by: `KernelLikelihood` where left out, which needs no correction for where rows
+        come from. Others are given `prior_ratio` as their `ratio`.
     prior_share : float
         Share of the rows of later rounds that are draws of the prior, above 0 and below 1.
     random_seed : int or numpy.random.Generator, optional
@@ -140,7 +141,7 @@ def _checked(
             f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
             "goes on"
         )
-    return Adjusted(Rejection(100), "local_linear") if estimator is None else make_estimator(estimator)
+    return KernelLikelihood(particles=DRAWS) if estimator is None else make_estimator(estimator)
 
 
 def _check_rounds(draws: int, rounds: int, forward: Forward) -> None:
