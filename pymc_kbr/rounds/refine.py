@@ -120,7 +120,7 @@ def refine(
         to_be_extended=False,
     )
     forward = Forward.read(model)
-    _check_rounds(draws, rounds, forward)
+    _check_rounds(draws, rounds, forward, given)
     if store is not None:
         Path(store).mkdir(exist_ok=True)
     return Rounds(forward, given, options, asked, None if store is None else Path(store)).run()
@@ -144,12 +144,12 @@ def _checked(
     return KernelLikelihood(particles=DRAWS) if estimator is None else make_estimator(estimator)
 
 
-def _check_rounds(draws: int, rounds: int, forward: Forward) -> None:
+def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimator) -> None:
     """Refuse rounds of so few rows that they show no posterior, and priors that rounds cannot draw."""
     columns = forward.graph.parameters
     check_can_be_proposed(forward.support, columns)
     forward.log_prior(forward.prior.block(0)[:2])
-    least = least_rows(columns.size)
+    least = least_rows(columns.size, forward.graph.statistics.size, estimator)
     if draws // rounds < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {draws // rounds}; give each at "

@@ -13,11 +13,12 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.proposing import proposal_of, region_of
-from pymc_kbr.rounds.widening import widening
+from pymc_kbr.rounds.widening import MOST_HELD_OUT, widening
 from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, entropy_of, simulate_table
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
@@ -170,6 +171,9 @@ def _described(table: ReferenceTable, stopped: bool) -> ReferenceTable:
     return dataclasses.replace(table, provenance={**table.provenance, "refined": words}, origin=origin)
 
 
-def least_rows(parameters: int) -> int:
-    """Rows that a round must have, for so many parameters."""
-    return LEAST_ROWS + LEAST_ROWS_A_PARAMETER * parameters
+def least_rows(parameters: int, statistics: int, estimator: Estimator) -> int:
+    """Rows that a round must have, for so many parameters and statistics."""
+    least = LEAST_ROWS + LEAST_ROWS_A_PARAMETER * parameters
+    if isinstance(estimator, KernelLikelihood):
+        least = max(least, MOST_HELD_OUT + fewest_rows(parameters, statistics))
+    return least

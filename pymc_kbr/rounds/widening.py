@@ -12,7 +12,7 @@ from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 NEAR_SHARE, FEWEST_NEAR = 0.25, 20
-"""Share of the rows, nearest to the observation, of which every second is held out; and their number at least."""
+"""Share of the rows, nearest to the observation, of which half at most are held out; and their number."""
 
 MOST_HELD_OUT = 12
 """Rows that are conditioned on."""
