@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp
 
 LARGEST_BOUND = 1e100
 """Of an interval's finite ends: shares of a wider one have no digit left for values of usual size."""
@@ -18,6 +18,7 @@ class Step(Protocol):
     def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
     def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,14 @@ class Interval:
         lower, upper = self.bounds(parameters)
         return np.all((values >= lower) & (values <= upper), axis=1)
 
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Log |d backward / d free|, shape (n,)."""
+        lower, upper = self.bounds(parameters)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            both = np.log(upper - lower) + log_expit(free) + log_expit(-free)
+        finite = [np.isfinite(lower) & np.isfinite(upper), np.isfinite(lower), np.isfinite(upper)]
+        return np.select(finite, [both, free, -free], 0.0).sum(axis=1)
+
 
 @dataclass(frozen=True)
 class Ordered:
@@ -100,6 +109,9 @@ class Ordered:
 
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return np.all(np.diff(values, axis=1) >= 0, axis=1)
+
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return free[:, 1:].sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -118,6 +130,11 @@ class Simplex:
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return np.all(values >= 0, axis=1) & (np.abs(values.sum(axis=1) - 1) < 1e-6)
 
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Of the first k - 1 columns, which densities on the simplex are given in: the product of all k."""
+        logs = np.hstack([free, np.zeros((len(free), 1))])
+        return logs.sum(axis=1) - logs.shape[1] * logsumexp(logs, axis=1)
+
 
 @dataclass(frozen=True)
 class ZeroSum:
@@ -132,6 +149,10 @@ class ZeroSum:
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return np.abs(values.sum(axis=1)) <= 1e-6 * (1 + np.abs(values).max(axis=1))
 
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Of the first k - 1 columns, which are as they were."""
+        return np.zeros(len(free))
+
 
 @dataclass(frozen=True)
 class Circular:
@@ -145,6 +166,10 @@ class Circular:
 
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return np.all(np.abs(values) <= np.pi, axis=1)
+
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """One turn of the circle stands for all: minus infinity beyond it, or no density would integrate."""
+        return np.where(np.all(np.abs(free) <= np.pi, axis=1), 0.0, -np.inf)
 
 
 KINDS: dict[str, Any] = {

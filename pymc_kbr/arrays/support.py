@@ -116,6 +116,29 @@ class Support:
             parameters[:, list(block.columns)] = values
         return parameters
 
+    def log_jacobian(self, free: np.ndarray) -> np.ndarray:
+        """Log |d backward(free) / d free|: densities in the free space are those of parameters times it.
+
+        Parameters
+        ----------
+        free : ndarray of shape (n, q)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Where columns sum to one or to zero, of all but the last of them, as densities on them are
+            given. Minus infinity where an angle is more than half a turn. Columns that may not be smoothed
+            add nothing.
+        """
+        parameters, total = np.zeros((len(free), self.size)), np.zeros(len(free))
+        for block, part in zip(self.blocks, self._parts(), strict=True):
+            values = free[:, part]
+            for step in reversed(block.steps):
+                total += step.log_jacobian(values, parameters)
+                values = step.backward(values, parameters)
+            parameters[:, list(block.columns)] = values
+        return total
+
     def smooth(self) -> np.ndarray:
         """Which of the q unconstrained columns may be smoothed, shape (q,)."""
         return np.concatenate(
@@ -135,6 +158,10 @@ class Support:
                 # The last step need not be taken: nothing is asked of what it gives.
                 values = step.forward(values, parameters) if step is not block.steps[-1] else values
         return inside
+
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """The unconstrained columns of each block."""
+        return tuple(tuple(range(part.start, part.stop)) for part in self._parts())
 
     def _parts(self) -> list[slice]:
         parts, start = [], 0

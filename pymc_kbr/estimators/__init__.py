@@ -6,6 +6,7 @@ from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.importance_weighted import ImportanceWeightedKernelBayes
 from pymc_kbr.estimators.kernel_bayes import KernelBayes
 from pymc_kbr.estimators.kernel_density import KernelDensity
+from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.localised import Localised
 from pymc_kbr.estimators.nadaraya_watson import NadarayaWatson
 from pymc_kbr.estimators.rejection import Rejection
@@ -18,6 +19,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "kbr": KernelBayes,
     "iw_kbr": ImportanceWeightedKernelBayes,
     "kde": KernelDensity,
+    "kernel_likelihood": KernelLikelihood,
     "adjusted": Adjusted,
 }
 """The name of each estimator."""
@@ -55,6 +57,7 @@ __all__ = [
     "ImportanceWeightedKernelBayes",
     "KernelBayes",
     "KernelDensity",
+    "KernelLikelihood",
     "Localised",
     "NadarayaWatson",
     "Rejection",

@@ -107,7 +107,27 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     return result
 
 
-SMOOTHINGS: dict[str, Callable[..., np.ndarray]] = {"local": locally, "global": globally, "none": unsmoothed}
+def repeats_locally(
+    atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Local noise on atoms that were drawn before; the first time each is left where it is.
+
+    For atoms that are draws of the posterior themselves.
+    """
+    again = np.ones(len(rows), dtype=bool)
+    again[np.unique(rows, return_index=True)[1]] = False
+    moved = atoms[rows]
+    if np.any(again):
+        moved[again] = locally(atoms, weights, rows[again], rng)
+    return moved
+
+
+SMOOTHINGS: dict[str, Callable[..., np.ndarray]] = {
+    "local": locally,
+    "global": globally,
+    "repeats": repeats_locally,
+    "none": unsmoothed,
+}
 """The name of each way from atoms (m, q), their weights on the simplex (m,) and rows (k,) to draws (k, q)."""
 
 

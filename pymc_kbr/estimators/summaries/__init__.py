@@ -9,6 +9,7 @@ import numpy as np
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean, PosteriorMean
 from pymc_kbr.estimators.summaries.relevance import Relevance
+from pymc_kbr.estimators.summaries.transformed import Transformed
 
 
 class Summary(Protocol):
@@ -36,6 +37,7 @@ SUMMARIES: dict[str, Any] = {
     "relevance": Relevance,
     "posterior_mean": PosteriorMean,
     "linear_posterior_mean": LinearPosteriorMean,
+    "transformed": Transformed,
 }
 """The name of each summary that is learnt from parameters and statistics."""
 
@@ -86,6 +88,7 @@ __all__ = [
     "Relevance",
     "Scaler",
     "Summary",
+    "Transformed",
     "check_scale",
     "coordinates",
     "make_summary",

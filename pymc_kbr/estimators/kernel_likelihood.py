@@ -1,0 +1,314 @@
+"""The learned likelihood: the statistics' conditional density given the parameters, times any prior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from pymc_kbr.arrays.chunks import RowSource
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.weighted import effective_sample_size
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.checks import check_observed
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.likelihood.checks import check_rows, check_trials
+from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
+from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.likelihood.form import Prepared
+from pymc_kbr.estimators.likelihood.free_density import free_log_density
+from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
+from pymc_kbr.estimators.likelihood.tempered import tempered
+from pymc_kbr.estimators.summaries import Summary, Transformed
+from pymc_kbr.posterior.posterior import Posterior
+
+PARTICLES_FOR_SCORES = 300
+"""Draws of each of many posteriors that are only compared."""
+
+
+class KernelLikelihood(Estimator):
+    """The density of the statistics given the parameters, learnt from the table, times the prior.
+
+    Parameters
+    ----------
+    form : str
+        "location_scale", "autoregressive", or "auto": that under which held-out rows are denser.
+    particles : int
+        Draws of a posterior that `condition` makes.
+    scale : bool, str or Summary
+        True for the curve of each statistic that evidence is for (a logarithm, a root), with discrete
+        statistics spread over their cells; False for the statistics' own units; or summaries of them, whose
+        likelihood then is learnt.
+    parameter_bandwidth : float, optional
+        As of the other estimators; weights here need no projection.
+
+    Attributes
+    ----------
+    form_ : Form
+    choice_ : Choice
+        Which form was taken, and how held-out rows are distributed under it.
+    simulated_range_ : ndarray of shape (2, p)
+        Lowest and highest parameters of the table: beyond, nothing was learnt.
+    log_prior_ : callable
+        From parameters (n, p) to log densities (n,).
+
+    Notes
+    -----
+    The location-scale form is x = m(theta) + L(theta) z: m by kernel ridge regression, the logarithms of the
+    diagonal of L^-1 and the entries below it by penalised likelihood, z a normal mixture. The
+    autoregressive form has a mean and a spread of each statistic given the parameters and the statistics
+    before it. Posteriors are drawn by tempered sequential Monte Carlo. Where a parameter is discrete, rows
+    of the table are weighted with their likelihood instead.
+    """
+
+    smoothing = "repeats"
+    takes_draws = True
+
+    def __init__(
+        self,
+        form: str = "auto",
+        particles: int = 4000,
+        *,
+        scale: bool | str | Summary = True,
+        parameter_bandwidth: float | None = None,
+    ) -> None:
+        self.form = form
+        self.particles = particles
+        self.scale = scale
+        self.parameter_bandwidth = parameter_bandwidth
+
+    def fit(
+        self,
+        parameters: ArrayLike | RowSource,
+        statistics: ArrayLike | RowSource,
+        support: Support | None = None,
+        *,
+        ratio: np.ndarray | None = None,
+        prior: Any = None,
+        log_prior: Callable[[np.ndarray], np.ndarray] | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Self:
+        """Fit the likelihood to a table: see `Estimator.fit`.
+
+        Parameters
+        ----------
+        log_prior : callable, optional
+            From parameters (n, p) to log densities (n,) of the prior. Where left out, the prior's density is
+            estimated: from `prior`, or from the rows, weighted by `ratio` where there is one.
+        """
+        self._given_log_prior = log_prior
+        return super().fit(parameters, statistics, support, ratio=ratio, prior=prior, random_seed=random_seed)
+
+    def scale_of_statistics(self) -> bool | str | Summary:
+        """How the table's statistics are scaled."""
+        return "transformed" if self.scale is True else self.scale
+
+    def _check(self, n: int, streamed: bool) -> None:
+        whole("particles", self.particles)
+        if self.particles < 10:
+            raise ValueError(f"particles is {self.particles}; it must be at least 10")
+        if self.form != "auto" and self.form not in FORMS:
+            raise ValueError(f"form is {self.form!r}; it may be auto, {', '.join(FORMS)}")
+
+    def _fit(self, rng: np.random.Generator) -> None:
+        table = self.table_
+        of_parameters = ParameterScale.fit(table.parameters, table.support)
+        theta, points = of_parameters(table.parameters), table.statistics
+        if isinstance(table.scaler, Transformed):
+            points = table.scaler.dequantised(points, rng)
+        check_rows(theta, points, table.scaler.kept)
+        names = list(FORMS) if self.form == "auto" else [self.form]
+        self.choice_ = choose_form(theta, points, names, rng)
+        self.form_ = FORMS[self.choice_.name](theta, points, rng)
+        self.transforms_pvalue_ = self.choice_.pvalue
+        self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
+        self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)
+        self._start(rng)
+
+    def _start(self, rng: np.random.Generator) -> None:
+        """The prior, and rows with log weights that make them draws of it."""
+        table = self.table_
+        self._rows, logs = table.parameters, None
+        if table.draws is not None:
+            points, weights = table.draws
+            kept = (weights > 0) & table.support.contains(points)
+            self._rows, logs = points[kept], np.log(weights[kept])
+        elif table.ratio is not None:
+            logs = np.log(table.ratio)
+        given = getattr(self, "_given_log_prior", None)
+        self.prior_estimated_ = float(given is None)
+        if given is None:
+            given = fit_prior_density(self._rows, table.support, rng, log_weights=logs).log_density
+        self.log_prior_ = given
+        self._log_weights = logs
+        self._described = self._evaluation.describe(self._rows)
+        self._seed = int(rng.integers(2**63))
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether the weights are those of the table's rows."""
+        return not hasattr(self, "table_") or self.table_.draws is None
+
+    def for_scores(self) -> Self:
+        """The fitted estimator with few draws of each posterior."""
+        few = copy(self)
+        few.particles = min(self.particles, PARTICLES_FOR_SCORES)
+        return few
+
+    @property
+    def parameters_size(self) -> int:
+        """Number of parameters, p."""
+        return self.simulated_range_.shape[1]
+
+    @property
+    def statistics_size(self) -> int:
+        """Number of statistics, d."""
+        return self.table_.scaler.size
+
+    def prepare(self, observed: np.ndarray) -> Prepared:
+        """Observations (n, d) in the units of the fit, for `log_density`."""
+        x, _ = self._observations(np.atleast_2d(observed))
+        return self._evaluation.prepare(x)
+
+    def describe(self, parameters: Any, xp: Any = np) -> Any:
+        """What of the density depends on parameters (k, p) alone, shape (k, w), with NumPy or PyTensor."""
+        return self._evaluation.describe(parameters, xp)
+
+    def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
+        """Log densities (n,) of n observations under n rows of `describe`, with NumPy or PyTensor."""
+        return self._evaluation.log_density(described, prepared, xp)
+
+    def log_likelihood(self, parameters: np.ndarray, observed: np.ndarray) -> np.ndarray:
+        """Log-likelihood of one observation, or of the independent trials of one data set.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (k, p)
+        observed : ndarray of shape (d,) or (r, d)
+            r trials, whose log densities are summed.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Of densities in the statistics' own units, and of probabilities where statistics are discrete.
+        """
+        theta = self._parameters(parameters)
+        return self._evaluation.log_likelihood(self.describe(theta), self.prepare(observed))
+
+    def draw_statistics(
+        self, parameters: np.ndarray, rng: np.random.Generator | int | None = None
+    ) -> np.ndarray:
+        """One draw (k, d) of the statistics for each of k parameters (k, p)."""
+        return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
+
+    def condition(self, observed: Any, *, trials: bool = False) -> Any:
+        """The posterior given an observation, or given the independent trials of a data set.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d); with `trials`, of shape (r, d), or a list of such
+        trials : bool
+            Whether rows are independent trials under the same parameters, whose likelihoods multiply, and
+            not observations of their own. Data sets in a list may differ in their number r.
+
+        Returns
+        -------
+        Posterior or list of Posterior
+            `settings` holds `log_evidence`, the log density of the data under the model.
+        """
+        if trials:
+            sets, single = check_trials(observed, self.statistics_size)
+            prepared = [self.prepare(data) for data in sets]
+        else:
+            x, single = self._observations(observed)
+            every = self._evaluation.prepare(x)
+            prepared = [Prepared(every.points[i : i + 1], every.log_volume[i : i + 1]) for i in range(len(x))]
+        posteriors = self._posteriors(prepared)
+        return posteriors[0] if single else posteriors
+
+    def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
+        support, rows = self.table_.support, self._rows
+        logs = np.stack([self._evaluation.log_likelihood(self._described, data) for data in prepared])
+        if not all(block.smooth for block in support.blocks):
+            return self._weighted_rows(logs)
+
+        def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            k, m, q = free.shape
+            described = self.describe(support.backward(free.reshape(-1, q))).reshape(k, m, -1)
+            return np.stack(
+                [
+                    self._evaluation.log_likelihood(part, prepared[i])
+                    for part, i in zip(described, numbers, strict=True)
+                ]
+            )
+
+        found = tempered(
+            log_likelihood,
+            free_log_density(support, self.log_prior_),
+            support.forward(rows),
+            logs,
+            self.particles,
+            np.random.default_rng(self._seed),
+            start_log_weights=self._log_weights,
+        )
+        equal = np.full(self.particles, 1 / self.particles)
+        posteriors = []
+        for i, free in enumerate(found.particles):
+            settings = {
+                **self.settings(),
+                "log_evidence": float(found.log_evidence[i]),
+                "ancestors": float(found.ancestors[i]),
+                "acceptance": float(found.acceptance[i]),
+                "capped": float(found.capped[i]),
+            }
+            atoms = Atoms(support.backward(free), self.parameter_kernel_)
+            posteriors.append(Posterior.of(atoms, equal, support, settings, self.smoothing))
+        return posteriors
+
+    def _weighted_rows(self, logs: np.ndarray) -> list[Posterior]:
+        """Posteriors on the rows themselves, where a parameter is discrete."""
+        base = np.zeros(len(self._rows)) if self._log_weights is None else self._log_weights
+        atoms = Atoms(self._rows, self.parameter_kernel_)
+        posteriors = []
+        for row in logs + base:
+            weights = np.exp(row - logsumexp(row))
+            evidence = float(logsumexp(row) - logsumexp(base))
+            settings = {
+                **self.settings(),
+                "log_evidence": evidence,
+                "ancestors": effective_sample_size(weights),
+            }
+            posteriors.append(Posterior.of(atoms, weights, self.table_.support, settings, "local"))
+        return posteriors
+
+    def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Observations in their own units: their cells are looked up there."""
+        if not hasattr(self, "table_"):
+            raise ValueError("this KernelLikelihood is not fitted; call `fit` first")
+        return check_observed(observed, self.table_.scaler.size)
+
+    def _parameters(self, parameters: np.ndarray) -> np.ndarray:
+        theta = np.atleast_2d(as_rows("the parameters", parameters))
+        if theta.shape[1] != self.parameters_size:
+            raise ValueError(
+                f"the parameters have shape {theta.shape}; the table has {self.parameters_size}, in its order: "
+                f"give (k, {self.parameters_size})"
+            )
+        return theta
+
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        every = self._evaluation.prepare(x)
+        base = 0.0 if self._log_weights is None else self._log_weights
+        values = np.empty((len(x), len(self._rows)))
+        for i in range(len(x)):
+            one = Prepared(every.points[i : i + 1], every.log_volume[i : i + 1])
+            logs = self._evaluation.log_likelihood(self._described, one) + base
+            values[i] = np.exp(logs - logsumexp(logs))
+        return RowWeights(values, points=None if self.table_.draws is None else self._rows)

@@ -1,0 +1,127 @@
+"""Functions of the parameters, orthonormal over the rows: constant, linear, and kernels at landmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+NEGLIGIBLE = 1e-12
+"""Of the largest eigenvalue: directions below are rounding errors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Gaussian kernels at some points, each with a bandwidth of its own along each parameter.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (l, q)
+    precisions : ndarray of shape (l, q)
+        One over squared bandwidths; zero where a parameter does not matter.
+    """
+
+    centres: np.ndarray
+    precisions: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.centres)
+
+    def kernel(self, theta: Any, xp: Any = np) -> Any:
+        """Kernels at parameters (k, q), shape (k, l)."""
+        squared = (
+            xp.dot(theta**2, self.precisions.T)
+            - 2 * xp.dot(theta, (self.precisions * self.centres).T)
+            + np.sum(self.precisions * self.centres**2, axis=1)
+        )
+        return xp.exp(-0.5 * xp.maximum(squared, 0.0))
+
+    def raw(self, theta: Any, xp: Any = np) -> Any:
+        """One, the parameters, and the kernels, shape (k, 1 + q + l)."""
+        return xp.concatenate([xp.ones_like(theta[:, :1]), theta, self.kernel(theta, xp)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Combinations of raw functions whose mean squares over the rows are one, and products zero.
+
+    Parameters
+    ----------
+    landmarks : Landmarks
+    mix : ndarray of shape (1 + q + l, f)
+        From raw functions to the basis.
+    penalties : ndarray of shape (f,)
+        Squared norm of each in the space of the kernels; zero for the constant and linear part.
+    """
+
+    landmarks: Landmarks
+    mix: np.ndarray
+    penalties: np.ndarray
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        """Values at parameters (k, q), shape (k, f)."""
+        return self.landmarks.raw(theta) @ self.mix
+
+
+def make_basis(theta: np.ndarray, groups: Sequence[Landmarks]) -> tuple[Basis, np.ndarray]:
+    """The basis of some groups of landmarks, and its values at the rows.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    groups : sequence of Landmarks
+        Functions of different groups are orthogonal in the space of the kernels, as in an additive model.
+
+    Returns
+    -------
+    Basis
+    ndarray of shape (n, f)
+
+    Notes
+    -----
+    In coordinates where a function's norm is that of its coefficients, the empirical covariance of what the
+    linear part leaves of the features is diagonalised: ridge regression is then a division by
+    1 + lambda * penalty, for every lambda.
+    """
+    n, q = theta.shape
+    landmarks = Landmarks(
+        np.vstack([group.centres for group in groups]), np.vstack([group.precisions for group in groups])
+    )
+    linear = np.column_stack([np.ones(n), theta])
+    into_linear = _orthonormal(linear)
+    flat = linear @ into_linear
+    whiten = [_whitening(group) for group in groups]
+    kernel = landmarks.kernel(theta)
+    starts = np.cumsum([0, *[len(group) for group in groups]])
+    features = np.hstack([kernel[:, a:b] @ w for a, b, w in zip(starts, starts[1:], whiten, strict=False)])
+    overlap = flat.T @ features / n
+    features -= flat @ overlap
+    values, vectors = eigh(features.T @ features / n)
+    kept = values > NEGLIGIBLE * max(values[-1], 1e-300)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    mix = np.zeros((1 + q + len(landmarks), flat.shape[1] + int(kept.sum())))
+    mix[: 1 + q, : flat.shape[1]] = into_linear
+    mix[: 1 + q, flat.shape[1] :] = -into_linear @ (overlap @ root)
+    rows = 0
+    for a, b, w in zip(starts, starts[1:], whiten, strict=False):
+        mix[1 + q + a : 1 + q + b, flat.shape[1] :] = w @ root[rows : rows + w.shape[1]]
+        rows += w.shape[1]
+    penalties = np.concatenate([np.zeros(flat.shape[1]), 1 / values[kept]])
+    return Basis(landmarks, mix, penalties), np.hstack([flat, features @ root])
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """A mix (c, r) under which columns (n, c) are orthonormal over the rows; dependent ones are left out."""
+    values, vectors = eigh(columns.T @ columns / len(columns))
+    kept = values > NEGLIGIBLE * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])
+
+
+def _whitening(group: Landmarks) -> np.ndarray:
+    """A mix (l, r) of a group's kernels under which coefficients have the norm of their function."""
+    values, vectors = eigh(group.kernel(group.centres))
+    kept = values > NEGLIGIBLE * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])

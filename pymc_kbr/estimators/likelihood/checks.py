@@ -1,0 +1,69 @@
+"""What a learned likelihood refuses at the door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.rows import as_rows
+
+FEWEST_ROWS, ROWS_A_COLUMN = 50, 5
+"""Rows that means, spreads and a mixture take: at least, and for each parameter and statistic."""
+
+SINGULAR = 1e-10
+"""Share of a statistic's variance that the others leave, below which it is a function of them."""
+
+
+def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
+    """Refuse too few rows, and statistics that are linear functions of others.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    points : ndarray of shape (n, e)
+    kept : ndarray of bool, shape (d,)
+        Which of the table's statistics `points` are, where there are as many.
+    """
+    n, e = points.shape
+    least = max(FEWEST_ROWS, ROWS_A_COLUMN * (theta.shape[1] + e))
+    if n < least:
+        raise ValueError(
+            f"the table has {n} rows; a likelihood of {e} statistics given {theta.shape[1]} parameters takes "
+            f"at least {least}: simulate more"
+        )
+    numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
+    centred = points - points.mean(axis=0)
+    units = np.sqrt(np.mean(centred**2, axis=0))
+    q, r = np.linalg.qr(centred / units / np.sqrt(n))
+    left = np.diag(r) ** 2
+    bad = np.flatnonzero(left < SINGULAR)
+    if len(bad):
+        raise ValueError(
+            f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together they "
+            "have no density; leave it out"
+        )
+
+
+def check_trials(observed: Any, d: int) -> tuple[list[np.ndarray], bool]:
+    """Data sets of trials, each of shape (r, d), and whether a single one was given."""
+    single = not isinstance(observed, list | tuple)
+    sets = [observed] if single else list(observed)
+    if not sets:
+        raise ValueError("there is no data set: the list is empty; give at least one, of shape (r, d)")
+    checked = []
+    for number, data in enumerate(sets):
+        rows = as_rows("the trials", data)
+        name = "the data set" if single else f"data set {number}"
+        if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
+            raise ValueError(
+                f"{name} has shape {rows.shape}; with trials=True it must have shape (r, {d}): r trials of the "
+                f"{d} statistics that the likelihood was fitted on"
+            )
+        bad = np.argwhere(~np.isfinite(rows))
+        if len(bad):
+            raise ValueError(
+                f"{name} is NaN or infinite in trial {bad[0, 0]}, statistic {bad[0, 1]}; leave the trial out"
+            )
+        checked.append(rows)
+    return checked, single

@@ -1,0 +1,104 @@
+"""The fitted form at observations, in the user's units: of values, of cells, of independent trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.likelihood.form import Form, Prepared
+from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.summaries import Summary, Transformed
+
+NUMBERS_AT_ONCE = 2**22
+"""Of residuals that are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A form between the user's parameters and statistics.
+
+    Parameters
+    ----------
+    form : Form
+    of_parameters : ParameterScale
+    of_statistics : Summary
+    """
+
+    form: Form
+    of_parameters: ParameterScale
+    of_statistics: Summary
+
+    def describe(self, parameters: Any, xp: Any = np) -> Any:
+        """What of the density depends on parameters (k, p) alone, shape (k, w)."""
+        return self.form.describe(self.of_parameters(parameters, xp), xp)
+
+    def prepare(self, statistics: np.ndarray) -> Prepared:
+        """Observations (n, d) in the units of the fit: see `Prepared`."""
+        summary = self.of_statistics
+        if isinstance(summary, Transformed):
+            return Prepared(*summary.points(statistics))
+        points = summary.transform(statistics)[:, None, :]
+        volume = -np.log(summary.scale[summary.kept]).sum() if isinstance(summary, Scaler) else 0.0
+        return Prepared(points, np.full((len(points), 1), volume))
+
+    def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
+        """Log densities (n,) of n observations, each under its own row of `described` (n, w)."""
+        logs = self.form.log_density(described, prepared.points, xp) + prepared.log_volume
+        if prepared.log_volume.shape[1] == 1:
+            return logs[:, 0]
+        highest = xp.max(logs, axis=1)
+        return highest + xp.log(xp.mean(xp.exp(logs - highest[:, None]), axis=1))
+
+    def log_likelihood(self, described: np.ndarray, trials: Prepared) -> np.ndarray:
+        """Log-likelihoods (k,) of one data set of r trials, summed over these.
+
+        Parameters
+        ----------
+        described : ndarray of shape (k, w)
+        trials : Prepared
+            Of r trials.
+        """
+        r, s, e = trials.points.shape
+        step = max(1, NUMBERS_AT_ONCE // max(1, r * s * e))
+        points = trials.points.reshape(1, r * s, e)
+        parts = [
+            _over_trials(self.form.log_density(described[i : i + step], points), trials)
+            for i in range(0, len(described), step)
+        ]
+        return np.concatenate(parts)
+
+    def draw(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One draw (k, d) of the statistics for each of k parameters.
+
+        Raises
+        ------
+        ValueError
+            If the form is one of summaries, from which there is no way back.
+        """
+        summary = self.of_statistics
+        drawn = self.form.draw(self.describe(parameters), rng)
+        if isinstance(summary, Transformed):
+            return summary.complete(summary.backward(drawn))
+        if not isinstance(summary, Scaler):
+            raise ValueError(
+                f"the likelihood was fitted to the summaries of a {type(summary).__name__}, from which there "
+                "is no way back to statistics; take scale=True or False to draw"
+            )
+        whole = np.tile(summary.centre, (len(drawn), 1))
+        whole[:, summary.kept] = drawn * summary.scale[summary.kept] + summary.centre[summary.kept]
+        return whole
+
+
+def _over_trials(logs: np.ndarray, trials: Prepared) -> np.ndarray:
+    """Sums (k,) over trials, of log densities (k, r * s) averaged over the points of each."""
+    r, s, _ = trials.points.shape
+    each = logs.reshape(len(logs), r, s) + trials.log_volume
+    if s == 1:
+        return each[:, :, 0].sum(axis=1)
+    highest = each.max(axis=2, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        averaged = highest[:, :, 0] + np.log(np.mean(np.exp(each - highest), axis=2))
+    return averaged.sum(axis=1)

@@ -1,0 +1,38 @@
+"""Densities of parameters, carried to the space without edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators.likelihood.prior_density import PriorDensity
+
+
+def free_log_density(
+    support: Support, log_prior: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The log density in the unconstrained space, log_prior(backward(free)) + log |d backward / d free|.
+
+    Parameters
+    ----------
+    support : Support
+    log_prior : callable (n, p) -> (n,)
+        Log density of the parameters, or the `log_density` of a `PriorDensity`.
+
+    Returns
+    -------
+    callable (n, q) -> (n,)
+    """
+    fitted = getattr(log_prior, "__self__", None)
+    if isinstance(fitted, PriorDensity) and fitted.support == support:
+        return fitted.free_log_density
+    return partial(_carried, support, log_prior)
+
+
+def _carried(support: Support, log_prior: Callable[[np.ndarray], np.ndarray], free: np.ndarray) -> np.ndarray:
+    jacobian = support.log_jacobian(free)
+    parameters = support.backward(free)
+    return np.where(np.isfinite(jacobian), log_prior(parameters) + jacobian, -np.inf)

@@ -1,0 +1,136 @@
+"""Proposals for one half of a population from the other, and which of them pay."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, propose_within
+from pymc_kbr.estimators.likelihood.streams import Streams
+
+DIFFERENCE, JUMP, WIDE = 0, 1, 2
+STEPS = (0.0, 0.0, 0.0, 1.0, 1.0, 0.6, 0.25)
+"""Of each kind of proposal the share of noise in a step within the mixture; zero: along differences."""
+
+FRESH = 3
+"""The kind that draws component and scale anew: whole jumps from one part of the target to another."""
+
+FLOOR = np.array([0.1, 0.04, 0.02, 0.06, 0.03, 0.03, 0.03])
+"""Share of each kind, whatever it gained so far."""
+
+WANTED = 0.27
+"""Accepted share that the length of difference steps is tuned to."""
+
+
+class Gains:
+    """What each kind of proposal gained at each observation: the kinds are drawn in proportion.
+
+    Parameters
+    ----------
+    observations : int
+    """
+
+    def __init__(self, observations: int) -> None:
+        kinds = len(STEPS)
+        self.gained = np.full((observations, kinds), 0.3)
+        self.tried = np.ones((observations, kinds))
+        self.log_length = np.zeros(observations)
+
+    def shares(self, rows: np.ndarray) -> np.ndarray:
+        """Probabilities (b, kinds)."""
+        gains = self.gained[rows] / self.tried[rows]
+        gains /= gains.sum(axis=1, keepdims=True)
+        return FLOOR + (1 - FLOOR.sum()) * gains
+
+    def learn(self, rows: np.ndarray, kinds: np.ndarray, gained: np.ndarray, accepted: np.ndarray) -> None:
+        """Account for proposals of kinds (b, m) that gained (b, m), and tune the length of differences.
+
+        What was learnt before fades with a half-life of a few sweeps, as the target changes.
+        """
+        member = kinds[..., None] == np.arange(len(STEPS))
+        m = kinds.shape[1]
+        self.gained[rows] = 0.8 * self.gained[rows] + (member * gained[..., None]).sum(axis=1) / m
+        self.tried[rows] = 0.8 * self.tried[rows] + member.sum(axis=1) / m
+        tries = member[..., DIFFERENCE].sum(axis=1)
+        rate = (member[..., DIFFERENCE] * accepted).sum(axis=1) / np.maximum(tries, 1)
+        step = np.where(tries > 0, np.minimum(1.0, tries / 30) * (rate - WANTED), 0.0)
+        self.log_length[rows] = np.clip(self.log_length[rows] + step, -4, 2)
+
+
+class Proposal(NamedTuple):
+    """Proposed points (b, m, q), the log ratio (b, m) of the proposals' densities, and their kinds (b, m)."""
+
+    points: np.ndarray
+    log_ratio: np.ndarray
+    kinds: np.ndarray
+
+
+def propose(
+    points: np.ndarray,
+    others: np.ndarray,
+    start: np.ndarray,
+    mixture: LocalMixture,
+    scale: np.ndarray,
+    shares: np.ndarray,
+    length: np.ndarray,
+    streams: Streams,
+) -> Proposal:
+    """One proposal for each point, of a kind drawn without looking at the point.
+
+    Parameters
+    ----------
+    points : ndarray of shape (b, m, q)
+    others : ndarray of shape (b, r, q)
+        The half that stands still; differences are taken between two of its points.
+    start : ndarray of shape (n, q)
+        Draws of the prior, whose shortened differences serve where the population is a single point.
+    mixture : LocalMixture of b mixtures, fitted to the half that stands still
+    scale : ndarray of shape (b, q, q)
+        Factor of the covariance within parts of the target.
+    shares : ndarray of shape (b, kinds)
+    length : ndarray of shape (b,)
+    streams : Streams
+
+    Notes
+    -----
+    C. J. F. ter Braak, A Markov chain Monte Carlo version of the genetic algorithm differential evolution,
+    Statistics and Computing 16 (2006); in halves as by D. Foreman-Mackey et al., emcee (2013).
+    """
+    b, m, q = points.shape
+    kinds = (np.cumsum(shares, axis=1)[:, None, :-1] < streams.uniform(m)[..., None]).sum(axis=2)
+    steps = np.asarray(STEPS)[kinds]
+    within, log_ratio = propose_within(mixture, points, kinds == FRESH, steps, streams)
+    rows = np.arange(b)[:, None]
+    first, second = _pairs(others.shape[1], m, streams)
+    difference = others[rows, first] - others[rows, second]
+    first, second = _pairs(len(start), m, streams)
+    wide = (start[first] - start[second]) * 10 ** (-4 * streams.uniform(m))[..., None]
+    usual = 2.38 / np.sqrt(2 * q) * np.exp(length)[:, None]
+    factor = np.where(kinds == JUMP, 1.0, usual * np.exp(0.3 * streams.normal(m)))[..., None]
+    tremor = 1e-3 * streams.normal(m, q) @ np.swapaxes(scale, 1, 2)
+    along = points + np.where((kinds == WIDE)[..., None], wide, factor * difference) + tremor
+    symmetric = steps == 0
+    proposed = np.where(symmetric[..., None], along, within)
+    return Proposal(proposed, np.where(symmetric, 0.0, log_ratio), kinds)
+
+
+def _pairs(size: int, m: int, streams: Streams) -> tuple[np.ndarray, np.ndarray]:
+    """Two different indices below `size`, m times for each stream."""
+    u = streams.uniform(2, m)
+    first = (u[:, 0] * size).astype(int)
+    return first, (first + 1 + (u[:, 1] * (size - 1)).astype(int)) % size
+
+
+def forgotten(points: np.ndarray, origin: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """How far points (b, m, q) are from where they were, (b, m): one on average for independent draws.
+
+    Squared distances in units of the target's parts, capped so that a jump between parts counts little more
+    than a step across one.
+    """
+    q = points.shape[2]
+    white = inverse @ np.swapaxes(points - origin, 1, 2)
+    square = (white**2).sum(axis=1) / (2 * q)
+    expected = chi2.cdf(2 * q, q + 2) + 2 * chi2.sf(2 * q, q)
+    return np.minimum(square, 2) / expected

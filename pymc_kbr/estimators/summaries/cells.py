@@ -1,0 +1,91 @@
+"""Values that a statistic takes again and again, and the stretch of the line that stands for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+TIED = 0.05
+"""Share of rows that share a value with others, from which a statistic is taken for a discrete one."""
+
+EVEN = 1e-6
+"""Relative error up to which distances between values are multiples of one spacing."""
+
+ROWS_AT_AN_EDGE = 0.01
+"""Share of rows at the lowest or highest value, from which it is taken for an atom."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Where one statistic's values stand for stretches of the line.
+
+    Parameters
+    ----------
+    spacing : float
+        Of a lattice; zero where the statistic is none.
+    offset : float
+        Where a stretch of the lattice begins.
+    values, lower, upper : ndarray of shape (v,)
+        Ends of the stretch of each value that has one, sorted; of a lattice none are kept.
+    """
+
+    spacing: float
+    offset: float
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(cls, column: np.ndarray) -> Cells | None:
+        """Of a table's column (n,), or None where it is continuous."""
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) < 2 or counts[counts > 1].sum() < TIED * len(column):
+            return None
+        gaps = np.diff(values)
+        steps = gaps / gaps.min()
+        if np.all(np.abs(steps - np.round(steps)) < EVEN * np.maximum(steps, 1)):
+            spacing = float(gaps.min())
+            return cls(spacing, float(values[0]) - spacing / 2, *[np.empty(0)] * 3)
+        if len(values) > len(column) / 4:
+            return cls._edges(column, values, counts)
+        middle = (values[1:] + values[:-1]) / 2
+        lower = np.concatenate([[values[0] - gaps[0] / 2], middle])
+        upper = np.concatenate([middle, [values[-1] + gaps[-1] / 2]])
+        return cls(0.0, 0.0, values, lower, upper)
+
+    @classmethod
+    def _edges(cls, column: np.ndarray, values: np.ndarray, counts: np.ndarray) -> Cells | None:
+        """Atoms at the lowest and the highest value, of a statistic that is continuous between."""
+        ends = [i for i in (0, -1) if counts[i] >= max(2, ROWS_AT_AN_EDGE * len(column))]
+        if not ends:
+            return None
+        rest = column[~np.isin(column, values[ends])]
+        # Outwards, so that no value of the rest lies within.
+        width = float(np.subtract(*np.quantile(rest, [0.75, 0.25])))
+        width = width if width > 0 else float(np.ptp(column))
+        atoms = values[ends]
+        lower = [values[i] - (width if i == 0 else 0.0) for i in ends]
+        upper = [values[i] + (width if i == -1 else 0.0) for i in ends]
+        return cls(0.0, 0.0, atoms, np.array(lower), np.array(upper))
+
+    def ends(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends (n,) of the stretches of values (n,); both the value itself where it has none."""
+        if self.spacing:
+            return column - self.spacing / 2, column + self.spacing / 2
+        place = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
+        known = self.values[place] == column
+        return np.where(known, self.lower[place], column), np.where(known, self.upper[place], column)
+
+    def first_edge(self, lowest: float) -> float:
+        """Where the stretch that holds the lowest point of a column begins."""
+        return self.offset + np.floor((lowest - self.offset) / self.spacing) * self.spacing
+
+    def nearest(self, column: np.ndarray) -> np.ndarray:
+        """The value (n,) in whose stretch each point (n,) lies; the point itself where it lies in none."""
+        if self.spacing:
+            steps = np.floor((column - self.offset) / self.spacing)
+            return self.offset + (steps + 0.5) * self.spacing
+        place = np.clip(np.searchsorted(self.lower, column, side="right") - 1, 0, len(self.values) - 1)
+        inside = (column >= self.lower[place]) & (column <= self.upper[place])
+        return np.where(inside, self.values[place], column)

@@ -1,0 +1,135 @@
+"""Increasing functions of one statistic: on which scale a normal law of mean and spread serves it best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from pymc_kbr.arrays.scaling import nonzero, units_of
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
+from pymc_kbr.estimators.likelihood.conditional_mean import regress
+from pymc_kbr.estimators.likelihood.spread import fit_spread, standardised
+from pymc_kbr.estimators.summaries.cells import Cells
+from pymc_kbr.kernels import median_heuristic
+
+MOST_VALUES, LEAST_ROWS, MOST_ROWS = 40_000, 400, 1500
+"""Values looked at when curves are chosen, and rows of them."""
+
+LANDMARKS = 80
+"""Of the regressions in which curves are compared."""
+
+RIDGE = 1e-2
+"""Of the spread in these regressions."""
+
+GAIN = 0.03
+"""Of mean log density, for which a statistic leaves its own units."""
+
+NO_PAIRS = (np.empty(0, dtype=int), np.empty(0, dtype=int))
+
+
+class Curve(NamedTuple):
+    """An increasing function of a statistic x: of (x - origin) / unit, by `kind`."""
+
+    kind: str
+    origin: float
+    unit: float
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """NaN or infinite where the function is not defined."""
+        y = (x - self.origin) / self.unit
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if self.kind == "log":
+                return np.log(y)
+            if self.kind == "root":
+                return np.sqrt(y)
+        return np.arcsinh(y) if self.kind == "asinh" else y
+
+    def backward(self, y: np.ndarray) -> np.ndarray:
+        """The statistic whose function y is."""
+        if self.kind == "log":
+            y = np.exp(y)
+        elif self.kind == "root":
+            y = np.maximum(y, 0) ** 2
+        elif self.kind == "asinh":
+            y = np.sinh(y)
+        return self.origin + self.unit * y
+
+    def log_slope(self, x: np.ndarray) -> np.ndarray:
+        """Log derivative of `forward`."""
+        y = (x - self.origin) / self.unit
+        slope = np.zeros_like(y)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if self.kind == "log":
+                slope = -np.log(y)
+            elif self.kind == "root":
+                slope = -0.5 * np.log(4 * y)
+            elif self.kind == "asinh":
+                slope = -0.5 * np.log1p(y**2)
+        return slope - np.log(self.unit)
+
+
+def choose_curves(
+    statistics: np.ndarray, parameters: np.ndarray, cells: Sequence[Cells | None]
+) -> list[Curve]:
+    """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters.
+
+    Parameters
+    ----------
+    statistics : ndarray of shape (n, d)
+        Those with cells are spread over them already.
+    parameters : ndarray of shape (n, p)
+    cells : sequence of d Cells or None
+    """
+    d = statistics.shape[1]
+    rows = spread_out(len(statistics), int(np.clip(MOST_VALUES / d, LEAST_ROWS, MOST_ROWS)))
+    theta = ndtri(rankdata(parameters[rows], axis=0) / (len(rows) + 1))
+    few = theta[spread_out(len(rows), LANDMARKS)]
+    group = Landmarks(few, np.full(few.shape, median_heuristic(theta) ** -2))
+    basis, features = make_basis(theta, [group])
+    chosen = []
+    for column, cell in zip(statistics.T, cells, strict=True):
+        found = [
+            (_density(curve, column[rows], features, basis.penalties), curve)
+            for curve in _candidates(column, cell)
+        ]
+        best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
+        chosen.append(curve if best > found[0][0] + GAIN else found[0][1])
+    return chosen
+
+
+def _candidates(column: np.ndarray, cell: Cells | None) -> list[Curve]:
+    """Curves that are defined on all values of a column, the straight one first."""
+    scale = float(units_of(column[:, None])[0])
+    unit = float(nonzero(np.std(column / scale))) * scale
+    curves = [Curve("linear", float(np.mean(column / scale)) * scale, unit)]
+    lower, middle, upper = np.quantile(column, [0.16, 0.5, 0.84])
+    if upper > lower:
+        curves.append(Curve("asinh", float(middle), float(upper - lower) / 2))
+    lowest = float(column.min())
+    if cell is not None:
+        # A little below the first cell, in whose corner the logarithm else has no end.
+        width = cell.spacing or float(np.median(cell.upper - cell.lower))
+        edge = lowest if not cell.spacing else cell.first_edge(lowest)
+        curves += [Curve("root", edge, unit), Curve("log", edge - width / 2, unit)]
+    elif lowest > 0:
+        curves += [Curve("root", 0.0, unit), Curve("log", 0.0, unit)]
+    return curves
+
+
+def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> float:
+    """Mean log density of a column under a normal law whose mean and spread are regressed."""
+    y = curve.forward(column)
+    slope = float(np.mean(curve.log_slope(column)))
+    if not np.all(np.isfinite(y)) or not np.isfinite(slope) or np.std(y) == 0:
+        return -np.inf
+    residuals = regress(features, penalties, y[:, None]).residuals
+    deviation = float(nonzero(residuals.std()))
+    r = residuals / deviation
+    w = fit_spread(features, r, RIDGE * penalties, NO_PAIRS, iterations=25)
+    z, logdet = standardised(features, r, w, NO_PAIRS)
+    return slope - float(np.log(deviation)) + float(np.mean(logdet - 0.5 * z[:, 0] ** 2))

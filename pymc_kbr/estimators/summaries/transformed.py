@@ -1,0 +1,148 @@
+"""Statistics of any shape: each by the curve that suits it, discrete ones spread over their cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import qmc
+
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries.cells import Cells
+from pymc_kbr.estimators.summaries.curves import Curve, choose_curves
+
+POINTS_A_CELL = 8
+"""Of an observation with discrete statistics, over which its density is averaged."""
+
+SEED = 20
+"""Of the places within cells when curves are chosen: the same table has the same curves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """Logarithms, roots or inverse hyperbolic sines of statistics, where evidence is for them.
+
+    Parameters
+    ----------
+    kept : ndarray of bool, shape (d,)
+        Statistics that vary.
+    constants : ndarray of shape (d,)
+        Values of those that do not.
+    cells : tuple of Cells or None, length q
+        Of those: where values stand for stretches of the line.
+    curves : tuple of Curve, length q
+    scaler : Scaler
+        Of the curves' values.
+    """
+
+    kept: np.ndarray
+    constants: np.ndarray
+    cells: tuple[Cells | None, ...]
+    curves: tuple[Curve, ...]
+    scaler: Scaler
+
+    @classmethod
+    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> Transformed:
+        """Choose a curve for each statistic of a table.
+
+        Parameters
+        ----------
+        statistics : ndarray of shape (n, d)
+        parameters : ndarray of shape (n, p)
+        """
+        kept = Scaler.fit(statistics).kept
+        x = statistics[:, kept]
+        cells = tuple(Cells.of(column) for column in x.T)
+        spread = spread_over(x, cells, np.random.default_rng(SEED).random(x.shape))
+        curves = tuple(choose_curves(spread, parameters, cells))
+        values = np.column_stack([c.forward(column) for c, column in zip(curves, spread.T, strict=True)])
+        return cls(kept, statistics[0].astype(float), cells, curves, Scaler.fit(values))
+
+    @property
+    def size(self) -> int:
+        """Number of statistics, d."""
+        return len(self.kept)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether any statistic has cells."""
+        return any(cell is not None for cell in self.cells)
+
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Rows of statistics (k, d) as coordinates (k, q); discrete ones by the middles of their cells.
+
+        Raises
+        ------
+        ValueError
+            If a value has no logarithm or root, and all of the table's have.
+        """
+        return self._coordinates(spread_over(statistics[:, self.kept], self.cells, 0.5))
+
+    def dequantised(self, coordinates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Coordinates (n, q) of `transform` with discrete statistics spread at random over their cells."""
+        if not self.discrete:
+            return coordinates
+        values = self.backward(coordinates)
+        return self._coordinates(spread_over(values, self.cells, rng.random(values.shape)))
+
+    def backward(self, coordinates: np.ndarray) -> np.ndarray:
+        """The statistics (n, q) that vary, of coordinates (n, q); discrete ones at values that they take."""
+        values = coordinates * self.scaler.scale + self.scaler.centre
+        x = np.column_stack([c.backward(column) for c, column in zip(self.curves, values.T, strict=True)])
+        for j, cell in enumerate(self.cells):
+            if cell is not None:
+                x[:, j] = cell.nearest(x[:, j])
+        return x
+
+    def complete(self, x: np.ndarray) -> np.ndarray:
+        """Statistics (n, q) that vary, with the constant ones beside them, shape (n, d)."""
+        whole = np.tile(self.constants, (len(x), 1))
+        whole[:, self.kept] = x
+        return whole
+
+    def points(self, statistics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points in the cells of observations (n, d), and the log volumes that density there stands for.
+
+        Returns
+        -------
+        points : ndarray of shape (n, s, q)
+        log_volume : ndarray of shape (n, s)
+            The likelihood is the mean over s of density times volume: a probability for discrete
+            statistics, a density in the statistics' own units for others.
+        """
+        x = statistics[:, self.kept]
+        n, q = x.shape
+        within = qmc.Sobol(q, seed=SEED).random(POINTS_A_CELL) if self.discrete else np.full((1, q), 0.5)
+        spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
+        points = self._coordinates(spread.reshape(-1, q)).reshape(spread.shape)
+        volume = np.full(spread.shape[:2], -np.log(self.scaler.scale).sum())
+        for j, (curve, cell) in enumerate(zip(self.curves, self.cells, strict=True)):
+            volume += curve.log_slope(spread[:, :, j])
+            if cell is not None:
+                lower, upper = cell.ends(x[:, j])
+                volume += np.log(np.where(upper > lower, upper - lower, 1.0))[:, None]
+        return points, volume
+
+    def _coordinates(self, spread: np.ndarray) -> np.ndarray:
+        values = np.column_stack([c.forward(x) for c, x in zip(self.curves, spread.T, strict=True)])
+        bad = ~np.isfinite(values)
+        if np.any(bad):
+            row, column = np.argwhere(bad)[0].tolist()
+            curve = self.curves[column]
+            raise ValueError(
+                f"statistic {np.flatnonzero(self.kept)[column]} has the value {spread[row, column]:.6g} in row "
+                f"{row}, and all of the table's are above {curve.origin:.6g} and enter by their {curve.kind}: "
+                "the model does not make this value; look at its units, or take scale=False"
+            )
+        return self.scaler.transform(values)
+
+
+def spread_over(x: np.ndarray, cells: tuple[Cells | None, ...], share: np.ndarray | float) -> np.ndarray:
+    """Values (n, q) at a share (n, q), (q,) or () of the way through their cells."""
+    share = np.broadcast_to(share, x.shape)
+    out = x.astype(float)
+    for j, cell in enumerate(cells):
+        if cell is not None:
+            lower, upper = cell.ends(x[:, j])
+            out[:, j] = np.where(upper > lower, lower + share[:, j] * (upper - lower), x[:, j])
+    return out
