@@ -87,7 +87,7 @@ def test_a_given_estimator_is_fitted_by_the_seed():
 class OnTheDisk:
     """All rows of a table that stays on the disk."""
 
-    support = pk.Support.unbounded(2)
+    support, prior_ratio = pk.Support.unbounded(2), None
 
     def __init__(self):
         self.parameters, self.statistics, self.failures = Parts(THETA), Parts(X), ()
