@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, within_parts
-from pymc_kbr.estimators.likelihood.particle_moves import Gains, forgotten, propose
+from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, parts
+from pymc_kbr.estimators.likelihood.particle_moves import Gains, moved_squares, propose, usual_squares
 from pymc_kbr.estimators.likelihood.streams import Streams
 from pymc_kbr.estimators.likelihood.tempering import (
     Counted,
@@ -27,6 +27,9 @@ BETWEEN, LAST = (0.5, 0.9), (0.9, 0.97)
 
 SWEEPS = (8, 40)
 """Most sweeps at a temperature between, and at the last one."""
+
+RELEARN = (3, 10, 20)
+"""Sweeps at the last temperature after which proposals are adapted again."""
 
 STEPS = 200
 """Most temperatures; the last step then goes all the way."""
@@ -53,8 +56,7 @@ class Population:
         self.log_likelihood, self.log_prior = log_likelihood, log_prior
         self.streams = Streams(rng.spawn(k))
         self.active = np.arange(k)
-        possible = np.isfinite(values).any(axis=0)
-        self.start = start[possible] if possible.sum() > 1 else start[np.isfinite(start).all(axis=1)]
+        self.start = start[np.isfinite(start).all(axis=1)]
         self.spread = _spread(self.start)
         self.gains = Gains(k)
         self._begin(start, prior, values, base, particles)
@@ -63,7 +65,7 @@ class Population:
         self.here, self.sweeps, self.accepted = np.zeros(k, dtype=int), np.zeros(k, dtype=int), np.zeros(k)
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
-        self.scale, self.inverse = np.empty((k, q, q)), np.empty((k, q, q))
+        self.scale, self.inverse, self.usual = np.empty((k, q, q)), np.empty((k, q, q)), np.ones(k)
         self.sizes = _sizes(min(particles // 2, FIT_ROWS), q)
         self._learn(self.active)
 
@@ -110,7 +112,7 @@ class Population:
                 streams,
             )
             accepted = self._accept(rows, mine, proposal.points, proposal.log_ratio, streams)
-            gained = accepted * forgotten(self.free[rows, mine], points, self.inverse[rows])
+            gained = accepted * moved_squares(self.free[rows, mine], points, self.inverse[rows])
             self.gains.learn(rows, proposal.kinds, gained, accepted)
             self.accepted[rows] += accepted.mean(axis=1) / 2
         self.here[rows] += 1
@@ -148,7 +150,8 @@ class Population:
 
     def advance(self, rows: np.ndarray) -> None:
         """Raise the temperature where the moves were enough, and end where it is one."""
-        left = forgotten(self.free[rows], self.origin[rows], self.inverse[rows]).mean(axis=1)
+        left = moved_squares(self.free[rows], self.origin[rows], self.inverse[rows]).mean(axis=1)
+        left /= self.usual[rows]
         self.forgotten[rows] = left
         moved = self.moved[rows].mean(axis=1)
         last = self.temperature[rows] >= 1
@@ -164,7 +167,10 @@ class Population:
         going = rows[done & ~last]
         if going.size:
             self._raise(going)
-            self._learn(going)
+        # At the last temperature what was learnt from copies is learnt again from what they became.
+        again = rows[~done & last & np.isin(self.here[rows], RELEARN)]
+        if going.size or again.size:
+            self._learn(np.concatenate([going, again]))
 
     def _raise(self, rows: np.ndarray) -> None:
         """The next temperature and the particles that survive it."""
@@ -191,18 +197,22 @@ class Population:
         m = self.free.shape[1]
         streams = self.streams.rows(rows)
         halves = (slice(m // 2, m), slice(0, m // 2))
-        within = np.zeros((len(rows), *self.scale.shape[1:]))
+        within, clouds = np.zeros((len(rows), *self.scale.shape[1:])), []
         for half, other in enumerate(halves):
             points = self.free[rows, other]
             points = points[:, :: max(1, points.shape[1] // FIT_ROWS)]
             mixture = fit_mixtures(points, self.spread, self.sizes, streams)
-            within += within_parts(mixture) / 2
+            covariance, membership = parts(mixture, points)
+            within += covariance / 2
+            clouds.append((points, membership))
             if len(self.mixtures) <= half:
                 self.mixtures.append(mixture)
             for kept, new in zip(self.mixtures[half], mixture, strict=True):
                 kept[rows] = new
         self.scale[rows] = np.linalg.cholesky(within)
         self.inverse[rows] = np.linalg.inv(self.scale[rows])
+        usual = [usual_squares(points, members, self.inverse[rows]) for points, members in clouds]
+        self.usual[rows] = np.maximum(np.mean(usual, axis=0), 1e-3)
 
     def unique(self, rows: np.ndarray) -> np.ndarray:
         """Share of different particles."""
