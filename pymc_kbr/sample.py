@@ -190,6 +190,11 @@ def _refuse(
             "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
             "`stored.load(20_000)`"
         )
+    if isinstance(reference_table, StoredTable) and reference_table.prior_ratio is not None:
+        raise ValueError(
+            "the reference table stays on the disk, and its rows are no draws of the prior and carry "
+            "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"
+        )
 
 
 def _observed(table: ReferenceTable) -> np.ndarray:

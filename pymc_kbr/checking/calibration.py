@@ -178,8 +178,8 @@ def calibrate(
     Raises
     ------
     TypeError, ValueError
-        If the estimator's name is unknown, or there are fewer than 10 or more than half of the rows to
-        hold out.
+        If the estimator's name is unknown, there are fewer than 10 or more than half of the rows to
+        hold out, or the rows are no draws of the prior, as those of `refine`.
 
     Notes
     -----
@@ -193,6 +193,11 @@ def calibrate(
        algorithms with simulation-based calibration, arXiv:1804.06788.
     """
     chosen = clone(make_estimator(estimator))
+    if table.prior_ratio is not None:
+        raise ValueError(
+            "the rows of the table are no draws of the prior (they have a prior_ratio), and calibration is "
+            "over the prior: simulate a table for it with `simulate`"
+        )
     n = len(table)
     if not 10 <= rows <= n // 2:
         raise ValueError(

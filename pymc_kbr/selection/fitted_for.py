@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from rich.console import Console
 
@@ -47,13 +49,15 @@ def fitted_for(
         return chosen if stored is None else fitted_to_all(chosen, stored, rng)
     if new is None:
         rows = table if stored is None else stored
-        return estimator.fit(rows.parameters, rows.statistics, rows.support, random_seed=rng)
+        return estimator.fit(
+            rows.parameters, rows.statistics, rows.support, **_own_prior(table, estimator), random_seed=rng
+        )
     by_draws = new.ratio is None or estimator.needs_draws
     estimator.fit(
         table.parameters,
         table.statistics,
         new.support,
-        ratio=None if by_draws else new.ratio,
+        ratio=None if by_draws else _over_rows(new.ratio, table),
         prior=new.draws if by_draws else None,
         random_seed=rng,
     )
@@ -63,13 +67,28 @@ def fitted_for(
     return estimator
 
 
+def _own_prior(table: ReferenceTable, estimator: Estimator) -> dict[str, Any]:
+    """What tells an estimator of the table's prior, where its rows are no draws of that."""
+    # An estimator with a prior of its own finds its ratio to the rows as they are.
+    if table.prior_ratio is None or getattr(estimator, "prior", None) is not None:
+        return {}
+    if estimator.needs_draws:
+        return {"prior": (table.parameters, table.prior_ratio)}
+    return {"ratio": table.prior_ratio}
+
+
+def _over_rows(ratio: np.ndarray | None, table: ReferenceTable) -> np.ndarray | None:
+    """A prior's density ratio to the table's, made one to what the rows were drawn from."""
+    return ratio if ratio is None or table.prior_ratio is None else ratio * table.prior_ratio
+
+
 def _best(
     table: ReferenceTable, new: NewPrior | None, rng: np.random.Generator, progressbar: bool
 ) -> Estimator:
     """The best estimator near the table's observation, and a line on the screen that says so."""
-    ratio, support = None, table.support
+    ratio, support = table.prior_ratio, table.support
     if new is not None:
-        ratio, support = new.ratio, new.support
+        ratio, support = _over_rows(new.ratio, table), new.support
         if ratio is None:
             ratio = ratio_of_draws(table.parameters, new.draws, support, rng)
         warn_of_few(ratio.sum() ** 2 / np.sum(ratio**2), len(ratio))

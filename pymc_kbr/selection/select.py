@@ -116,6 +116,7 @@ def select(
         work=work,
         time_budget=time_budget,
         rng=rng,
+        ratio=loaded.prior_ratio,
         progressbar=progressbar,
     )
     return fitted_to_all(chosen, table, rng) if isinstance(table, StoredTable) else chosen
@@ -123,7 +124,8 @@ def select(
 
 def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generator) -> Estimator:
     """An estimator that was chosen on some rows of a table, fitted to all of them if it picks rows."""
-    if not (chosen.streams and chosen.picks):
+    # Rows that carry weights are fitted in memory.
+    if not (chosen.streams and chosen.picks) or stored.prior_ratio is not None:
         return chosen
     fitted = clone(chosen).fit(
         stored.parameters,  # type: ignore[arg-type]
