@@ -78,7 +78,7 @@ def wide(lines: pd.DataFrame, classifier: str, rivals: pd.DataFrame | None = Non
     found = pd.concat([found, seven]) if len(seven) else found
     values = ["c2st", "standard_error"]
     table = found.pivot(index="task", columns=["method", "budget"], values=values)
-    table.columns = table.columns.reorder_levels([1, 2, 0])
+    table = table.reorder_levels([1, 2, 0], axis="columns")
     return table.reindex([name for name in [*TASKS, MEAN_OF_SEVEN] if name in table.index])
 
 
