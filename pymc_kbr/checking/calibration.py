@@ -222,3 +222,19 @@ def calibrate(
             contraction[i] = 1 - drawn.var(axis=0) / unit**2
             scores[i] = energy_score(drawn / unit, truth / unit)
     return Calibration(pit, contraction, scores, table.parameter_columns, draws)
+
+
+def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:
+    """Recalibrated draws, if the support lets each parameter be moved by itself."""
+    if calibration.names != table.parameter_names:
+        raise ValueError(
+            f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
+        )
+    moved = calibration.recalibrated(draws)
+    outside = ~table.support.contains(moved)
+    if np.any(outside):
+        raise ValueError(
+            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which ties "
+            "parameters to each other; recalibration moves each by itself: leave `calibration` out"
+        )
+    return moved

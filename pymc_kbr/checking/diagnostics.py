@@ -77,13 +77,13 @@ def diagnose(
         The table in units of deviations, where the estimator has it.
     """
     found = [
-        _outside(table, scaled),
+        *_coverage(coverage, held_out, table.parameter_names),
         *_outliers(table),
+        _outside(table, scaled),
         _effective_sample_size(posterior),
         _negative_share(posterior),
         _ridge_raised(posterior),
         *_edges(draws, table),
-        *_coverage(coverage, held_out, table.parameter_names),
     ]
     return [concern for concern in found if concern is not None]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,12 @@ from rich.console import Console
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.selection.select import choose, fitted_to_all
-from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
+from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
+
+FEW = 100.0
+"""Effective sample size of the density ratio below which a warning is given."""
 
 
 def fitted_for(
@@ -104,3 +109,33 @@ def _best(
     if progressbar:
         Console().print(chosen.selection_.reason(), highlight=False, markup=False)
     return chosen
+
+
+def warn_of_few(effective_sample_size: float, rows: int) -> None:
+    """Warn where the new prior weights so few rows that its posterior rests on them alone."""
+    if effective_sample_size < FEW:
+        warnings.warn(
+            f"the density ratio of the new prior to the table's has an effective sample size of "
+            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table "
+            "from the new prior, or a larger one; where the ratio is that of two models, and the new prior "
+            "not much narrower in any parameter, leave `model` out, for a ratio that is estimated and smooth",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, Any], np.ndarray | None, int]:
+    """What is kept of a fit.
+
+    Attributes of the result, and the coverage on held-out rows with their number.
+    """
+    selection = fitted.selection_
+    notes: dict[str, Any] = {}
+    if stored is not None:
+        notes["simulations"] = len(stored) + len(stored.failures)
+        notes["fitted_rows"] = len(stored) if selection is None else fitted.fitted_rows_
+    if selection is None:
+        return notes, None, 0
+    notes |= {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
+    rows = len(selection.chosen.covered)
+    return notes, (selection.coverage() if rows else None), rows
