@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -151,6 +152,17 @@ class Estimator(BaseEstimator):
         noted = copy(self)
         noted.selection_, noted.fitted_rows_ = selection, fitted_rows
         return noted
+
+    def for_scores(self) -> Self:
+        """What stands for this estimator, not fitted yet, where posteriors are only compared: itself."""
+        return self
+
+    def under(self, known: Callable[[], Callable[[np.ndarray], np.ndarray] | None]) -> Self:
+        """The fitted estimator with the prior's log density, which `known` gives, or None: itself.
+
+        Rows tell of the prior by how many there are; an estimator that multiplies with its density asks.
+        """
+        return self
 
     def check(self, n: int, *, streamed: bool = False) -> None:
         """Refuse arguments that are out of range for a table of n rows, before the table is made.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed
@@ -29,7 +32,10 @@ from pymc_kbr.estimators.likelihood.tempered import tempered
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 
-PARTICLES_FOR_SCORES = 300
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""From parameters (n, p) to log densities (n,)."""
+
+PARTICLES_FOR_SCORES = 200
 """Draws of each of many posteriors that are only compared."""
 
 
@@ -56,8 +62,6 @@ class KernelLikelihood(Estimator):
         Which form was taken, and how held-out rows are distributed under it.
     simulated_range_ : ndarray of shape (2, p)
         Lowest and highest parameters of the table: beyond, nothing was learnt.
-    log_prior_ : callable
-        From parameters (n, p) to log densities (n,).
 
     Notes
     -----
@@ -70,6 +74,7 @@ class KernelLikelihood(Estimator):
 
     smoothing = "repeats"
     takes_draws = True
+    _to_be_compared = False
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class KernelLikelihood(Estimator):
         *,
         ratio: np.ndarray | None = None,
         prior: Any = None,
-        log_prior: Callable[[np.ndarray], np.ndarray] | None = None,
+        log_prior: LogDensity | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Self:
         """Fit the likelihood to a table: see `Estimator.fit`.
@@ -125,8 +130,11 @@ class KernelLikelihood(Estimator):
             points = table.scaler.dequantised(points, rng)
         check_rows(theta, points, table.scaler.kept)
         names = list(FORMS) if self.form == "auto" else [self.form]
-        self.choice_ = choose_form(theta, points, names, rng)
-        self.form_ = FORMS[self.choice_.name](theta, points, rng)
+        # Sums that BLAS divides among threads are rounded as it divides them.
+        with one_blas_thread():
+            self.choice_ = choose_form(theta, points, names, rng)
+            fitted = self.choice_.form if self._to_be_compared else None
+            self.form_ = fitted or FORMS[self.choice_.name](theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)
@@ -142,14 +150,13 @@ class KernelLikelihood(Estimator):
             self._rows, logs = points[kept], np.log(weights[kept])
         elif table.ratio is not None:
             logs = np.log(table.ratio)
+        self._log_weights, self._seed = logs, int(rng.integers(2**63))
         given = getattr(self, "_given_log_prior", None)
         self.prior_estimated_ = float(given is None)
-        if given is None:
-            given = fit_prior_density(self._rows, table.support, rng, log_weights=logs).log_density
-        self.log_prior_ = given
-        self._log_weights = logs
+        self.__dict__.pop("log_prior_", None)
+        if given is not None:
+            self.log_prior_ = given
         self._described = self._evaluation.describe(self._rows)
-        self._seed = int(rng.integers(2**63))
 
     @property
     def weighs_rows(self) -> bool:
@@ -157,10 +164,27 @@ class KernelLikelihood(Estimator):
         return not hasattr(self, "table_") or self.table_.draws is None
 
     def for_scores(self) -> Self:
-        """The fitted estimator with few draws of each posterior."""
-        few = copy(self)
-        few.particles = min(self.particles, PARTICLES_FOR_SCORES)
+        """One that is fitted to fewer rows and makes few draws, where posteriors are only compared."""
+        few: Self = clone(self)
+        few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
         return few
+
+    def under(self, known: Callable[[], LogDensity | None]) -> Self:
+        """The fitted estimator with the prior's log density where that is known: see `Estimator.under`."""
+        log_prior = known()
+        if log_prior is None:
+            return self
+        exact = copy(self)
+        exact.log_prior_, exact.prior_estimated_ = log_prior, 0.0
+        return exact
+
+    @cached_property
+    def log_prior_(self) -> LogDensity:
+        """Log density of the prior: estimated from the draws, or rows, that stand for it, unless given."""
+        rng = np.random.default_rng(self._seed)
+        return fit_prior_density(
+            self._rows, self.table_.support, rng, log_weights=self._log_weights
+        ).log_density
 
     @property
     def parameters_size(self) -> int:
@@ -230,7 +254,8 @@ class KernelLikelihood(Estimator):
             x, single = self._observations(observed)
             every = self._evaluation.prepare(x)
             prepared = [Prepared(every.points[i : i + 1], every.log_volume[i : i + 1]) for i in range(len(x))]
-        posteriors = self._posteriors(prepared)
+        with one_blas_thread():
+            posteriors = self._posteriors(prepared)
         return posteriors[0] if single else posteriors
 
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
