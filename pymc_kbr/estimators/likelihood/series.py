@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,40 +77,45 @@ class Series:
         return np.column_stack(columns)
 
 
-def fit_series(
-    theta: np.ndarray, points: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
-) -> Series:
-    """Fit one conditional to the values of all series, those of held-out rows left out.
+class Pooled(NamedTuple):
+    """A fitted series, and the log density of each pooled value (row, time) as the others have it."""
+
+    series: Series
+    row: np.ndarray
+    time: np.ndarray
+    left_out: np.ndarray
+
+
+def fit_series(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Pooled:
+    """Fit one conditional to the values of all series.
 
     Parameters
     ----------
     theta : ndarray of shape (n, q)
     points : ndarray of shape (n, e)
-    held_out : ndarray of shape (n,)
     rng : numpy.random.Generator
     """
-    size = points.shape[1]
+    n, size = points.shape
     longest = min(LONGEST_LAG, size // 2)
-    row, time = _pairs(np.flatnonzero(~held_out), longest, size, rng)
+    row, time = _pairs(n, longest, size, rng)
     lags = np.arange(longest + 1)
     found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
     lags = lags[found] if len(found) else np.array([1])
     start = max(int(lags.max()), 1)
-    row, time = _pairs(np.arange(len(points)), start, size, rng)
+    row, time = _pairs(n, start, size, rng)
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
-    conditional = fit_conditional(inputs, points[row, time], held_out[row], rng, EFFORT)
-    return Series(conditional, tuple(int(lag) for lag in lags), start, size, centre, scale)
+    learnt = fit_conditional(inputs, points[row, time], rng, EFFORT)
+    series = Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
+    return Pooled(series, row, time, learnt.left_out)
 
 
-def _pairs(
-    rows: np.ndarray, start: int, size: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(n: int, start: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows and times of pooled values from `start` on, in random order."""
     length = size - start
-    cells = rng.permutation(len(rows) * length)[:MOST_ROWS]
-    return rows[cells // length], start + cells % length
+    cells = rng.permutation(n * length)[:MOST_ROWS]
+    return cells // length, start + cells % length
 
 
 def _lagged(points: np.ndarray, row: np.ndarray, time: np.ndarray, lags: np.ndarray) -> np.ndarray:
