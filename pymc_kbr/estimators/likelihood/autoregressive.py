@@ -25,6 +25,8 @@ PROBES = 3
 MANY = 12
 """Statistics from which each one's conditional is fitted with less effort."""
 
+FEWER = Effort(200, 1000, 1500, 60, 20)
+
 CELLS_AT_ONCE = 1_000_000
 """Pairs of parameters and points times landmarks that are in memory at once."""
 
@@ -131,8 +133,9 @@ def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     single, size = _Single(theta, points, rng), points.shape[1]
     series = None
     if size >= SHORTEST_SERIES:
-        pooled = fit_series(theta, points, rng)
-        series = pooled.series if single.is_worse_than(pooled) else None
+        pooled = fit_series(theta, points, rng, trial=True)
+        if single.is_worse_than(pooled):
+            series = fit_series(theta, points, rng).series
     each = [single(j) for j in range(size if series is None else series.start)]
     return Autoregressive(tuple(c.conditional for c, _ in each), tuple(past for _, past in each), series)
 
@@ -143,7 +146,7 @@ class _Single:
     def __init__(self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> None:
         self._theta, self._points, self._rng = theta, points, rng
         self._known: dict[int, tuple[Learnt, Past]] = {}
-        self._effort = Effort() if points.shape[1] <= MANY else Effort(200, 1000, 60)
+        self._effort = Effort() if points.shape[1] <= MANY else FEWER
 
     def __call__(self, j: int) -> tuple[Learnt, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""

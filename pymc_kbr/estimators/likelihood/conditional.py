@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_kbr.estimators.likelihood.evidence import Effort, choose_kernel
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
 from pymc_kbr.estimators.likelihood.smooth_function import Basis, SmoothFunction, fit_log_variance, fit_mean
 
 LOG_CHI_SQUARE = 1.2703628
 """Minus the mean of the logarithm of a squared standard normal variable."""
+
+UNEVEN = 0.1
+"""Standard deviation of log deviations above which means are fitted with weights."""
 
 BEYOND = 0.5
 """How far log deviations go beyond those of the fitted rows."""
@@ -93,11 +96,12 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
     basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
     log_variance = fit_log_variance(basis, _squares(target - mean.left_out), start)
-    # Once more, now that it is known where residuals are small.
     deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
-    chosen = choose_kernel(inputs, target, rng, deviations=deviations, start=chosen, effort=effort)
-    mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
-    log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
+    if np.std(np.log(deviations)) > UNEVEN:
+        # Once more, now that it is known where residuals are small.
+        chosen = choose_kernel(inputs, target, rng, deviations=deviations, start=chosen, effort=effort)
+        mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
+        log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
     shape = let_move(fit_shape(z, rng), inputs, z, rng)
@@ -115,18 +119,12 @@ def _spread_basis(
     constant, unit = logs.mean(), logs.std()
     standard = (logs - constant) / unit
     kernel, noise = choose_kernel(inputs, standard, rng, effort=effort)
-    first = fit_mean(Basis(kernel, inputs, landmarks), standard, np.full(len(logs), noise))
-    return Basis(_scaled(kernel, unit), inputs, landmarks), constant + unit * first.left_out
+    basis = Basis(kernel, inputs, landmarks)
+    first = fit_mean(basis, standard, np.full(len(logs), noise))
+    return basis.larger(unit), constant + unit * first.left_out
 
 
 def _squares(residuals: np.ndarray) -> np.ndarray:
     """Squared residuals, none so near to zero that its logarithm would weigh more than all others."""
     squares = residuals**2
     return np.maximum(squares, 1e-6 * np.median(squares) + 1e-300)
-
-
-def _scaled(kernel: ProductKernel, unit: float) -> ProductKernel:
-    """The kernel of functions that are larger by a factor."""
-    return replace(
-        kernel, slopes=kernel.slopes * unit, level=kernel.level * unit**2, bump=kernel.bump * unit**2
-    )

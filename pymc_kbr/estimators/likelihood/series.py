@@ -17,7 +17,11 @@ MOST_INPUTS = 8
 MOST_ROWS = 25_000
 """Of the pooled regression."""
 
-EFFORT = Effort(landmarks=400, rows_for_kernel=2500, landmarks_for_kernel=100)
+TRIAL_ROWS = 8000
+"""Of one that is compared with single conditionals."""
+
+EFFORT = Effort(landmarks=400, rows_for_kernel=2500, rows_for_final_kernel=4000, landmarks_for_kernel=100)
+TRIAL_EFFORT = Effort(landmarks=200)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ class Pooled(NamedTuple):
     left_out: np.ndarray
 
 
-def fit_series(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Pooled:
+def fit_series(
+    theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, *, trial: bool = False
+) -> Pooled:
     """Fit one conditional to the values of all series.
 
     Parameters
@@ -94,6 +100,8 @@ def fit_series(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) 
     theta : ndarray of shape (n, q)
     points : ndarray of shape (n, e)
     rng : numpy.random.Generator
+    trial : bool
+        Whether fewer rows will do.
     """
     n, size = points.shape
     longest = min(LONGEST_LAG, size // 2)
@@ -102,11 +110,11 @@ def fit_series(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) 
     found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
     lags = lags[found] if len(found) else np.array([1])
     start = max(int(lags.max()), 1)
-    row, time = _pairs(n, start, size, rng)
+    row, time = (cells[: TRIAL_ROWS if trial else MOST_ROWS] for cells in _pairs(n, start, size, rng))
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
-    learnt = fit_conditional(inputs, points[row, time], rng, EFFORT)
+    learnt = fit_conditional(inputs, points[row, time], rng, TRIAL_EFFORT if trial else EFFORT)
     series = Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
     return Pooled(series, row, time, learnt.left_out)
 
@@ -114,7 +122,7 @@ def fit_series(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) 
 def _pairs(n: int, start: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows and times of pooled values from `start` on, in random order."""
     length = size - start
-    cells = rng.permutation(n * length)[:MOST_ROWS]
+    cells = rng.permutation(n * length)
     return cells // length, start + cells % length
 
 
