@@ -1,0 +1,71 @@
+"""By how much posteriors are too narrow, told by rows that an estimator has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import chi2
+
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+NEAR_SHARE, FEWEST_NEAR = 0.25, 20
+"""Share of the rows, nearest to the observation, of which half at most are held out; and their number."""
+
+MOST_HELD_OUT = 12
+"""Rows that are conditioned on."""
+
+DRAWS_OF_EACH = 300
+"""Draws of each posterior."""
+
+COVERED = 0.8
+"""Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
+
+
+def widening(
+    fit: Callable[[ReferenceTable, np.ndarray, np.random.Generator], Estimator],
+    table: ReferenceTable,
+    rng: np.random.Generator,
+) -> float:
+    """By what covariances of posteriors near the observation must be multiplied to cover: at least one.
+
+    Parameters
+    ----------
+    fit : callable
+        From a table, the numbers of some of its rows and a generator to an estimator that is fitted to them.
+    table : ReferenceTable
+        With an observation.
+    rng : numpy.random.Generator
+
+    Notes
+    -----
+    The estimator is fitted without some rows near the observation and conditioned on these. Squared distances
+    of their parameters from the posteriors' means, in the metric of the posteriors' covariances, are those
+    of a chi-squared distribution where posteriors are normal and neither too narrow nor elsewhere.
+    """
+    unit = unit_deviations(table.statistics)
+    away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
+    near = np.argsort(away, kind="stable")[: max(FEWEST_NEAR, int(NEAR_SHARE * len(table)))]
+    held_out = rng.permutation(near)[: min(len(near) // 2, MOST_HELD_OUT)]
+    rest = np.setdiff1d(np.arange(len(table)), held_out)
+    fitted = fit(table, rest, rng)
+    if isinstance(fitted, KernelLikelihood):
+        fitted = fitted.for_scores()
+    posteriors = fitted.condition(table.statistics[held_out])
+    with np.errstate(divide="ignore"):
+        truths = table.support.forward(table.parameters[held_out])
+    squared = [
+        _squared_distance(table.support.forward(posterior.draw(DRAWS_OF_EACH, rng)), truth)
+        for posterior, truth in zip(posteriors, truths, strict=True)
+    ]
+    return float(max(1.0, np.quantile(squared, COVERED) / chi2.ppf(COVERED, truths.shape[1])))
+
+
+def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:
+    apart = truth - draws.mean(axis=0)
+    unit = unit_deviations(draws)
+    covariance = np.cov((draws / unit).T).reshape(len(truth), -1) + 1e-6 * np.eye(len(truth))
+    found: float = (apart / unit) @ np.linalg.solve(covariance, apart / unit)
+    return found
