@@ -7,6 +7,23 @@ import pymc as pm
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
+def model_in_context(model: pm.Model | None) -> pm.Model:
+    """A model, that of the surrounding ``with`` block where it is None.
+
+    Raises
+    ------
+    TypeError
+        If there is none.
+    """
+    try:
+        return pm.modelcontext(model)
+    except TypeError:
+        raise TypeError(
+            "no PyMC model was given and none is on the context stack; pass model=..., "
+            "or call this inside `with model:`"
+        ) from None
+
+
 def model_of_table(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:
     """The model that the table's parameters belong to; None where there is none."""
     given = model is not None

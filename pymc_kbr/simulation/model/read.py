@@ -17,6 +17,7 @@ from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
 
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.simulation.model.context import model_in_context
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.errors import describe
 
@@ -64,7 +65,7 @@ def read_model(model: pm.Model | None) -> ModelGraph:
     ValueError
         If the model has no free or no observed variables, has a Potential, or its data have gaps.
     """
-    model = _find(model)
+    model = model_in_context(model)
     if model.potentials:
         raise ValueError(
             f"the model has the potentials {[p.name for p in model.potentials]}; forward simulation "
@@ -141,16 +142,6 @@ def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
 def is_simulator(rv: GraphVariable) -> bool:
     """Whether a variable is a `pm.Simulator`."""
     return isinstance(rv.owner.op, SimulatorRV)
-
-
-def _find(model: pm.Model | None) -> pm.Model:
-    try:
-        return pm.modelcontext(model)
-    except TypeError:
-        raise TypeError(
-            "no PyMC model was given and none is on the context stack; pass model=..., "
-            "or call this inside `with model:`"
-        ) from None
 
 
 def _is_part_of_imputation(rv: GraphVariable, model: pm.Model) -> bool:

@@ -101,3 +101,9 @@ class _WithoutLength:
     def __call__(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
         *params, _, size = args
         return self.fn(rng, *params, size)
+
+
+def function_of(op: Any) -> Callable[..., np.ndarray]:
+    """The function that a simulator was made of, as its user wrote it."""
+    function = type(op).__dict__["fn"]
+    return function.fn if isinstance(function, _WithoutLength) else function

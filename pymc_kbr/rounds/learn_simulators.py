@@ -1,0 +1,127 @@
+"""A model's simulators, learned from tables that are simulated on the spot."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.simulation import entropy_of, simulate
+from pymc_kbr.simulation.model.context import model_in_context
+from pymc_kbr.simulation.model.learnable import Learnable, learnables
+from pymc_kbr.simulation.model.replace_simulators import Learned, replace_simulators
+from pymc_kbr.simulation.model.simulator_rows import read_simulators
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+def learn_simulators(
+    model: pm.Model | None = None,
+    simulations: int = 10_000,
+    *,
+    likelihood: Any = None,
+    trials: Collection[str] = (),
+    outside: str = "-inf",
+    random_seed: int | np.random.Generator | None = None,
+    cores: int = 1,
+    executor: Executor | Any | None = None,
+    store: str | Path | None = None,
+    on_failure: str = "raise",
+    batched: bool | None = None,
+    timeout: float | None = None,
+    progressbar: bool = True,
+) -> pm.Model:
+    """Replace every `pm.Simulator` of a model by a likelihood that is learned from simulations.
+
+    The result is the same model with gradients: `pm.sample` (NUTS) works on it.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        That of the surrounding ``with`` block where left out. It stays as it is.
+    simulations : int
+        Rows of the table that each simulator is learned from. Simulators of the same function and shapes,
+        such as one for each region, share a table and a likelihood.
+    likelihood : KernelLikelihood, optional
+        One that is not fitted, with settings of your own.
+    trials : collection of str
+        Names of simulators of PyMC's default signature whose entries are independent trials of the same
+        parameters. Without it they are learned as one vector: they may be a series.
+    outside : {"-inf", "extrapolate"}
+        As in `LearnedSimulator`.
+    random_seed : int or numpy.random.Generator, optional
+    cores, executor, on_failure, batched, timeout, progressbar
+        As in `simulate`.
+    store : str or Path, optional
+        A folder, in which each table has a store of its own, ``<simulator>.zarr``: see `simulate`.
+
+    Returns
+    -------
+    pymc.Model
+        A copy, with its coords, dims, data, deterministic variables, potentials and ordinary likelihood terms.
+        The fitted likelihood of the variable "y" is ``made["y"].owner.op.likelihood``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model has no simulators, something depends on their values, their inputs are constant or random
+        in themselves, or as `simulate` and the likelihood's `fit`.
+    SimulationError
+        As `simulate`.
+
+    Notes
+    -----
+    A simulator is learned as a function of its own inputs: the arguments of the `pm.Simulator` that vary,
+    be they free variables, functions of them, or entries of them, over the range that the prior gives
+    them. Constants, and `pm.Data` that are the same for all rows, are taken as they are now. Where inputs come in
+    batches, one row for each group, one row at a time is simulated, chosen at random: all groups
+    share one likelihood.
+
+    The statistics that are learned are those of the simulator's `sum_stat`.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> def fn(rng, mean, size):
+    ...     return rng.normal(mean, 1.0, size)
+    >>> with pm.Model() as model:
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Simulator("y", fn, mean, sum_stat="mean", observed=[1.2, 0.3, 2.1])
+    >>> learned = learn_simulators(model, 500, random_seed=1, progressbar=False)
+    >>> learned.observed_RVs
+    [y]
+    """
+    whole("simulations", simulations)
+    model = model_in_context(model)
+    simulators = read_simulators(model, trials)
+    rng = np.random.default_rng(entropy_of(random_seed))
+    learned: dict[str, Learned] = {}
+    for kind in learnables(model, simulators):
+        table = simulate(
+            simulations,
+            model=kind.model,
+            random_seed=int(rng.integers(2**63)),
+            cores=cores,
+            executor=executor,
+            store=None if store is None else Path(store) / f"{kind.names[0]}.zarr",
+            on_failure=on_failure,
+            batched=batched,
+            timeout=timeout,
+            progressbar=progressbar,
+        )
+        found = _fitted(kind, table, copy.deepcopy(likelihood), int(rng.integers(2**63)))
+        learned |= dict.fromkeys(kind.names, found)
+    return replace_simulators(model, simulators, learned, outside)
+
+
+def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:
+    theta = kind.theta_of_rows(table)
+    columns = np.flatnonzero(np.ptp(theta, axis=0) > 0)
+    likelihood.fit(theta[:, columns], table.statistics, kind.support(table, columns), random_seed=seed)
+    return Learned(likelihood, kind.inputs, columns)

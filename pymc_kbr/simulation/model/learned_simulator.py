@@ -1,0 +1,222 @@
+"""A fitted likelihood as an observed variable of a PyMC model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.pytensorf import extract_obs_data
+from pytensor import tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
+from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
+from pymc_kbr.simulation.model.read import QUICK
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+
+def LearnedSimulator(
+    name: str,
+    likelihood: Likelihood,
+    *parameters: Any,
+    observed: Any,
+    dims: str | Sequence[str] | None = None,
+    group: Any = None,
+    table: ReferenceTable | None = None,
+    outside: str = "-inf",
+) -> Any:
+    """A learned likelihood in the place of a simulator: an observed variable with gradients.
+
+    What `pm.Simulator` is to a simulator, this is to a fitted `KernelLikelihood`. Its log density is a
+    PyTensor expression, so that `pm.sample` (NUTS), `pm.find_MAP` and samplers of JAX and Numba work, beside
+    ordinary likelihood terms and any number of other learned simulators; `pm.sample_prior_predictive` and
+    `pm.sample_posterior_predictive` draw from it; `pm.compute_log_likelihood` has one value an observation.
+
+    Parameters
+    ----------
+    name : str
+        Name of the observed variable.
+    likelihood : KernelLikelihood
+        Fitted to simulations of one observation: d statistics given p parameters.
+    *parameters : tensors, or one dict of str to tensor
+        Random variables, functions of them (and of covariates) and constants, which are the p columns of what
+        the likelihood was fitted to, in that order. Either p of them, each a scalar or, for g groups, of shape
+        (g,); or fewer, side by side: scalars and vectors (k,) of one parameter set, or, as soon as one has two
+        dimensions, (g,) and (g, k) of g groups. Scalars among batches are the same in all groups. A dict
+        says them by the names of `table`, in any order.
+    observed : array_like or pm.Data
+        Shape (d,): one observation. Shape (n, d): n observations. Parameters of one set belong to all n,
+        which are independent trials; those of g groups to one observation each, n = g, unless `group` says
+        otherwise. Where d = 1, shape (n,) is n observations, too.
+    dims : str or sequence of str, optional
+        As everywhere in PyMC, for the dimensions of `observed`.
+    group : array_like of int, shape (n,), or pm.Data, optional
+        Which of the g groups each observation belongs to, from 0: groups may have different numbers of
+        trials, and what depends on the parameters alone is computed once for each group.
+    table : ReferenceTable, optional
+        The table that the likelihood was fitted to. Parameters that have names must then have those of
+        the table, in its order, and the widths of its variables.
+    outside : {"-inf", "extrapolate"}
+        What becomes of parameters below the lowest or above the highest that was simulated, parameter by parameter
+        (`simulated_range_`): probability zero, the default, which cuts the prior off there, and draws that
+        are NaN; or whatever the likelihood's formula says, which nothing supports.
+
+    Returns
+    -------
+    TensorVariable
+        The observed random variable.
+
+    Raises
+    ------
+    TypeError
+        If no model is on the context stack, or `likelihood` is no fitted likelihood.
+    ValueError
+        If there are too few or too many parameters, or they have other names than the table's or another
+        order; `observed` has another width than the statistics, NaN or infinity, or another number of rows
+        than there are groups; `group` names a group that there is not.
+
+    Notes
+    -----
+    NUTS sees a wall where the simulated range ends. Where the posterior comes close to it, simulate from
+    a wider prior: divergences say so.
+
+    Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy function
+    inside the graph: samplers of JAX in PyMC take the data as they are when they compile; nutpie runs
+    it in Python.
+    """
+    model = pm.modelcontext(None)
+    _check(name, likelihood, outside)
+    columns = None if table is None else table.parameter_columns
+    parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns)
+    value = observed if isinstance(observed, Variable) else _as_array(name, observed)
+    data = _data_now(name, value)
+    layout = _layout(name, data, likelihood.statistics_size)
+    rows = _rows(name, layout, value, data, parameters_, group)
+    op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
+    theta = parameters_.theta
+    rng = pytensor.shared(np.random.default_rng())
+    places = pt.arange(theta.shape[0]) if rows is None else rows
+    variable = op.make_node(rng, None, theta, places).outputs[1]
+    return model.register_rv(variable, name, observed=value, dims=_dims(model, name, dims, data.shape))
+
+
+def _check(name: str, likelihood: Any, outside: str) -> None:
+    needed = ("prepare", "describe", "log_density", "draw_statistics")
+    if not all(callable(getattr(likelihood, method, None)) for method in needed) or isinstance(likelihood, type):
+        raise TypeError(
+            f"the likelihood of {name!r} is {likelihood!r}; it must be a KernelLikelihood that is fitted: "
+            "`pk.KernelLikelihood().fit(table.parameters, table.statistics, table.support)`"
+        )
+    try:
+        _ = likelihood.simulated_range_, likelihood.parameters_size, likelihood.statistics_size
+    except AttributeError:
+        raise ValueError(
+            f"the likelihood of {name!r}, {likelihood!r}, is not fitted; call its `fit` with a table first"
+        ) from None
+    if outside not in OUTSIDE:
+        raise ValueError(f"outside is {outside!r}; it may be one of {', '.join(map(repr, OUTSIDE))}")
+
+
+def _as_array(name: str, observed: Any) -> np.ndarray:
+    try:
+        return np.ma.filled(np.ma.asarray(observed).astype(pytensor.config.floatX), np.nan)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"the observed values of {name!r} are no array of numbers: {error}") from error
+
+
+def _data_now(name: str, value: Any) -> np.ndarray:
+    """The data, or what `pm.Data` holds at the moment."""
+    if not isinstance(value, Variable):
+        return value
+    try:
+        return np.ma.filled(np.ma.asarray(extract_obs_data(value)).astype(float), np.nan)
+    except TypeError as error:
+        raise TypeError(f"the observed values of {name!r} must be an array or pm.Data: {error}") from error
+
+
+def _layout(name: str, data: np.ndarray, width: int) -> str:
+    """How the observed value lies: a key of `SIGNATURES`; refused if its width or its values cannot be."""
+    if data.ndim == 2 and data.shape[1] == width:
+        layout, rows = "rows", data
+    elif data.ndim == 1 and len(data) == width:
+        layout, rows = "one", data[None]
+    elif data.ndim == 1 and width == 1:
+        layout, rows = "numbers", data[:, None]
+    else:
+        number = " or (n,)" if width == 1 else ""
+        raise ValueError(
+            f"the observed value of {name!r} has the shape {data.shape}; its likelihood is one of {width} "
+            f"statistics; it must be ({width},) for one observation or (n, {width}){number} for n of them"
+        )
+    if not len(rows):
+        raise ValueError(f"the observed value of {name!r} has no rows; it must have at least one")
+    refuse_gaps(name, rows)
+    return layout
+
+
+def _rows(
+    name: str, layout: str, value: Any, data: np.ndarray, parameters: ParameterRows, group: Any
+) -> Variable | None:
+    """For each observation the row of its parameters; None where they belong together in order."""
+    count = 1 if layout == "one" else len(data)
+    if group is not None:
+        return _grouped(name, layout, group, count, parameters.groups)
+    if parameters.groups is None:
+        if layout == "one":
+            return None
+        return pt.zeros((pt.as_tensor(value).shape[0],), dtype="int64")
+    if parameters.groups != count:
+        raise ValueError(
+            f"the parameters of {name!r} are those of {parameters.groups} groups, and there are {count} "
+            f"observations (shape {data.shape}); pass one observation a group, or say by `group` which "
+            "group each belongs to"
+        )
+    return None
+
+
+def _grouped(name: str, layout: str, group: Any, count: int, groups: int | None) -> Variable:
+    if groups is None:
+        raise ValueError(
+            f"`group` is given, and {name!r} has one set of parameters, to which all observations belong; leave "
+            "`group` out, or give at least one parameter one value a group"
+        )
+    rows = pt.as_tensor(group)
+    if rows.type.ndim != 1 or not rows.type.dtype.startswith(("int", "uint")):
+        raise TypeError(
+            f"the `group` of {name!r} is of type {rows.type}; it must be one whole number an observation"
+        )
+    places = _data_now("group", rows).astype(int)
+    if len(places) != count or layout == "one":
+        raise ValueError(
+            f"the `group` of {name!r} has {len(places)} entries, and `observed` is "
+            + ("one observation (d,)" if layout == "one" else f"{count} observations")
+            + "; there must be one entry for each row of observations (n, d)"
+        )
+    wrong = np.flatnonzero((places < 0) | (places >= groups))
+    if len(wrong):
+        raise ValueError(
+            f"the `group` of {name!r} is {places[wrong[0]]} at observation {wrong[0]}; with {groups} groups it may be "
+            f"0 to {groups - 1}"
+        )
+    return rows.astype("int64")
+
+
+def _dims(model: pm.Model, name: str, dims: Any, shape: tuple[int, ...]) -> tuple[str, ...] | None:
+    if dims is None:
+        return None
+    named = (dims,) if isinstance(dims, str) else tuple(dims)
+    if len(named) != len(shape):
+        raise ValueError(
+            f"the dims of {name!r} are {named}, and its observed value has the shape {shape}; name each dimension"
+        )
+    for dim, length in zip(named, shape, strict=True):
+        known = model.dim_lengths.get(dim)
+        if known is not None and int(known.eval()) != length:
+            raise ValueError(
+                f"the observed value of {name!r} has the shape {shape}, and its dimension {dim!r} the length "
+                f"{int(known.eval())}; they must be the same"
+            )
+    return named

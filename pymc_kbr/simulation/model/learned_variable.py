@@ -1,0 +1,245 @@
+"""A learned likelihood as a random variable of PyTensor: draws, and a log density with gradients."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pytensor
+from pymc.logprob.abstract import _logprob
+from pytensor import tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
+from pytensor.scalar import Cast
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.op import RandomVariable
+
+OUTSIDE = ("-inf", "extrapolate")
+SIGNATURES = {"one": "(g,p),(n)->(d)", "rows": "(g,p),(n)->(n,d)", "numbers": "(g,p),(n)->(n)"}
+"""How the value lies: one observation (d,), rows of them (n, d), or, where d = 1, a number a row (n,)."""
+
+
+class Likelihood(Protocol):
+    """What a variable asks of a fitted likelihood of d statistics given p parameters.
+
+    `pymc_kbr.KernelLikelihood` has it all; so may another one.
+
+    Attributes
+    ----------
+    parameters_size, statistics_size : int
+        p and d.
+    simulated_range_ : ndarray of shape (2, p)
+        The lowest and the highest value of each parameter among the simulations.
+    """
+
+    parameters_size: int
+    statistics_size: int
+    simulated_range_: np.ndarray
+
+    def prepare(self, observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Observations (n, d) in the likelihood's units: points (n, s, e) and log volumes (n, s)."""
+
+    def describe(self, parameters: Any, xp: Any = np) -> Any:
+        """What the density needs of parameters (k, p): shape (k, w)."""
+
+    def log_density(self, described: Any, prepared: Any, xp: Any = np) -> Any:
+        """Log densities (n,) of n prepared observations, one for each row of what is described."""
+
+    def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One draw (k, d) for each of k parameters."""
+
+
+class LearnedSimulatorRV(RandomVariable):
+    """Statistics drawn from a learned likelihood.
+
+    Its inputs are parameters (g, p) and, for each of n observations, the row that it belongs to: what depends on
+    the parameters alone is worked out g times, not n.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    layout : str
+        A key of `SIGNATURES`.
+    in_order : bool
+        Whether observations belong to the rows of the parameters one by one: g = n.
+    outside : str
+        One of `OUTSIDE`.
+    dtype, inplace
+        As every random variable's.
+    """
+
+    name = "LearnedSimulator"
+    _print_name = ("LearnedSimulator", "\\operatorname{LearnedSimulator}")
+    __props__ = ("likelihood", "layout", "in_order", "outside", "dtype", "inplace")
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        layout: str,
+        in_order: bool,
+        outside: str,
+        dtype: str | None = None,
+        inplace: bool = False,
+    ) -> None:
+        self.likelihood = likelihood
+        self.layout = layout
+        self.in_order = in_order
+        self.outside = outside
+        super().__init__(
+            dtype=dtype or pytensor.config.floatX, inplace=inplace, signature=SIGNATURES[layout]
+        )
+
+    # A fitted likelihood is what it is: two that hold the same arrays are not compared entry by entry.
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (type(self), id(self.likelihood), *(getattr(self, name) for name in self.__props__[1:]))
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.likelihood})"
+
+    def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> tuple[Any, ...]:
+        if self.layout == "one":
+            return (self.likelihood.statistics_size,)
+        rows = dist_params[1].shape[-1] if param_shapes is None else param_shapes[1][-1]
+        return (rows, self.likelihood.statistics_size) if self.layout == "rows" else (rows,)
+
+    def rng_fn(self, rng: np.random.Generator, *args: Any, **kwargs: Any) -> np.ndarray:
+        """Draws for a batch of parameters (..., g, p) and rows (..., n)."""
+        theta, rows, size = args
+        batch = np.broadcast_shapes(theta.shape[:-2], rows.shape[:-1]) if size is None else tuple(size)
+        theta = np.broadcast_to(theta, (*batch, *theta.shape[-2:]))
+        rows = np.broadcast_to(rows, (*batch, rows.shape[-1]))
+        each = np.take_along_axis(theta, rows[..., None], axis=-2)
+        drawn = self._draw(each.reshape(-1, each.shape[-1]), rng).reshape(*each.shape[:-1], -1)
+        if self.layout == "one":
+            return drawn[..., 0, :]
+        return drawn if self.layout == "rows" else drawn[..., 0]
+
+    def _draw(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if self.outside == "extrapolate":
+            return self.likelihood.draw_statistics(theta, rng)
+        lowest, highest = self.likelihood.simulated_range_
+        inside = np.all((theta >= lowest) & (theta <= highest), axis=1)
+        drawn = np.full((len(theta), self.likelihood.statistics_size), np.nan)
+        if inside.any():
+            drawn[inside] = self.likelihood.draw_statistics(theta[inside], rng)
+        return drawn
+
+
+class Prepare(Op):
+    """Observations in a likelihood's units, by NumPy: no gradient goes through it.
+
+    PyTensor evaluates it once, as it compiles, where the observations are constants.
+    """
+
+    __props__ = ()
+
+    def __init__(self, name: str, likelihood: Likelihood) -> None:
+        self.name = name
+        self.likelihood = likelihood
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.likelihood is other.likelihood  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), id(self.likelihood)))
+
+    def make_node(self, observed: Variable) -> Apply:
+        """Points (n, s, e) and log volumes (n, s) of observations (n, d)."""
+        observed = pt.as_tensor(observed)
+        return Apply(self, [observed], [pt.dtensor3("points"), pt.dmatrix("log_volume")])
+
+    def perform(self, node: Apply, inputs: list[np.ndarray], output_storage: list[list[Any]]) -> None:
+        """As `prepare` of the likelihood, and NaN is refused."""
+        observed = np.asarray(inputs[0], dtype=float)
+        refuse_gaps(self.name, observed)
+        points, log_volume = self.likelihood.prepare(observed)
+        output_storage[0][0] = np.asarray(points, dtype=float)
+        output_storage[1][0] = np.asarray(log_volume, dtype=float)
+
+    def connection_pattern(self, node: Apply) -> list[list[bool]]:
+        """Nothing is differentiated by the observations."""
+        return [[False, False]]
+
+
+def refuse_gaps(name: str, observed: np.ndarray) -> None:
+    """Refuse observations (n, d) with NaN or infinity, and say in which rows.
+
+    Raises
+    ------
+    ValueError
+        If there are such rows.
+    """
+    gaps = np.flatnonzero(~np.all(np.isfinite(observed), axis=1))
+    if len(gaps):
+        shown = ", ".join(map(str, gaps[:5])) + (", ..." if len(gaps) > 5 else "")
+        raise ValueError(
+            f"the observed values of {name!r} contain NaN or infinity in {len(gaps)} of {len(observed)} rows "
+            f"(row {shown}); the density of part of a row is not known; leave these rows out"
+        )
+
+
+@_logprob.register(LearnedSimulatorRV)
+def learned_log_density(
+    op: LearnedSimulatorRV, values: Any, rng: Any, size: Any, theta: Any, rows: Any, **kwargs: Any
+) -> Variable:
+    """Log density of each observation: a scalar for one (d,), otherwise shape (n,)."""
+    (value,) = values
+    if theta.type.ndim != 2 or value.type.ndim != op.ndim_supp:
+        raise ValueError(
+            "the log density of a learned simulator is that of one set of parameters (g, p) and its data; got "
+            f"parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
+        )
+    prepared = _prepared(op, value)
+    theta = theta.astype("float64")
+    lowest, highest = (pt.constant(bound) for bound in np.asarray(op.likelihood.simulated_range_, dtype=float))
+    inside = pt.all((theta >= lowest) & (theta <= highest), axis=1)
+    if op.outside == "-inf":
+        # Outside, the formula is evaluated at the border: NaN there would reach the gradient inside.
+        theta = pt.clip(theta, lowest, highest)
+    described = op.likelihood.describe(theta, xp=pt)
+    if not op.in_order:
+        described, inside = described[rows], inside[rows]
+    density = op.likelihood.log_density(described, prepared, xp=pt)
+    if op.outside == "-inf":
+        density = pt.where(inside, density, -np.inf)
+    return density[0] if op.layout == "one" else density
+
+
+class PreparedGraph(NamedTuple):
+    """Prepared observations as variables of a graph: the fields of what a likelihood prepares."""
+
+    points: Variable
+    log_volume: Variable
+
+
+def _prepared(op: LearnedSimulatorRV, value: Variable) -> PreparedGraph:
+    """Prepared now where the data are constants: NumPy's part is then no part of the graph."""
+    name = value.name or op.name
+    data = _constant(value)
+    if data is None:
+        return PreparedGraph(*Prepare(name, op.likelihood)(_as_rows(op, value)))
+    observed = _as_rows(op, data).astype(float)
+    refuse_gaps(name, observed)
+    return PreparedGraph(*(pt.constant(np.asarray(part)) for part in op.likelihood.prepare(observed)))
+
+
+def _constant(value: Variable) -> np.ndarray | None:
+    if isinstance(value, Constant):
+        return np.asarray(value.data)
+    node = value.owner
+    if node is not None and isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Cast):
+        data = _constant(node.inputs[0])
+        return None if data is None else data.astype(value.dtype)
+    return None
+
+
+def _as_rows(op: LearnedSimulatorRV, value: Any) -> Any:
+    if op.layout == "one":
+        return value[None, :]
+    return value if op.layout == "rows" else value[:, None]
