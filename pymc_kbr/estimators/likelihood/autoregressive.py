@@ -1,0 +1,186 @@
+"""The autoregressive form of a learned likelihood: each statistic given parameters and those before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditional
+from pymc_kbr.estimators.likelihood.evidence import Effort
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs
+from pymc_kbr.estimators.likelihood.screening import screen
+from pymc_kbr.estimators.likelihood.series import Series, fit_series
+
+MOST_INPUTS = 10
+"""Earlier statistics that a conditional sees."""
+
+SHORTEST_SERIES = 5
+"""Statistics from which one conditional for all of them is tried."""
+
+PROBES = 3
+"""Statistics on which one conditional for all is compared with one for each."""
+
+MANY = 12
+"""Statistics from which each one's conditional is fitted with less effort."""
+
+CELLS_AT_ONCE = 1_000_000
+"""Pairs of parameters and points times landmarks that are in memory at once."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """Which earlier statistics a conditional sees, and their units.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Where there are none, the past is a column of zeros.
+    centre, scale : ndarray of shape (l,)
+    size : int
+        Statistics in all.
+    """
+
+    columns: tuple[int, ...]
+    centre: np.ndarray
+    scale: np.ndarray
+    size: int
+
+    def __call__(self, points: Any, xp: Any = np) -> Any:
+        """Standardised earlier statistics (..., l) of points (..., e)."""
+        selection = np.zeros((self.size, len(self.centre)))
+        selection[list(self.columns), np.arange(len(self.columns))] = 1 / self.scale[: len(self.columns)]
+        return points @ selection - self.centre / self.scale
+
+
+@dataclass(frozen=True)
+class Autoregressive:
+    """p(x | theta) = prod_j p(x_j | theta, x_<j), a `Form`.
+
+    Attributes
+    ----------
+    conditionals : tuple of Conditional
+        Of the first statistics, or of all.
+    pasts : tuple of Past
+    series : Series or None
+        What describes the statistics after these, where one conditional does for all of them.
+    """
+
+    conditionals: tuple[Conditional, ...]
+    pasts: tuple[Past, ...]
+    series: Series | None = None
+
+    def describe(self, theta: Any, xp: Any = np) -> Any:
+        """The parameters themselves, (k, q): what is computed from them differs by statistic."""
+        return theta
+
+    def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
+        """Log densities (k, r) of points (k, r, e) or (1, r, e); see `Form`."""
+        if xp is not np:
+            return self._log_density(described, points, xp, shared=points.type.shape[0] == 1)
+        shared = len(points) == 1
+        rows = max(1, CELLS_AT_ONCE // (300 * (1 if shared else points.shape[1])))
+        parts = [slice(i, i + rows) for i in range(0, len(described), rows)]
+        blocks = [
+            self._log_density(described[p], points if shared else points[p], np, shared=shared) for p in parts
+        ]
+        return np.concatenate(blocks) if blocks else np.zeros((0, points.shape[1]))
+
+    def _log_density(self, theta: Any, points: Any, xp: Any, *, shared: bool) -> Any:
+        total = 0.0
+        for j, (conditional, past) in enumerate(zip(self.conditionals, self.pasts, strict=True)):
+            y = points[:, :, j]
+            total = total + conditional.log_density(theta, y, past(points), xp, shared=shared)
+        if self.series is not None:
+            total = total + self.series.log_density(theta, points, xp, shared=shared)
+        return total
+
+    def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One draw (k, e) for each row of parameters (k, q)."""
+        size = len(self.pasts) if self.series is None else self.series.size
+        drawn = np.zeros((len(described), size))
+        for j, (conditional, past) in enumerate(zip(self.conditionals, self.pasts, strict=True)):
+            drawn[:, j] = conditional.draw(described, past(drawn), rng)
+        if self.series is not None:
+            self.series.extend(described, drawn, rng)
+        return drawn
+
+    def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Conditional distribution functions (k, e) of points (k, e)."""
+        pairs = zip(self.conditionals, self.pasts, strict=True)
+        columns = [c.distribution(described, points[:, j], past(points)) for j, (c, past) in enumerate(pairs)]
+        if self.series is not None:
+            columns.append(self.series.transforms(described, points))
+        return np.column_stack(columns)
+
+    @classmethod
+    def fit(
+        cls, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, *, held_out: np.ndarray
+    ) -> Autoregressive:
+        """Fit a conditional to each statistic, or one to all of a series, as held-out rows have it.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (n, q)
+            Parameters in units of about their deviations.
+        points : ndarray of shape (n, e)
+            Continuous statistics.
+        rng : numpy.random.Generator
+        held_out : ndarray of shape (n,) of bool, or of int
+            Rows that choose settings, and are not fitted.
+        """
+        outside = np.zeros(len(theta), dtype=bool)
+        outside[held_out] = True
+        single = _Single(theta, points, outside, rng)
+        size = points.shape[1]
+        series = fit_series(theta, points, outside, rng) if size >= SHORTEST_SERIES else None
+        if series is not None and single.is_worse_than(series):
+            each = [single(j) for j in range(series.start)]
+        else:
+            each, series = [single(j) for j in range(size)], None
+        return cls(tuple(c for c, _ in each), tuple(past for _, past in each), series)
+
+
+class _Single:
+    """Conditionals of single statistics, each fitted when it is first asked for."""
+
+    def __init__(
+        self, theta: np.ndarray, points: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        self._theta, self._points, self._held_out, self._rng = theta, points, held_out, rng
+        self._known: dict[int, tuple[Conditional, Past]] = {}
+        self._effort = Effort() if points.shape[1] <= MANY else Effort(200, 1000, 60)
+
+    def __call__(self, j: int) -> tuple[Conditional, Past]:
+        """The conditional of statistic j and what it sees of the earlier ones."""
+        if j not in self._known:
+            past = self._past(j)
+            inputs = Inputs(self._theta, past(self._points))
+            fitted = fit_conditional(inputs, self._points[:, j], self._held_out, self._rng, self._effort)
+            self._known[j] = fitted, past
+        return self._known[j]
+
+    def _past(self, j: int) -> Past:
+        columns, inside = np.arange(j), ~self._held_out
+        if j > MOST_INPUTS:
+            rows = self._rng.permutation(np.flatnonzero(inside))
+            columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_INPUTS)
+        if not len(columns):
+            return Past((), np.zeros(1), np.ones(1), self._points.shape[1])
+        seen = self._points[np.ix_(inside, columns)]
+        return Past(tuple(map(int, columns)), seen.mean(axis=0), seen.std(axis=0), self._points.shape[1])
+
+    def is_worse_than(self, series: Series) -> bool:
+        """Whether held-out values of some statistics are less likely by their own conditionals."""
+        theta, points = self._theta[self._held_out], self._points[self._held_out]
+        probes = np.unique(np.linspace(series.start, series.size - 1, PROBES).astype(int))
+        gain = 0.0
+        for j in probes:
+            conditional, past = self(j)
+            own = conditional.log_density(theta, points[:, None, j], past(points)[:, None])[:, 0]
+            pooled = series.past(points[:, None])[:, :, j - series.start]
+            gain += float(
+                np.mean(series.conditional.log_density(theta, points[:, None, j], pooled)[:, 0] - own)
+            )
+        return gain > 0

@@ -1,0 +1,162 @@
+"""The kernel of a regression, each input's relevance included, by the marginal likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cholesky, lapack, solve_triangular
+from scipy.optimize import minimize
+
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
+
+JITTER = 1e-6
+"""Of the landmarks' Gram matrix, as a share of its mean diagonal."""
+
+LINEAR_PRECISION = 1e-4
+"""Prior precision of the linear part, for standardised targets: next to no penalty."""
+
+WIDTH = 1.5
+"""Prior standard deviation of the logarithms of all settings about where they start."""
+
+
+def with_jitter(gram: np.ndarray) -> np.ndarray:
+    """A Gram matrix (m, m), well enough conditioned for a Cholesky factor."""
+    return gram + JITTER * np.mean(np.diag(gram)) * np.eye(len(gram))
+
+
+def start_kernel(inputs: Inputs) -> ProductKernel:
+    """Where the search starts, and the centre of the settings' prior."""
+    q, past = inputs.theta.shape[1], inputs.past.shape[1]
+    theta = np.full(q, 0.6 / np.sqrt(q)) / np.maximum(inputs.theta.std(axis=0), 1e-12)
+    return ProductKernel(theta, np.full(past, 0.5 / np.sqrt(past)), np.full(past, 0.3), 0.3, 0.1)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log marginal likelihood of y = H w + noise, with H = [K(rows, landmarks), linear], and its gradient.
+
+    Attributes
+    ----------
+    inputs, landmarks : Inputs
+        Of n rows and m landmarks.
+    targets : ndarray of shape (n,)
+    deviations : ndarray of shape (n,)
+        Of the noise, up to a factor.
+
+    Notes
+    -----
+    The coefficients have the prior N(0, K(landmarks)^-1), those of the linear part a wide one: the Gaussian
+    process of the Nystroem features (C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine
+    Learning, 2006, sections 5.4 and 8.3.4).
+    """
+
+    inputs: Inputs
+    landmarks: Inputs
+    targets: np.ndarray
+    deviations: np.ndarray
+
+    def __call__(self, logs: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the log evidence and its gradient by the kernel's logarithms and the log noise variance."""
+        kernel, noise = ProductKernel.from_logs(logs[:-1], self.inputs.theta.shape[1]), np.exp(logs[-1])
+        m, root = len(self.landmarks.theta), 1 / self.deviations
+        parts, prior = (kernel.parts(rows, self.landmarks) for rows in (self.inputs, self.landmarks))
+        factor = cholesky(with_jitter(prior.gram), lower=True, check_finite=False)
+        # Coefficients of whitened features have the unit prior, and A is never badly conditioned.
+        features = np.hstack([parts.gram, self.inputs.linear() / np.sqrt(LINEAR_PRECISION)]) * root[:, None]
+        features[:, :m] = solve_triangular(factor, features[:, :m].T, lower=True, check_finite=False).T
+        y = self.targets * root
+        squares = features.T @ features / noise
+        inverse, logdet = inverse_and_logdet(squares + np.eye(len(squares)))
+        v = inverse @ (features.T @ y) / noise
+        residuals = y - features @ v
+        value = y @ residuals / noise + len(y) * logs[-1] + logdet
+        unwhiten = solve_triangular(factor, np.eye(m), lower=True, check_finite=False)
+        w = unwhiten.T @ v[:m]
+        by_rows = np.outer(residuals, w)
+        by_rows -= features @ (inverse[:, :m] @ unwhiten)
+        by_rows *= root[:, None] / noise
+        by_prior = unwhiten.T @ (np.eye(m) - inverse[:m, :m]) @ unwhiten - np.outer(w, w)
+        gradient = kernel.gradient(self.inputs, self.landmarks, parts, by_rows)
+        gradient += kernel.gradient(self.landmarks, self.landmarks, prior, 0.5 * by_prior)
+        freedom = np.sum(inverse * squares)
+        by_noise = -0.5 * (len(y) - freedom - residuals @ residuals / noise)
+        return 0.5 * value, -np.append(gradient, by_noise)
+
+
+def inverse_and_logdet(matrix: np.ndarray) -> tuple[np.ndarray, float]:
+    """Of a positive definite matrix."""
+    factor = cholesky(matrix, lower=True, check_finite=False)
+    inverse, _ = lapack.dpotri(factor, lower=1)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    return inverse, 2 * float(np.sum(np.log(np.diag(factor))))
+
+
+class Effort(NamedTuple):
+    """How much a fit may cost.
+
+    Attributes
+    ----------
+    landmarks : int
+        Of the final functions.
+    rows_for_kernel, landmarks_for_kernel : int
+        On which kernels are chosen.
+    iterations : int
+        In each choice.
+    """
+
+    landmarks: int = 300
+    rows_for_kernel: int = 1500
+    landmarks_for_kernel: int = 80
+    iterations: int = 30
+
+
+def choose_kernel(
+    inputs: Inputs,
+    targets: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    deviations: np.ndarray | None = None,
+    start: tuple[ProductKernel, float] | None = None,
+    effort: Effort,
+) -> tuple[ProductKernel, float]:
+    """The kernel and noise variance with the largest posterior density of both.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        Of n rows.
+    targets : ndarray of shape (n,)
+        Of deviation about one.
+    rng : numpy.random.Generator
+    deviations : ndarray of shape (n,), optional
+        Of the noise, up to a factor; all one where left out.
+    start : tuple of ProductKernel and float, optional
+        Where the search starts.
+    effort : Effort
+
+    Returns
+    -------
+    kernel : ProductKernel
+    noise : float
+        Variance of the noise where its deviation is one.
+    """
+    chosen = rng.permutation(len(targets))[: effort.rows_for_kernel]
+    centre = start_kernel(inputs).logs()
+    scale = np.ones(len(targets)) if deviations is None else deviations
+    some = inputs.rows(chosen)
+    evidence = Evidence(some, some.rows(slice(effort.landmarks_for_kernel)), targets[chosen], scale[chosen])
+
+    def objective(logs: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = evidence(logs)
+        apart = (logs[:-1] - centre) / WIDTH
+        gradient[:-1] += apart / WIDTH
+        return value + 0.5 * float(apart @ apart), gradient
+
+    first = np.append(centre, np.log(0.5)) if start is None else np.append(start[0].logs(), np.log(start[1]))
+    bounds = [(c - 7, c + 3.5) for c in centre] + [(-14.0, 3.0)]
+    found = minimize(
+        objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": effort.iterations}
+    )
+    return ProductKernel.from_logs(found.x[:-1], inputs.theta.shape[1]), float(np.exp(found.x[-1]))

@@ -1,0 +1,241 @@
+"""A normal mixture of residuals whose shares, means and deviations move with the inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize
+from scipy.special import ndtr
+
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs, gaussian
+from pymc_kbr.estimators.likelihood.residual_shape import LOG_ROOT_2PI, ResidualShape, fit_parts, log_sum_exp
+
+LOWEST, HIGHEST = float(np.log(0.03)), float(np.log(6.0))
+"""Logs of the deviations of parts stay between them."""
+
+FEWEST_PARTS = 3
+"""Of a mixture that moves: a shape that is normal on average may be none at any one input."""
+
+LANDMARKS, FEATURES = 60, 30
+"""Of the smooth functions of inputs that matter; linear ones are beside them."""
+
+BANDWIDTH = 1.0
+"""Of one input that matters, in its deviations; of more it grows with the root of their number."""
+
+PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0)
+"""Precisions of the coefficients' prior, tried from the largest until held-out rows are worse off."""
+
+ROWS = 6000
+"""From which the coefficients are learnt, at most."""
+
+SURPRISE = 5.0
+"""Standard deviations of its score test from which an input is said to matter."""
+
+
+@dataclass(frozen=True)
+class ShapeFeatures:
+    """Linear and smooth functions of the inputs that matter: u and exp(-|S (u - u')|^2 / 2) R.
+
+    Attributes
+    ----------
+    by_theta : ndarray of shape (q, s)
+        u = theta by_theta + past by_past, in units of their deviations.
+    by_past : ndarray of shape (l, s)
+    centre : ndarray of shape (s,)
+    landmarks : ndarray of shape (m, s)
+    rotation : ndarray of shape (m, f)
+    """
+
+    by_theta: np.ndarray
+    by_past: np.ndarray
+    centre: np.ndarray
+    landmarks: np.ndarray
+    rotation: np.ndarray
+
+    def __call__(self, theta: Any, past: Any, xp: Any = np) -> Any:
+        """Features (k, r, s + f), or (k, 1, s + f) where the past does not matter."""
+        u = (theta @ self.by_theta - self.centre)[:, None, :]
+        if self.by_past.any():
+            u = u + past @ self.by_past
+        scales = np.full(len(self.centre), 1 / (BANDWIDTH * np.sqrt(len(self.centre))))
+        smooth = gaussian(u, self.landmarks, scales, xp) @ self.rotation
+        return xp.concatenate([u, smooth], axis=-1)
+
+
+@dataclass(frozen=True)
+class MovingShape:
+    """A mixture with logits, means and log deviations linear in features of the inputs.
+
+    Attributes
+    ----------
+    features : ShapeFeatures
+    base : ResidualShape
+        c parts.
+    slopes : ndarray of shape (f, 3 c)
+        Of logits, means and logs of deviations.
+    """
+
+    features: ShapeFeatures
+    base: ResidualShape
+    slopes: np.ndarray
+
+    def parts(self, theta: Any, past: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
+        """Log share, mean and log deviation of each part, each (k, r) or (k, 1)."""
+        moves = self.features(theta, past, xp) @ self.slopes
+        c, base = len(self.base.means), self.base
+        logits = [float(base.log_shares[i]) + moves[:, :, i] for i in range(c)]
+        total = log_sum_exp(logits, xp)
+        means = [float(base.means[i]) + moves[:, :, c + i] for i in range(c)]
+        logs = [float(np.log(base.deviations[i])) + moves[:, :, 2 * c + i] for i in range(c)]
+        return [
+            (a - total, m, xp.clip(s, LOWEST, HIGHEST)) for a, m, s in zip(logits, means, logs, strict=True)
+        ]
+
+    def log_density(self, z: Any, theta: Any, past: Any, xp: Any = np) -> Any:
+        """Log densities (k, r) of residuals (k, r)."""
+        parts = self.parts(theta, past, xp)
+        terms = [a - s - LOG_ROOT_2PI - 0.5 * ((z - m) * xp.exp(-s)) ** 2 for a, m, s in parts]
+        return log_sum_exp(terms, xp)
+
+    def distribution(self, z: np.ndarray, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Distribution functions (k, r) of residuals (k, r)."""
+        return sum(np.exp(a) * ndtr((z - m) * np.exp(-s)) for a, m, s in self.parts(theta, past))
+
+    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One residual for each row of parameters (k, q) and the past (k, l), shape (k,)."""
+        parts = self.parts(theta, past[:, None])
+        shares, means, logs = (np.stack([part[i][:, 0] for part in parts], axis=1) for i in range(3))
+        # The largest of logits with Gumbel noise is a draw of a part.
+        chosen = np.argmax(shares + rng.gumbel(size=shares.shape), axis=1)
+        rows = np.arange(len(chosen))
+        return means[rows, chosen] + np.exp(logs[rows, chosen]) * rng.standard_normal(len(rows))
+
+
+def let_move(
+    base: ResidualShape,
+    inputs: Inputs,
+    z: np.ndarray,
+    held_out: tuple[Inputs, np.ndarray],
+    rng: np.random.Generator,
+) -> ResidualShape | MovingShape:
+    """The mixture with moving parts, where held-out rows are better off with it.
+
+    Parameters
+    ----------
+    base : ResidualShape
+        The best mixture that does not move.
+    inputs : Inputs
+    z : ndarray of shape (n,)
+        Residuals at the inputs.
+    held_out : tuple of Inputs and ndarray
+        The same of rows that were not fitted.
+    rng : numpy.random.Generator
+    """
+    rows = rng.permutation(len(z))[:ROWS]
+    inputs, z = inputs.rows(rows), z[rows]
+    start = base if len(base.means) >= FEWEST_PARTS else fit_parts(z, FEWEST_PARTS, rng)
+    matter = np.flatnonzero(surprises(start, inputs, z) > SURPRISE)
+    if not len(matter):
+        return base
+    features = _features(inputs, matter)
+    phi = features(inputs.theta, inputs.past[:, None])[:, 0]
+    c = len(start.means)
+    x = np.concatenate(
+        [start.log_shares, start.means, np.log(start.deviations), np.zeros(phi.shape[1] * 3 * c)]
+    )
+    best: ResidualShape | MovingShape = base
+    outside, z_out = held_out
+    score = float(np.mean(base.log_density(z_out[:, None], outside.theta, outside.past[:, None])))
+    for penalty in PENALTIES:
+        found = minimize(
+            _objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options={"maxiter": 60}
+        )
+        x = found.x
+        shape = _shape(x, features, c)
+        new = float(np.mean(shape.log_density(z_out[:, None], outside.theta, outside.past[:, None])))
+        if new > score:
+            best, score = shape, new
+        elif penalty < PENALTIES[1]:
+            break
+    return best
+
+
+def _shape(x: np.ndarray, features: ShapeFeatures, c: int) -> MovingShape:
+    logits, means, logs = x[: 3 * c].reshape(3, c)
+    return MovingShape(features, ResidualShape(logits, means, np.exp(logs)), x[3 * c :].reshape(-1, 3 * c))
+
+
+def _objective(x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
+    """Minus the penalised log-likelihood and its gradient."""
+    c = (len(x) // (1 + phi.shape[1])) // 3
+    slopes = x[3 * c :].reshape(-1, 3 * c)
+    value, scores = _scores(x[: 3 * c] + phi @ slopes, z)
+    gradient = np.concatenate([scores.sum(axis=0), (phi.T @ scores - penalty * slopes).ravel()])
+    return 0.5 * penalty * float(np.sum(slopes**2)) - value, -gradient
+
+
+def _scores(moves: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+    """Log-likelihood of residuals (n,) and its gradient (n, 3 c) by logits, means and log deviations."""
+    logits, means, logs = np.split(moves, 3, axis=1)
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    inside = (logs > LOWEST) & (logs < HIGHEST)
+    inverse = np.exp(-np.clip(logs, LOWEST, HIGHEST))
+    t = (z[:, None] - means) * inverse
+    exponents = -0.5 * t**2 + np.log(np.maximum(shares, 1e-300)) + np.log(inverse)
+    highest = exponents.max(axis=1, keepdims=True)
+    densities = np.exp(exponents - highest)
+    total = densities.sum(axis=1, keepdims=True)
+    part = densities / total
+    value = float(np.sum(np.log(total) + highest)) - len(z) * LOG_ROOT_2PI
+    return value, np.hstack([part - shares, part * t * inverse, part * (t**2 - 1) * inside])
+
+
+def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
+    """Score test of each input for moving the mixture, in standard deviations of its null law, (q + l,).
+
+    Notes
+    -----
+    Scores of the mixture, whitened, are uncorrelated with functions of an input that does not matter: the
+    squared correlations with a few of its polynomials sum to a chi-squared variable.
+    """
+    moves = np.concatenate([base.log_shares, base.means, np.log(base.deviations)])
+    _, scores = _scores(np.broadcast_to(moves, (len(z), len(moves))), z)
+    scores = np.clip(scores, *np.quantile(scores, [0.001, 0.999], axis=0))
+    whitened = _orthonormal(scores - scores.mean(axis=0))
+    found = []
+    for column in np.hstack([inputs.theta, inputs.past]).T:
+        if column.std() == 0:
+            found.append(-np.inf)
+            continue
+        u = np.clip((column - column.mean()) / column.std(), -3, 3)
+        functions = np.column_stack([u, u**2, u**3, np.abs(u)])
+        basis = _orthonormal(functions - functions.mean(axis=0))
+        freedom = whitened.shape[1] * basis.shape[1]
+        found.append((np.sum((basis.T @ whitened) ** 2) * len(z) - freedom) / np.sqrt(2 * freedom))
+    return np.array(found)
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """Orthonormal columns with the same span but for negligible directions."""
+    vectors, values, _ = np.linalg.svd(columns, full_matrices=False)
+    return vectors[:, values > 1e-3 * values[0]]
+
+
+def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:
+    """Features of the inputs in columns `matter` of parameters and past."""
+    q = inputs.theta.shape[1]
+    columns = np.hstack([inputs.theta, inputs.past])
+    selection = np.eye(columns.shape[1])[:, matter] / columns.std(axis=0)[matter]
+    u = columns @ selection
+    centre = u.mean(axis=0)
+    landmarks = (u - centre)[:LANDMARKS]
+    scales = np.full(len(matter), 1 / (BANDWIDTH * np.sqrt(len(matter))))
+    values, vectors = eigh(gaussian(landmarks, landmarks, scales))
+    kept = np.flatnonzero(values > 1e-4 * values[-1])[-FEATURES:]
+    return ShapeFeatures(
+        selection[:q], selection[q:], centre, landmarks, vectors[:, kept] / np.sqrt(values[kept])
+    )

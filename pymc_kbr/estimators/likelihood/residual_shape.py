@@ -1,0 +1,101 @@
+"""The distribution of standardised residuals: a normal mixture whose parts may move with the inputs."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+LOG_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))
+
+MOST_PARTS = 6
+ROWS_FOR_PARTS = 6000
+"""Rows on which the number of parts is chosen."""
+
+LEAST_DEVIATION = 0.03
+"""Of a part, in deviations of the residuals."""
+
+
+@dataclass(frozen=True)
+class ResidualShape:
+    """A normal mixture in one dimension, the same for all inputs.
+
+    Attributes
+    ----------
+    log_shares, means, deviations : ndarray of shape (c,)
+    """
+
+    log_shares: np.ndarray
+    means: np.ndarray
+    deviations: np.ndarray
+
+    def log_density(self, z: Any, theta: Any = None, past: Any = None, xp: Any = np) -> Any:
+        """Log densities of residuals (k, r), shape (k, r), whatever the inputs."""
+        terms = [
+            float(share) - float(np.log(s)) - LOG_ROOT_2PI - 0.5 * ((z - float(m)) * (1 / float(s))) ** 2
+            for share, m, s in zip(self.log_shares, self.means, self.deviations, strict=True)
+        ]
+        return log_sum_exp(terms, xp)
+
+    def distribution(self, z: np.ndarray, theta: Any = None, past: Any = None) -> np.ndarray:
+        """Distribution function, of the shape of z."""
+        return ndtr((z[..., None] - self.means) / self.deviations) @ np.exp(self.log_shares)
+
+    def draw(self, theta: np.ndarray, past: Any, rng: np.random.Generator) -> np.ndarray:
+        """One residual for each row of parameters (k, q), shape (k,)."""
+        n, shares = len(theta), np.exp(self.log_shares)
+        part = rng.choice(len(shares), size=n, p=shares / shares.sum())
+        return self.means[part] + self.deviations[part] * rng.standard_normal(n)
+
+
+def log_sum_exp(terms: list[Any], xp: Any = np) -> Any:
+    """Log of the sum of exponentials of arrays of one shape."""
+    highest = terms[0]
+    for term in terms[1:]:
+        highest = xp.maximum(highest, term)
+    total = xp.exp(terms[0] - highest)
+    for term in terms[1:]:
+        total = total + xp.exp(term - highest)
+    return highest + xp.log(total)
+
+
+def fit_shape(z: np.ndarray, held_out: np.ndarray, rng: np.random.Generator) -> ResidualShape:
+    """The mixture with the largest held-out density among those of one to `MOST_PARTS` parts.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n,)
+        Residuals, each standardised by functions fitted to other rows.
+    held_out : ndarray of shape (h,)
+        Residuals of rows that were not fitted.
+    rng : numpy.random.Generator
+    """
+    some = z if len(z) <= ROWS_FOR_PARTS else rng.choice(z, ROWS_FOR_PARTS, replace=False)
+    best, score = None, -np.inf
+    for parts in range(1, MOST_PARTS + 1):
+        mixture = fit_parts(some, parts, rng)
+        new = float(np.mean(mixture.log_density(held_out)))
+        if new > score + 5e-4:
+            best, score = mixture, new
+        elif parts > 3:
+            break
+    assert best is not None
+    return best
+
+
+def fit_parts(z: np.ndarray, parts: int, rng: np.random.Generator) -> ResidualShape:
+    """The mixture of largest likelihood, with a floor under its deviations."""
+    model = GaussianMixture(
+        parts, reg_covar=(LEAST_DEVIATION * z.std()) ** 2, random_state=int(rng.integers(2**31)), tol=1e-4
+    )
+    with warnings.catch_warnings():
+        # The likelihood's last digits do not matter: held-out rows choose.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(z[:, None])
+    deviations = np.sqrt(model.covariances_[:, 0, 0])
+    return ResidualShape(np.log(model.weights_), model.means_[:, 0], deviations)

@@ -1,0 +1,93 @@
+"""Which of many earlier statistics a conditional needs to see."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROWS = 2000
+"""On which inputs are screened."""
+
+SURPRISE = 5.0
+"""Standard deviations of a chi-squared test by which an input must improve a regression."""
+
+FAR = 3.0
+"""Deviations at which inputs are cut off for polynomials of them."""
+
+MOST_PARAMETERS = 6
+"""Whose products with an input are tried: those that vary with the target most."""
+
+
+def screen(theta: np.ndarray, candidates: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
+    """Candidates that tell of the mean or of the spread of y, in increasing order.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    candidates : ndarray of shape (n, c)
+        In random order of rows.
+    y : ndarray of shape (n,)
+    most : int
+        Of them, at most.
+
+    Notes
+    -----
+    Forward selection: what an input adds to a regression of y, and then of the log of its squared residual,
+    is that of x, x^2 and |x| and their products with parameters, so that an effect whose sign depends on a
+    parameter is seen too.
+    """
+    theta, x, y = _cut(theta[:ROWS]), _cut(candidates[:ROWS]), y[:ROWS]
+    near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:MOST_PARAMETERS]
+    moduli = np.column_stack([np.ones(len(theta)), theta[:, np.sort(near)]])
+    found, residuals = _forward(theta, x, moduli, y, most)
+    squares = np.log(residuals**2 + 1e-4 * np.mean(residuals**2))
+    more, _ = _forward(theta, x, moduli, squares, most)
+    # Means first: what a missing mean leaves behind would be taken for spread.
+    ordered = dict.fromkeys(c for pair in _zip_longest(found, more) for c in pair)
+    return np.sort(np.array(list(ordered)[:most], dtype=int))
+
+
+def _zip_longest(a: list[int], b: list[int]) -> list[list[int]]:
+    return [a[i : i + 1] + b[i : i + 1] for i in range(max(len(a), len(b)))]
+
+
+def _cut(columns: np.ndarray) -> np.ndarray:
+    deviation = columns.std(axis=0)
+    return np.clip((columns - columns.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), -FAR, FAR)
+
+
+def _forward(
+    theta: np.ndarray, x: np.ndarray, moduli: np.ndarray, y: np.ndarray, most: int
+) -> tuple[list[int], np.ndarray]:
+    """Columns of x that are chosen one after the other, and what they leave of y."""
+    base = _orthonormal(np.column_stack([np.ones(len(y)), theta, theta**2]))
+    y = y - base @ (base.T @ y)
+    functions = np.stack([x, x**2, np.abs(x)], axis=2)
+    blocks = np.einsum("ncf,nt->ncft", functions, moduli).reshape(len(x), x.shape[1], -1)
+    blocks = blocks - np.tensordot(base, np.tensordot(base.T, blocks, axes=1), axes=1)
+    chosen: list[int] = []
+    while len(chosen) < min(most, x.shape[1]):
+        gains = [_gain(blocks[:, c], y) if c not in chosen else -np.inf for c in range(x.shape[1])]
+        best = int(np.argmax(gains))
+        if gains[best] < SURPRISE:
+            break
+        chosen.append(best)
+        q = _orthonormal(blocks[:, best])
+        y = y - q @ (q.T @ y)
+        blocks = blocks - np.tensordot(q, np.tensordot(q.T, blocks, axes=1), axes=1)
+    return chosen, y
+
+
+def _gain(block: np.ndarray, y: np.ndarray) -> float:
+    """Chi-squared test of a block of columns, in standard deviations from its mean."""
+    gram = block.T @ block
+    unit = np.sqrt(np.maximum(np.diag(gram), 1e-8 * len(y)))
+    gram, right = gram / np.outer(unit, unit), (block.T @ y) / unit
+    gram[np.diag_indices_from(gram)] += 1e-3
+    explained = right @ np.linalg.solve(gram, right)
+    left = max(float(y @ y) - explained, 1e-3 * float(y @ y)) / len(y)
+    return (explained / left - len(gram)) / np.sqrt(2 * len(gram))
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    vectors, values, _ = np.linalg.svd(columns, full_matrices=False)
+    return vectors[:, values > 1e-6 * values[0]]

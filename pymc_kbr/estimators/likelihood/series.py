@@ -1,0 +1,117 @@
+"""One conditional for all values of a stationary series, given those just before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditional
+from pymc_kbr.estimators.likelihood.evidence import Effort
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs
+from pymc_kbr.estimators.likelihood.screening import screen
+
+LONGEST_LAG = 12
+MOST_INPUTS = 8
+MOST_ROWS = 25_000
+"""Of the pooled regression."""
+
+EFFORT = Effort(landmarks=400, rows_for_kernel=2500, landmarks_for_kernel=100)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The same conditional of x_j for all j from `start` on, given some lags and perhaps the time j.
+
+    Attributes
+    ----------
+    conditional : Conditional
+    lags : tuple of int
+        Zero stands for the time j itself.
+    start, size : int
+        First value that it describes, and the number of all.
+    centre, scale : ndarray of shape (l,)
+    """
+
+    conditional: Conditional
+    lags: tuple[int, ...]
+    start: int
+    size: int
+    centre: np.ndarray
+    scale: np.ndarray
+
+    def past(self, points: Any, xp: Any = np) -> Any:
+        """Standardised inputs (k, r, size - start, l) of points (k, r, size)."""
+        times = np.arange(self.start, self.size, dtype=float)
+        columns = [
+            points[:, :, self.start - lag : self.size - lag]
+            if lag
+            else times + 0 * points[:, :, self.start :]
+            for lag in self.lags
+        ]
+        return (xp.stack(columns, axis=-1) - self.centre) / self.scale
+
+    def log_density(self, theta: Any, points: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Sum of the log densities of the values from `start` on, (k, r)."""
+        k, r, length, inputs = points.shape[0], points.shape[1], self.size - self.start, len(self.lags)
+        past = self.past(points, xp).reshape((k, r * length, inputs))
+        y = points[:, :, self.start :].reshape((k, r * length))
+        each = self.conditional.log_density(theta, y, past, xp, shared=shared)
+        return xp.sum(each.reshape((theta.shape[0], r, length)), axis=2)
+
+    def extend(self, theta: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> None:
+        """Draw the values from `start` on into `drawn` (k, size), whose first ones are there."""
+        for j in range(self.start, self.size):
+            columns = [drawn[:, j - lag] if lag else np.full(len(drawn), float(j)) for lag in self.lags]
+            past = (np.column_stack(columns) - self.centre) / self.scale
+            drawn[:, j] = self.conditional.draw(theta, past, rng)
+
+    def transforms(self, theta: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Conditional distribution functions (k, size - start) of points (k, size)."""
+        past = self.past(points[:, None])[:, 0]
+        columns = [
+            self.conditional.distribution(theta, points[:, self.start + i], past[:, i])
+            for i in range(self.size - self.start)
+        ]
+        return np.column_stack(columns)
+
+
+def fit_series(
+    theta: np.ndarray, points: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
+) -> Series:
+    """Fit one conditional to the values of all series, those of held-out rows left out.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    points : ndarray of shape (n, e)
+    held_out : ndarray of shape (n,)
+    rng : numpy.random.Generator
+    """
+    size = points.shape[1]
+    longest = min(LONGEST_LAG, size // 2)
+    row, time = _pairs(np.flatnonzero(~held_out), longest, size, rng)
+    lags = np.arange(longest + 1)
+    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
+    lags = lags[found] if len(found) else np.array([1])
+    start = max(int(lags.max()), 1)
+    row, time = _pairs(np.arange(len(points)), start, size, rng)
+    past = _lagged(points, row, time, lags)
+    centre, scale = past.mean(axis=0), past.std(axis=0)
+    inputs = Inputs(theta[row], (past - centre) / scale)
+    conditional = fit_conditional(inputs, points[row, time], held_out[row], rng, EFFORT)
+    return Series(conditional, tuple(int(lag) for lag in lags), start, size, centre, scale)
+
+
+def _pairs(
+    rows: np.ndarray, start: int, size: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and times of pooled values from `start` on, in random order."""
+    length = size - start
+    cells = rng.permutation(len(rows) * length)[:MOST_ROWS]
+    return rows[cells // length], start + cells % length
+
+
+def _lagged(points: np.ndarray, row: np.ndarray, time: np.ndarray, lags: np.ndarray) -> np.ndarray:
+    return np.column_stack([points[row, time - lag] if lag else time.astype(float) for lag in lags])

@@ -1,0 +1,163 @@
+"""Regression functions in the space of a product kernel: means and log variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, with_jitter
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
+
+LARGEST_LEVERAGE = 0.95
+"""A row's residual is not divided by less than one minus it."""
+
+STEPS = 25
+"""Of Fisher scoring, at most."""
+
+LARGEST_SCORE = 20.0
+"""Of one row, in the direction of a step of Fisher scoring; the step is accepted by the true objective."""
+
+ROWS_AT_ONCE = 4096
+"""Rows whose features are computed at once."""
+
+
+@dataclass(frozen=True)
+class SmoothFunction:
+    """A function of parameters and earlier statistics: linear, and in the space of a product kernel.
+
+    Attributes
+    ----------
+    kernel : ProductKernel
+    landmarks : Inputs
+        m rows.
+    coefficients : ndarray of shape (m,)
+    constant : float
+    theta_slopes, past_slopes : ndarray of shape (q,), (l,)
+    """
+
+    kernel: ProductKernel
+    landmarks: Inputs
+    coefficients: np.ndarray
+    constant: float
+    theta_slopes: np.ndarray
+    past_slopes: np.ndarray
+
+    def __call__(self, theta: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Values (k, r) at parameters (k, q) and a past (k, r, l), or (1, r, l) where `shared`."""
+        by_theta = self.kernel.theta_factor(theta, self.landmarks.theta, xp)
+        linear = self.constant + (theta @ self.theta_slopes)[:, None]
+        if shared:
+            by_past = self.kernel.past_factor(past[0], self.landmarks.past, xp) * self.coefficients
+            return linear + (past[0] @ self.past_slopes)[None, :] + by_theta @ by_past.T
+        by_past = self.kernel.past_factor(past, self.landmarks.past, xp) * self.coefficients
+        return linear + past @ self.past_slopes + xp.sum(by_past * by_theta[:, None, :], axis=-1)
+
+    def at(self, inputs: Inputs) -> np.ndarray:
+        """Values at the rows of `inputs`, shape (n,)."""
+        parts = [slice(i, i + ROWS_AT_ONCE) for i in range(0, len(inputs.theta), ROWS_AT_ONCE)]
+        return np.concatenate([self(inputs.theta[p], inputs.past[p][:, None])[:, 0] for p in parts])
+
+
+class Basis:
+    """Whitened features of a kernel: their coefficients have the unit prior.
+
+    Parameters
+    ----------
+    kernel : ProductKernel
+    inputs : Inputs
+        n rows.
+    landmarks : Inputs
+        m rows.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n, m + 1 + q + l)
+    """
+
+    def __init__(self, kernel: ProductKernel, inputs: Inputs, landmarks: Inputs) -> None:
+        self.kernel, self.landmarks = kernel, landmarks
+        self._factor = cholesky(with_jitter(kernel(landmarks, landmarks)), lower=True, check_finite=False)
+        m = len(landmarks.theta)
+        gram = kernel(inputs, landmarks)
+        self.features = np.empty((len(gram), m + 1 + inputs.theta.shape[1] + inputs.past.shape[1]))
+        self.features[:, :m] = solve_triangular(self._factor, gram.T, lower=True, check_finite=False).T
+        self.features[:, m:] = inputs.linear() / np.sqrt(LINEAR_PRECISION)
+
+    def function(self, v: np.ndarray) -> SmoothFunction:
+        """The function of whitened coefficients v."""
+        m, q = len(self.landmarks.theta), self.landmarks.theta.shape[1]
+        coefficients = solve_triangular(self._factor, v[:m], lower=True, trans="T", check_finite=False)
+        linear = v[m:] / np.sqrt(LINEAR_PRECISION)
+        return SmoothFunction(
+            self.kernel, self.landmarks, coefficients, float(linear[0]), linear[1 : 1 + q], linear[1 + q :]
+        )
+
+
+class Fitted(NamedTuple):
+    """A function and, for each row, its value as all the other rows predict it."""
+
+    function: SmoothFunction
+    left_out: np.ndarray
+
+
+def leverages(features: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Diagonal of F A^-1 F' for A = L L', shape (n,)."""
+    half = solve_triangular(factor, features.T, lower=True, check_finite=False)
+    return np.minimum(np.einsum("ij,ij->j", half, half), LARGEST_LEVERAGE)
+
+
+def fit_mean(basis: Basis, targets: np.ndarray, noise: np.ndarray) -> Fitted:
+    """Posterior mean of a Gaussian process, for noise variances (n,)."""
+    root = 1 / np.sqrt(noise)
+    features = basis.features * root[:, None]
+    factor = cholesky(features.T @ features + np.eye(features.shape[1]), lower=True, check_finite=False)
+    v = cho_solve((factor, True), features.T @ (targets * root))
+    residuals = targets - basis.features @ v
+    left_out = residuals / (1 - leverages(features, factor))
+    return Fitted(basis.function(v), targets - left_out)
+
+
+def fit_log_variance(basis: Basis, squares: np.ndarray, start: np.ndarray) -> Fitted:
+    """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
+
+    Parameters
+    ----------
+    basis : Basis
+    squares : ndarray of shape (n,)
+        Squared residuals.
+    start : ndarray of shape (n,)
+        Log variances from which the first step is taken.
+
+    Notes
+    -----
+    The information of a log variance is one half everywhere, so that all steps share one factorisation. A
+    step's direction takes scores of at most `LARGEST_SCORE`; what it ends at is the maximum all the same.
+    """
+    features = basis.features
+    information = 0.5 * (features.T @ features) + np.eye(features.shape[1])
+    factor = cholesky(information, lower=True, check_finite=False)
+    v = cho_solve((factor, True), 0.5 * (features.T @ start))
+    g = features @ v
+
+    def objective(v: np.ndarray, g: np.ndarray) -> float:
+        return 0.5 * float(np.sum(g + squares * np.exp(-g)) + v @ v)
+
+    value = objective(v, g)
+    for _ in range(STEPS):
+        scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
+        step = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
+        change, length = features @ step, 1.0
+        while (new := objective(v + length * step, g + length * change)) > value and length > 1e-3:
+            length /= 2
+        gain, value = value - new, min(new, value)
+        if gain <= 0:
+            break
+        v, g = v + length * step, g + length * change
+        if gain < 1e-4 * len(g) ** 0.5:
+            break
+    h = leverages(np.sqrt(0.5) * features, factor)
+    scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
+    return Fitted(basis.function(v), g - h / (1 - h) * scores)
