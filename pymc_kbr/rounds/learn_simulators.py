@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.simulation import entropy_of, simulate
 from pymc_kbr.simulation.model.context import model_in_context
 from pymc_kbr.simulation.model.learnable import Learnable, learnables
@@ -99,6 +100,8 @@ def learn_simulators(
     """
     whole("simulations", simulations)
     model = model_in_context(model)
+    if likelihood is None:
+        likelihood = KernelLikelihood()
     simulators = read_simulators(model, trials)
     rng = np.random.default_rng(entropy_of(random_seed))
     learned: dict[str, Learned] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.graphs import IN_PYTHON
+from pymc_kbr.simulation.model.input_bounds import input_bounds
 from pymc_kbr.simulation.model.read import QUICK
 from pymc_kbr.simulation.model.simulator_rows import (
     SimulatorRows,
@@ -48,12 +50,18 @@ class Learnable:
         All rows of the inputs, shape (R, q), as functions of the free variables of `model`.
     inputs : tuple of int
         Which inputs of the simulators these are: those that vary.
+    widths : list of int
+        Number of columns of each input of a simulator.
+    original : tuple of Model and list of SimulatorRows
+        The model that is learned from, and the simulators in it.
     """
 
     names: list[str]
     model: pm.Model
     theta: Variable
     inputs: tuple[int, ...]
+    widths: list[int]
+    original: tuple[pm.Model, list[SimulatorRows]]
 
     def theta_of_rows(self, table: ReferenceTable) -> np.ndarray:
         """The inputs (n, q) that each row of a table of `model` was simulated at."""
@@ -71,6 +79,16 @@ class Learnable:
             of_all = np.broadcast_to(of_all, (len(rows[part]), *of_all.shape[-2:]))
             parts.append(np.take_along_axis(of_all, rows[part][:, None, None], axis=1)[:, 0])
         return np.concatenate(parts)
+
+    def support(self, table: ReferenceTable, columns: np.ndarray) -> Support:
+        """Support of some columns of the inputs, from a table of `model`."""
+        model, members = self.original
+        ends: list[tuple[float, float]] = []
+        for place in self.inputs:
+            bounds = input_bounds([rows.inputs[place] for rows in members], model, table)
+            ends += [bounds] * self.widths[place]
+        names = [f"input_{column}" for column in columns]
+        return Support.from_bounds({n: ends[c] for n, c in zip(names, columns, strict=True)}, names)
 
 
 def learnables(model: pm.Model, simulators: list[SimulatorRows]) -> list[Learnable]:
@@ -143,7 +161,8 @@ def _learnable(model: pm.Model, members: list[SimulatorRows]) -> Learnable:
         fgraph.add_output(pt.concatenate(inputs, axis=0) if len(inputs) > 1 else inputs[0])
     made = model_from_fgraph(fgraph, mutate_fgraph=True)
     stacked = fgraph.outputs[kept:]
-    lengths = pytensor.function([], [each.shape[0] for each in stacked], mode=QUICK)()
+    shapes = pytensor.function([], [each.shape for each in stacked], mode=QUICK)()
+    lengths = [int(shape[0]) for shape in shapes]
     with made:
         row = pm.DiscreteUniform(ROW, 0, max(lengths) - 1) if max(lengths) > 1 else 0
         simulated = one_row(members[0], [each[row] for each in stacked], pytensor.shared(np.random.default_rng()))
@@ -151,7 +170,14 @@ def _learnable(model: pm.Model, members: list[SimulatorRows]) -> Learnable:
     varying = tuple(
         place for place, varies in enumerate(random) if varies or any(rows.differs(place) for rows in members)
     )
-    return Learnable([rows.name for rows in members], made, theta_of([stacked[i] for i in varying]), varying)
+    return Learnable(
+        [rows.name for rows in members],
+        made,
+        theta_of([stacked[place] for place in varying]),
+        varying,
+        [math.prod(int(length) for length in shape[1:]) for shape in shapes],
+        (model, members),
+    )
 
 
 def _first_row(model: pm.Model, rows: SimulatorRows) -> np.ndarray:
