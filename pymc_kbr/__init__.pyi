@@ -37,10 +37,17 @@ from pymc_kbr.estimators import (
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.emulate import emulate
+from pymc_kbr.rounds.learn_simulators import learn_simulators
 from pymc_kbr.rounds.zoom import zoom
 from pymc_kbr.sample import sample_abc
 from pymc_kbr.selection.select import Selection, select
-from pymc_kbr.simulation import SimulationError, simulate, simulate_to_store, vector_simulator
+from pymc_kbr.simulation import (
+    LearnedSimulator,
+    SimulationError,
+    simulate,
+    simulate_to_store,
+    vector_simulator,
+)
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -54,6 +61,7 @@ __all__ = [
     "KernelBayes",
     "KernelDensity",
     "KernelLikelihood",
+    "LearnedSimulator",
     "Localised",
     "NadarayaWatson",
     "Posterior",
@@ -69,6 +77,7 @@ __all__ = [
     "calibrate",
     "compare",
     "emulate",
+    "learn_simulators",
     "observation_support",
     "plot_accuracy_runtime",
     "plot_calibration",

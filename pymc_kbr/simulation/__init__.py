@@ -2,6 +2,7 @@
 
 from pymc_kbr.simulation.failures import SimulationError
 from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
 from pymc_kbr.simulation.model.vector_simulator import vector_simulator
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.predictive import simulate_data
@@ -13,6 +14,7 @@ from pymc_kbr.simulation.streams import entropy_of
 
 __all__ = [
     "Forward",
+    "LearnedSimulator",
     "ModelPrior",
     "SimulationOptions",
     "SimulationError",

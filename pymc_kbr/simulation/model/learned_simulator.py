@@ -98,7 +98,7 @@ def LearnedSimulator(
     op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
     theta = parameters_.theta
     rng = pytensor.shared(np.random.default_rng())
-    places = pt.arange(theta.shape[0]) if rows is None else rows
+    places = pt.arange(theta.type.shape[0] or theta.shape[0]) if rows is None else rows
     variable = op.make_node(rng, None, theta, places).outputs[1]
     return model.register_rv(variable, name, observed=value, dims=_dims(model, name, dims, data.shape))
 
@@ -164,10 +164,10 @@ def _rows(
     count = 1 if layout == "one" else len(data)
     if group is not None:
         return _grouped(name, layout, group, count, parameters.groups)
-    if parameters.groups is None:
-        if layout == "one":
-            return None
-        return pt.zeros((pt.as_tensor(value).shape[0],), dtype="int64")
+    if count == 1 and parameters.groups in (None, 1) and not isinstance(value, Variable):
+        return None
+    if parameters.groups in (None, 1):  # one group is one set of parameters, to which all observations belong
+        return None if layout == "one" else pt.zeros((pt.as_tensor(value).shape[0],), dtype="int64")
     if parameters.groups != count:
         raise ValueError(
             f"the parameters of {name!r} are those of {parameters.groups} groups, and there are {count} "

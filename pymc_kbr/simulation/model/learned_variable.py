@@ -218,7 +218,7 @@ class PreparedGraph(NamedTuple):
     log_volume: Variable
 
 
-def _prepared(op: LearnedSimulatorRV, value: Variable) -> PreparedGraph:
+def _prepared(op: LearnedSimulatorRV, value: Variable) -> Any:
     """Prepared now where the data are constants: NumPy's part is then no part of the graph."""
     name = value.name or op.name
     data = _constant(value)
@@ -226,7 +226,7 @@ def _prepared(op: LearnedSimulatorRV, value: Variable) -> PreparedGraph:
         return PreparedGraph(*Prepare(name, op.likelihood)(_as_rows(op, value)))
     observed = _as_rows(op, data).astype(float)
     refuse_gaps(name, observed)
-    return PreparedGraph(*(pt.constant(np.asarray(part)) for part in op.likelihood.prepare(observed)))
+    return op.likelihood.prepare(observed)
 
 
 def _constant(value: Variable) -> np.ndarray | None:

@@ -157,7 +157,9 @@ def stacked_inputs(rows: SimulatorRows) -> list[Variable]:
     """Each input as an array (R, *core): one entry for each row; R = 1 where all rows share their inputs."""
     if not rows.batch:
         return [each[None] for each in rows.inputs]
-    shape = [rows.rv.shape[axis] if rows.separate else 1 for axis in range(rows.batch)]
+    # Not the shape of the value, which would have to be simulated.
+    lengths = rows.op._infer_shape(rows.rv.owner.inputs[1], rows.inputs)[: rows.batch]
+    shape = lengths if rows.separate else [1] * rows.batch
     stacked = []
     for each, core in zip(rows.inputs, rows.cores, strict=True):
         inner = [each.shape[axis] for axis in range(each.type.ndim - core, each.type.ndim)]
