@@ -1,0 +1,142 @@
+"""The parts of the study, a function each: what is learnt, what is sampled, and against what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from case_studies.hierarchical import epidemic, waiting_times
+from case_studies.hierarchical.learning import Learned, learn
+from case_studies.hierarchical.sampling import Run, beside, by_nuts, by_smc, summary
+from case_studies.hierarchical.trials import coverage, density_errors, each_data_set
+
+SEED = 20
+
+WAITING_GROUP = ("drift_mean", "drift_deviation", "threshold_mean", "threshold_deviation")
+EPIDEMIC_GROUP = ("mean_log_R0", "slope", "deviation_log_R0", "log_days")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is simulated and drawn.
+
+    Parameters
+    ----------
+    trials : int
+        Simulated waiting times that one trial's likelihood is learnt from.
+    regions, reference_regions : int
+        Simulated epidemics that one region's is learnt from; and that of the reference.
+    draws : int
+        Of each of NUTS's two chains.
+    smc_waiting, smc_epidemic : int
+        Particles of `pm.sample_smc`.
+    data_sets : int
+        Whose intervals are counted.
+    density : tuple of int
+        Tables of single trials that densities are compared for.
+    points : int
+        Parameters at which they are.
+    """
+
+    trials: int = 20_000
+    regions: int = 10_000
+    reference_regions: int = 40_000
+    draws: int = 1000
+    smc_waiting: int = 500
+    smc_epidemic: int = 100
+    data_sets: int = 100
+    density: tuple[int, ...] = (10_000, 50_000)
+    points: int = 200
+
+    @classmethod
+    def quick(cls) -> Sizes:
+        """Enough to see that everything runs."""
+        return cls(2000, 1500, 3000, 100, 50, 20, 20, (2000,), 40)
+
+
+def density(sizes: Sizes, folder: Path) -> pd.DataFrame:
+    """A line a model of one trial, form and table: how far learnt densities are from exact ones."""
+    lines = []
+    for lapses in (0.0, waiting_times.LAPSES):
+        for form in ("location_scale", "autoregressive"):
+            for n in sizes.density:
+                found = _waiting(n, form, lapses)
+                lines.append(
+                    {
+                        "lapses": lapses,
+                        "form": form,
+                        "simulations": n,
+                        "seconds_fit": found.cost["seconds_fit"],
+                        **density_errors(found.likelihood, lapses, sizes.points, 1000, SEED),
+                    }
+                )
+    return pd.DataFrame(lines)
+
+
+def trials(sizes: Sizes, folder: Path) -> pd.DataFrame:
+    """Coverage of intervals for data sets of 1 to 200 trials, from one table of single trials."""
+    found = _waiting(sizes.trials)
+    return coverage(each_data_set(found.likelihood, sizes.data_sets, SEED))
+
+
+def waiting_errors(sizes: Sizes, folder: Path) -> pd.DataFrame:
+    """A line a sampler of the participants' model, with NUTS on the exact likelihood as the reference."""
+    data = waiting_times.participants(3)
+    exact = by_nuts(waiting_times.exact_model(data), sizes.draws, SEED)
+    again = by_nuts(waiting_times.exact_model(data), sizes.draws, SEED + 1)
+    found = _waiting(sizes.trials)
+    runs = {
+        "NUTS, exact likelihood, other seed": (again, {}),
+        "NUTS, learnt likelihood": (
+            by_nuts(waiting_times.learned_model(data, found.likelihood), sizes.draws, SEED),
+            found.cost,
+        ),
+        "sample_smc, simulator": (
+            by_smc(waiting_times.simulator_model(data, 1.0), sizes.smc_waiting, SEED),
+            {},
+        ),
+    }
+    return _tables(exact, runs, WAITING_GROUP, folder / "waiting_parameters.csv")
+
+
+def epidemic_errors(sizes: Sizes, folder: Path) -> pd.DataFrame:
+    """A line a sampler of the regions' model, with NUTS on what a larger table taught as the reference."""
+    data = epidemic.regions(1)
+    large = learn(
+        epidemic.table_parameters, epidemic.simulate_rows, sizes.reference_regions, SEED + 1, "location_scale"
+    )
+    reference = by_nuts(epidemic.learned_model(data, large.likelihood), sizes.draws, SEED)
+    found = learn(epidemic.table_parameters, epidemic.simulate_rows, sizes.regions, SEED, "location_scale")
+    runs = {
+        "NUTS, learnt likelihood": (
+            by_nuts(epidemic.learned_model(data, found.likelihood), sizes.draws, SEED),
+            found.cost,
+        ),
+        "sample_smc, simulator": (
+            by_smc(epidemic.simulator_model(data, SEED, 1.0), sizes.smc_epidemic, SEED),
+            {},
+        ),
+    }
+    return _tables(reference, runs, EPIDEMIC_GROUP, folder / "epidemic_parameters.csv")
+
+
+def _waiting(n: int, form: str = "location_scale", lapses: float = 0.0) -> Learned:
+    return learn(
+        waiting_times.table_parameters,
+        lambda theta, rng: waiting_times.simulate(theta, rng, lapses)[:, None],
+        n,
+        SEED,
+        form,
+        waiting_times.table_log_density,
+    )
+
+
+def _tables(
+    reference: Run, runs: dict[str, tuple[Run, dict[str, object]]], group: tuple[str, ...], path: Path
+) -> pd.DataFrame:
+    """A line a run; the file of all parameters, a line each, is written beside."""
+    compared = {name: beside(reference, run, name) for name, (run, _) in runs.items()}
+    pd.concat(compared.values()).round(5).to_csv(path, index=False)
+    return pd.DataFrame([summary(compared[name], run, group, cost) for name, (run, cost) in runs.items()])
