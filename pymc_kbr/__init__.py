@@ -39,6 +39,7 @@ _HOMES = {
     "plot_observation_support": "checking.plots",
     "plot_posterior_weights": "checking.plots",
     "predictive_check": "checking.predictive_check",
+    "refine": "rounds.refine",
     "sample_abc": "sample",
     "select": "selection.select",
     "simulate": "simulation",

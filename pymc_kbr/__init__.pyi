@@ -38,6 +38,7 @@ from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.emulate import emulate
 from pymc_kbr.rounds.learn_simulators import learn_simulators
+from pymc_kbr.rounds.refine import refine
 from pymc_kbr.rounds.zoom import zoom
 from pymc_kbr.sample import sample_abc
 from pymc_kbr.selection.select import Selection, select
@@ -84,6 +85,7 @@ __all__ = [
     "plot_observation_support",
     "plot_posterior_weights",
     "predictive_check",
+    "refine",
     "sample_abc",
     "select",
     "simulate",

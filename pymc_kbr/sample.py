@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.selection.fitted_for import fitted_for
+from pymc_kbr.selection.fitted_for import account, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import simulate
 from pymc_kbr.simulation.model.context import model_of_table
@@ -138,9 +138,9 @@ def sample_abc(
     seconds.note("condition")
     drawn = posterior.draw(draws, rng)
     seconds.note("draw")
-    notes, coverage, held_out = _account(fitted, stored)
+    notes, coverage, held_out = account(fitted, stored)
     if calibration is not None:
-        drawn, coverage = _recalibrated(drawn, calibration, table), None
+        drawn, coverage = recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
     scaled = fitted.whole_in_deviations(len(table))
     concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out, scaled=scaled)
@@ -190,6 +190,11 @@ def _refuse(
             "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
             "`stored.load(20_000)`"
         )
+    if isinstance(reference_table, StoredTable) and reference_table.prior_ratio is not None:
+        raise ValueError(
+            "the reference table stays on the disk, and its rows are no draws of the prior and carry "
+            "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"
+        )
 
 
 def _observed(table: ReferenceTable) -> np.ndarray:
@@ -202,36 +207,3 @@ def _observed(table: ReferenceTable) -> np.ndarray:
 def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:
     """A table, or rows spread evenly over one that stays on the disk."""
     return reference_table.load(IN_MEMORY) if isinstance(reference_table, StoredTable) else reference_table
-
-
-def _recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:
-    """Recalibrated draws, if the support lets each parameter be moved by itself."""
-    if calibration.names != table.parameter_names:
-        raise ValueError(
-            f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
-        )
-    moved = calibration.recalibrated(draws)
-    outside = ~table.support.contains(moved)
-    if np.any(outside):
-        raise ValueError(
-            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which ties "
-            "parameters to each other; recalibration moves each by itself: leave `calibration` out"
-        )
-    return moved
-
-
-def _account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, Any], np.ndarray | None, int]:
-    """What is kept of a fit.
-
-    Attributes of the result, and the coverage on held-out rows with their number.
-    """
-    selection = fitted.selection_
-    notes: dict[str, Any] = {}
-    if stored is not None:
-        notes["simulations"] = len(stored) + len(stored.failures)
-        notes["fitted_rows"] = len(stored) if selection is None else fitted.fitted_rows_
-    if selection is None:
-        return notes, None, 0
-    notes |= {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
-    rows = len(selection.chosen.covered)
-    return notes, (selection.coverage() if rows else None), rows

@@ -43,18 +43,26 @@ class Outliers:
         return ", ".join(map(str, self.rows[:3])) + (", ..." if len(self.rows) > 3 else "")
 
 
-def outliers(table: np.ndarray) -> list[Outliers]:
-    """The columns of rows (n, d), finite, whose deviation is that of a few rows."""
+def outliers(table: np.ndarray, known: np.ndarray | None = None) -> list[Outliers]:
+    """The columns of rows (n, d), finite, whose deviation is that of a few rows.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, d)
+    known : ndarray of shape (d,), optional
+        Deviations of a larger table of which these rows are a sample: the rows that make them up need not be
+        among these.
+    """
     few = max(1, int(FEW_ROWS * len(table)))
     if len(table) < LEAST_ROWS:
         return []
-    wide = deviations(table)
+    wide = deviations(table) if known is None else known
     unit = np.where(wide > 0, wide, 1.0)
     centre = (table / unit).mean(axis=0)
     far = np.maximum(table.max(axis=0) / unit - centre, centre - table.min(axis=0) / unit)
     found = []
     # One row of n is at most sqrt(n - 1) deviations from the mean, and so far where it is the outlier.
-    least = min(NOT_FAR, 0.9 * np.sqrt(len(table) - 1))
+    least = min(NOT_FAR, 0.9 * np.sqrt(len(table) - 1)) if known is None else 0.0
     for number in np.flatnonzero(far > least).tolist():
         column = table[:, number]
         away = np.abs(column - np.median(column))

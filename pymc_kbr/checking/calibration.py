@@ -178,8 +178,8 @@ def calibrate(
     Raises
     ------
     TypeError, ValueError
-        If the estimator's name is unknown, or there are fewer than 10 or more than half of the rows to
-        hold out.
+        If the estimator's name is unknown, there are fewer than 10 or more than half of the rows to
+        hold out, or the rows are no draws of the prior, as those of `refine`.
 
     Notes
     -----
@@ -193,6 +193,11 @@ def calibrate(
        algorithms with simulation-based calibration, arXiv:1804.06788.
     """
     chosen = clone(make_estimator(estimator))
+    if table.prior_ratio is not None:
+        raise ValueError(
+            "the rows of the table are no draws of the prior (they have a prior_ratio), and calibration is "
+            "over the prior: simulate a table for it with `simulate`"
+        )
     n = len(table)
     if not 10 <= rows <= n // 2:
         raise ValueError(
@@ -217,3 +222,19 @@ def calibrate(
             contraction[i] = 1 - drawn.var(axis=0) / unit**2
             scores[i] = energy_score(drawn / unit, truth / unit)
     return Calibration(pit, contraction, scores, table.parameter_columns, draws)
+
+
+def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:
+    """Recalibrated draws, if the support lets each parameter be moved by itself."""
+    if calibration.names != table.parameter_names:
+        raise ValueError(
+            f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
+        )
+    moved = calibration.recalibrated(draws)
+    outside = ~table.support.contains(moved)
+    if np.any(outside):
+        raise ValueError(
+            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which ties "
+            "parameters to each other; recalibration moves each by itself: leave `calibration` out"
+        )
+    return moved

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from pymc_kbr.arrays.outliers import outliers
+from pymc_kbr.arrays.weighted import weighted_quantile
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.posterior.posterior import Posterior
@@ -76,13 +77,13 @@ def diagnose(
         The table in units of deviations, where the estimator has it.
     """
     found = [
-        _outside(table, scaled),
+        *_coverage(coverage, held_out, table.parameter_names),
         *_outliers(table),
+        _outside(table, scaled),
         _effective_sample_size(posterior),
         _negative_share(posterior),
         _ridge_raised(posterior),
         *_edges(draws, table),
-        *_coverage(coverage, held_out, table.parameter_names),
     ]
     return [concern for concern in found if concern is not None]
 
@@ -170,7 +171,7 @@ def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
     )
     found = []
     for i, name in enumerate(table.parameter_names):
-        lower, upper = np.quantile(table.parameters[:, i], [tail, 1 - tail])
+        lower, upper = _prior_quantiles(table, i, [tail, 1 - tail])
         if not lower < upper:
             continue
         for side, share in (
@@ -181,6 +182,15 @@ def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
                 where = f"{share:.0%} of the draws of {name!r} lie in the {side} {tail:.0%} of the prior"
                 found.append(Concern("edge", f"{where}: {why}"))
     return found
+
+
+def _prior_quantiles(table: ReferenceTable, column: int, levels: list[float]) -> np.ndarray:
+    """Quantiles of a parameter under the prior, of which the rows are draws or have the density ratio."""
+    if table.prior_ratio is None:
+        return np.quantile(table.parameters[:, column], levels)
+    return weighted_quantile(
+        table.parameters[:, column], table.prior_ratio / table.prior_ratio.sum(), np.array(levels)
+    )
 
 
 def _coverage(coverage: np.ndarray | None, rows: int, names: list[str]) -> list[Concern]:

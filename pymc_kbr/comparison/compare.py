@@ -228,6 +228,11 @@ def _check(
     random_seed: int,
 ) -> None:
     """Refuse what cannot be compared, before any work."""
+    if isinstance(source, ReferenceTable) and source.prior_ratio is not None:
+        raise ValueError(
+            "the rows of the table are no draws of the prior (they have a prior_ratio), and estimators are "
+            "compared over the prior: simulate a table for it with `simulate`"
+        )
     for what, numbers in {
         "budgets": budgets,
         "repetitions": [repetitions],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import Any
 
@@ -39,16 +40,19 @@ def warn_of_outliers(table: FittedTable) -> None:
     """Say which statistics are measured by the deviation of a few rows."""
     if not isinstance(table.scaler, Scaler):
         return
-    columns = np.flatnonzero(table.scaler.kept)
-    for found in outliers(table.statistics):
+    columns, sample = np.flatnonzero(table.scaler.kept), table.sample
+    # Of rows that are read in parts, those that make up a deviation need not be in the sample.
+    known = np.ones(len(columns)) if table.streamed and np.any(table.scaler.scale != 1) else None
+    for found in outliers(sample.statistics, known):
+        few = f"few rows that are not among the {len(sample.numbers)} looked at"
+        if len(found.rows):
+            numbers = sample.numbers[found.rows]
+            shown = dataclasses.replace(found, rows=numbers if table.rows is None else table.rows[numbers])
+            few = f"{len(found.rows)} of {len(sample.numbers)} rows ({shown.shown()})"
         warnings.warn(
-            f"the deviation of the statistic in column {columns[found.column]} is that of {len(found.rows)} "
-            "of "
-            f"{len(table)} rows ({found.shown()}), and {found.deviation / found.of_the_rest:.2g} times that "
-            "of "
-            "the rest: measured by it all others are alike, and it hardly counts; leave these rows out, or "
-            "take "
-            "the statistic's logarithm",
+            f"the deviation of the statistic in column {columns[found.column]} is that of {few}, and "
+            f"{found.deviation / found.of_the_rest:.2g} times that of the rest: measured by it all others "
+            "are alike, and it hardly counts; leave these rows out, or take the statistic's logarithm",
             UserWarning,
             stacklevel=3,
         )

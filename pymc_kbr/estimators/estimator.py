@@ -18,7 +18,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed, check_scaled, refuse_both, warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.prior_weights import check_columns, ratio_of_draws, weighted_draws
+from pymc_kbr.estimators.prior_weights import check_prior, ratio_of_draws, weighted_draws
 from pymc_kbr.estimators.streamed_table import StreamedTable
 from pymc_kbr.estimators.summaries import Summary, check_scale
 from pymc_kbr.estimators.tabulate import tabulate
@@ -117,9 +117,9 @@ class Estimator(BaseEstimator):
                     "them (`stored.load(20_000)`)"
                 )
             self.check(int(rows.shape[0]), streamed=True)
-            return self.fit_table(
-                StreamedTable.of(parameters, statistics, support, self.scale_of_statistics()), rng
-            )
+            streamed = StreamedTable.of(parameters, statistics, support, self.scale_of_statistics())
+            warn_of_outliers(streamed)
+            return self.fit_table(streamed, rng)
         draws = None if prior is None else weighted_draws(prior)
         if draws is not None and not self.takes_draws:
             theta = as_rows("the parameters", parameters)
@@ -135,7 +135,7 @@ class Estimator(BaseEstimator):
         """Fit to a table that is scaled already, which several estimators can share."""
         self.check(len(table), streamed=table.streamed)
         if table.draws is not None:
-            check_columns(table.draws[0], table.parameters)
+            check_prior(*table.draws, table.parameters)
         self.table_ = table
         if table.ratio is not None:
             self.ratio_effective_sample_size_ = float(table.ratio.sum() ** 2 / np.sum(table.ratio**2))

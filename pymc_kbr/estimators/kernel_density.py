@@ -11,7 +11,7 @@ from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.estimator import Estimator, RowWeights
-from pymc_kbr.estimators.prior_weights import check_columns, weighted_draws
+from pymc_kbr.estimators.prior_weights import check_prior, weighted_draws
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import squared_distances
 
@@ -108,7 +108,8 @@ class KernelDensity(Estimator):
         draws = self.table_.draws if self.prior is None else weighted_draws(self.prior)
         if draws is None:
             return None
-        check_columns(draws[0], self.table_.parameters)
+        if self.prior is not None:
+            check_prior(*draws, self.table_.parameters)
         if np.any(draws[1] < 0):
             raise ValueError(NEGATIVE)
         return draws

@@ -5,6 +5,7 @@ The only place that estimates a density ratio. A prior comes as a ratio known at
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,9 @@ from pymc_kbr.kernels import Kernel
 
 LEAST_REGULARISATION = 1e-5
 """eta of the weights that stand for the prior itself: small, since what they weight is averaged."""
+
+BEYOND_ROWS = 0.1
+"""Share of a prior beyond the rows of the table, in one parameter, above which a warning is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +140,7 @@ def ratio_of_draws(theta: np.ndarray, prior: Any, support: Support, rng: np.rand
     negative it is cut off at zero, and rows outside the support have none.
     """
     draws, weights = weighted_draws(prior)
-    check_columns(draws, theta)
+    check_prior(draws, weights, theta)
     choice = ratio_settings(theta, draws, weights, centred=True)
     n = len(theta)
     gram = Auto().gram(choice.kernel, theta, rng, n * choice.regularisation)
@@ -202,13 +206,54 @@ def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.nd
     return moved
 
 
-def check_columns(draws: np.ndarray, parameters: np.ndarray) -> None:
-    """Refuse a prior over another number of parameters than the table's."""
+def check_prior(draws: np.ndarray, weights: np.ndarray, parameters: np.ndarray) -> None:
+    """Refuse a prior that is no other prior of the table's parameters.
+
+    Parameters
+    ----------
+    draws, weights : ndarray of shape (l, p), (l,)
+        Of the prior.
+    parameters : ndarray of shape (n, p)
+        The table's.
+
+    Raises
+    ------
+    ValueError
+        If it is of another number of parameters, is a single point, or lies beyond the rows of the table.
+
+    Warns
+    -----
+    UserWarning
+        If more of the prior than chance allows lies beyond the rows of the table.
+    """
     if draws.shape[1] != parameters.shape[1]:
         raise ValueError(
             f"the prior has {draws.shape[1]} parameters; the table has {parameters.shape[1]}, and both must "
             "be the same"
         )
+    if not np.any(np.ptp(draws[weights != 0], axis=0) > 0):
+        raise ValueError(
+            f"the prior has {len(draws)} draw(s), and less than two different ones of them carry weight; one "
+            "point tells nothing of a density: give more draws, a few hundred at best"
+        )
+    beyond = (draws < parameters.min(axis=0)) | (draws > parameters.max(axis=0))
+    share = np.abs(weights) @ beyond / np.abs(weights).sum()
+    column = int(np.argmax(share))
+    # Of the table's own prior two draws in n + 1 lie beyond n rows.
+    if share[column] <= BEYOND_ROWS + 2 / (len(parameters) + 1):
+        return
+    where = (
+        f"{share[column]:.0%} of the prior lies beyond the table's rows in the parameter of column {column}, "
+        f"which are between {parameters[:, column].min():.4g} and {parameters[:, column].max():.4g}"
+    )
+    if np.all(beyond[weights != 0, column]):
+        raise ValueError(f"{where}; nothing was simulated there: simulate a table from this prior")
+    warnings.warn(
+        f"{where}: little was simulated there, and this part of the prior plays next to no part in the "
+        "posterior; simulate a table from this prior, or narrow it",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:

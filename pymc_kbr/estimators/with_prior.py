@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import positive
-from pymc_kbr.estimators.prior_weights import PriorWeights, check_columns, ratio_settings, weighted_draws
+from pymc_kbr.estimators.prior_weights import PriorWeights, check_prior, ratio_settings, weighted_draws
 from pymc_kbr.estimators.rule_estimator import RuleEstimator
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.gram import Solver
@@ -98,7 +98,7 @@ class WithPrior(RuleEstimator):
         if self.table_.draws is not None or self.prior is None:
             return self.table_.draws
         draws, weights = weighted_draws(self.prior)
-        check_columns(draws, self.table_.parameters)
+        check_prior(draws, weights, self.table_.parameters)
         return draws, weights
 
     def _estimated_weights(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -63,7 +62,7 @@ class IncompleteCholesky:
                 kernel, points, self.rank or LARGEST_RANK, self.tolerance, PIVOTS_AT_ONCE, rng
             )
         factor, pivots = pivoted_cholesky(kernel, points, self.rank or LARGEST_RANK, self.tolerance)
-        return LowRankGram(factor, feature_map_of(kernel, points[pivots], factor[pivots]))
+        return LowRankGram(factor, PivotFeatures(kernel, points[pivots], factor[pivots]))
 
 
 @dataclass(frozen=True)
@@ -117,18 +116,29 @@ class RandomlyPivotedCholesky:
         factor, pivots = randomly_pivoted_cholesky(
             kernel, points, self.rank or LARGEST_RANK, self.tolerance, self.block, rng
         )
-        return LowRankGram(factor, feature_map_of(kernel, points[pivots], factor[pivots]))
+        return LowRankGram(factor, PivotFeatures(kernel, points[pivots], factor[pivots]))
 
 
-def feature_map_of(
-    kernel: Kernel, pivots: np.ndarray, triangle: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
-    """f(x) = L^-1 k(pivots, x), with L the factor's rows at its pivots."""
+@dataclass(frozen=True, eq=False)
+class PivotFeatures:
+    """f(x) = L^-1 k(pivots, x), with L the factor's rows at its pivots.
 
-    def features(x: np.ndarray) -> np.ndarray:
-        return solve_triangular(triangle, kernel(pivots, x), lower=True, check_finite=False).T
+    Parameters
+    ----------
+    kernel : Kernel
+    pivots : ndarray of shape (r, d)
+    triangle : ndarray of shape (r, r)
+        L.
+    """
 
-    return features
+    kernel: Kernel
+    pivots: np.ndarray
+    triangle: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """At points x (k, d), shape (k, r)."""
+        values = self.kernel(self.pivots, x)
+        return solve_triangular(self.triangle, values, lower=True, check_finite=False).T
 
 
 def streamed_cholesky(
@@ -144,7 +154,7 @@ def streamed_cholesky(
     enough, rounding = tolerance * residual.sum(), 10 * np.finfo(float).eps * residual.max()
     numbers = np.empty(0, dtype=np.int64)
     pivots, known = points[0:0], np.empty((block, 0))
-    features = feature_map_of(kernel, pivots, np.empty((0, 0)))
+    features = PivotFeatures(kernel, pivots, np.empty((0, 0)))
     while len(pivots) < min(rank, n) and residual.sum() > enough and residual.max() > rounding:
         proposed = rng.choice(n, size=block, p=residual / residual.sum())
         offered = points[proposed]
@@ -155,7 +165,7 @@ def streamed_cholesky(
             continue
         numbers = np.concatenate([numbers, proposed[taken]])
         pivots = np.vstack([pivots, offered[taken]])
-        features = feature_map_of(kernel, pivots, _triangle(kernel(pivots)))
+        features = PivotFeatures(kernel, pivots, _triangle(kernel(pivots)))
         for part, rows in points.blocks():
             f = features(rows)
             residual[part] = kernel.diag(rows) - np.einsum("ij,ij->i", f, f)

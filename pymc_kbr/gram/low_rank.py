@@ -12,6 +12,18 @@ from pymc_kbr.gram.gram import Gram, Operator, SquaredOperator, raising
 
 
 @dataclass(frozen=True, eq=False)
+class CentredFeatures:
+    """The features of points x (k, d) less a mean (r,), shape (k, r)."""
+
+    feature_map: Callable[[np.ndarray], np.ndarray]
+    mean: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """At points x (k, d), shape (k, r)."""
+        return self.feature_map(x) - self.mean
+
+
+@dataclass(frozen=True, eq=False)
 class LowRankGram(Gram):
     """G = F F', of rank r.
 
@@ -47,9 +59,8 @@ class LowRankGram(Gram):
     def centred(self, base: np.ndarray, overwrite: bool = False) -> LowRankGram:
         """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
         mean = base @ self.features
-        inner = self.feature_map
         features = np.subtract(self.features, mean, out=self.features if overwrite else None)
-        return LowRankGram(features, lambda x: inner(x) - mean)
+        return LowRankGram(features, CentredFeatures(self.feature_map, mean))
 
     def regularised(self, ridge: float, scale: np.ndarray | None = None) -> WoodburyOperator:
         """S (S G S + ridge I)^-1 S by Woodbury's identity."""

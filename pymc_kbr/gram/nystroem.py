@@ -61,23 +61,38 @@ class Nystroem:
         return landmark_features(kernel, points, np.sort(rows))  # in order, each part of a store is read once
 
 
+@dataclass(frozen=True, eq=False)
+class LandmarkFeatures:
+    """f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    landmarks : ndarray of shape (m, d)
+        z.
+    mix : ndarray of shape (m, r)
+        V diag(s)^(-1/2).
+    """
+
+    kernel: Kernel
+    landmarks: np.ndarray
+    mix: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """At points x (k, d), shape (k, r)."""
+        return self.kernel(x, self.landmarks) @ self.mix
+
+
 def landmark_features(
     kernel: Kernel, points: np.ndarray | Chunks, rows: np.ndarray
 ) -> LowRankGram | StreamedGram:
-    """Features f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'.
-
-    Eigenvalues that are rounding errors are left out.
-    """
+    """The Gram matrix of `LandmarkFeatures`; eigenvalues that are rounding errors are left out."""
     landmarks = points[rows]
     values, vectors = eigh(kernel(landmarks))
     kept = values > len(values) * np.finfo(float).eps * values[-1]
-    mix = vectors[:, kept] / np.sqrt(values[kept])
-
-    def features(x: np.ndarray) -> np.ndarray:
-        return kernel(x, landmarks) @ mix
-
+    features = LandmarkFeatures(kernel, landmarks, vectors[:, kept] / np.sqrt(values[kept]))
     if isinstance(points, Chunks):
-        return StreamedGram(points, features, mix.shape[1])
+        return StreamedGram(points, features, int(kept.sum()))
     return LowRankGram(features(points), features)
 
 

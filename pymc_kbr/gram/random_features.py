@@ -13,6 +13,18 @@ from pymc_kbr.gram.streamed import StreamedGram
 from pymc_kbr.kernels import Kernel, frequencies
 
 
+@dataclass(frozen=True, eq=False)
+class FourierFeatures:
+    """f(x) = (cos(W x), sin(W x)) / sqrt(r / 2) with r / 2 frequencies W, shape (r / 2, d)."""
+
+    frequencies: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """At points x (k, d), shape (k, r)."""
+        phase = x @ self.frequencies.T
+        return np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(len(self.frequencies))
+
+
 @dataclass(frozen=True)
 class RandomFeatures:
     """Cosines and sines of random frequencies of a shift-invariant kernel.
@@ -46,12 +58,7 @@ class RandomFeatures:
     ) -> LowRankGram | StreamedGram:
         """The approximated Gram matrix of points (n, d)."""
         count = max(1, self.features // 2)
-        drawn = frequencies(kernel, count, points[0:1].shape[1], rng)
-
-        def features(x: np.ndarray) -> np.ndarray:
-            phase = x @ drawn.T
-            return np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(count)
-
+        features = FourierFeatures(frequencies(kernel, count, points[0:1].shape[1], rng))
         if isinstance(points, Chunks):
             return StreamedGram(points, features, 2 * count)
         return LowRankGram(features(points), features)

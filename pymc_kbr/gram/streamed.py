@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.gram.gram import Gram, Operator, raising
-from pymc_kbr.gram.low_rank import scaled_rows
+from pymc_kbr.gram.low_rank import CentredFeatures, scaled_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,71 +68,92 @@ class StreamedGram(Gram):
     def centred(self, base: np.ndarray) -> StreamedGram:
         """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
         mean = self.transposed_times(base)  # in one pass, and no features are kept
-        inner = self.feature_map
-        return StreamedGram(self.points, lambda x: inner(x) - mean, self.rank)
+        return StreamedGram(self.points, CentredFeatures(self.feature_map, mean), self.rank)
 
-    def regularised(self, ridge: float, scale: np.ndarray | None = None) -> StreamedOperator:
+    def regularised(self, ridge: float, scale: np.ndarray | None = None) -> StreamedWoodbury:
         """S (S G S + ridge I)^-1 S by Woodbury's identity."""
-        weights = np.ones(self.size) if scale is None else scale**2
-        core = self.core(None if scale is None else weights)
+        weights = None if scale is None else scale**2
+        core = self.core(weights)
 
         def factor(r: float) -> tuple[np.ndarray, bool]:
             return cho_factor(core + r * np.eye(self.rank), lower=True)
 
         least = self.rank * np.finfo(float).eps * float(np.diag(core).max(initial=0.0))
         made, ridge, raised = raising(factor, ridge, least)
+        return StreamedWoodbury(self, weights, made, ridge, raised)  # type: ignore[arg-type]
 
-        def inner(f: np.ndarray) -> np.ndarray:
-            return cho_solve(made, f)  # type: ignore[call-overload]
-
-        def solve(b: np.ndarray) -> np.ndarray:
-            right = scaled_rows(weights, b)
-            return (right - scaled_rows(weights, self.times(inner(self.transposed_times(right))))) / ridge
-
-        return StreamedOperator(self, inner, solve, None if scale is None else weights, ridge, raised)
-
-    def squared(self, weights: np.ndarray, delta: float) -> StreamedOperator:
+    def squared(self, weights: np.ndarray, delta: float) -> StreamedSpectral:
         """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F."""
         values, vectors = eigh(self.core(weights))
-
-        def inner(f: np.ndarray) -> np.ndarray:
-            return vectors @ scaled_rows(values / (values**2 + delta), vectors.T @ f)
-
-        def solve(b: np.ndarray) -> np.ndarray:
-            rotated = vectors.T @ self.transposed_times(scaled_rows(weights, b))
-            return scaled_rows(weights, self.times(vectors @ scaled_rows(1 / (values**2 + delta), rotated)))
-
-        return StreamedOperator(self, inner, solve, weights, delta, 0)
+        return StreamedSpectral(self, weights, values, vectors, delta)
 
 
 @dataclass
-class StreamedOperator(Operator):
-    """diag(scale) F M on the features of new points, and the operator itself, in a pass or two.
+class StreamedWoodbury(Operator):
+    """S (S F F' S + ridge I)^-1 S, in a pass or two.
 
     Parameters
     ----------
     gram : StreamedGram
-    inner : callable
-        M, from (r, k) to (r, k).
-    solution : callable
-        The operator on (n,) or (n, k).
     scale : ndarray of shape (n,), optional
+        The square of S; the identity where left out.
+    factor : tuple
+        Of F' S S F + ridge I, by Cholesky.
     ridge : float
     raised : int
     """
 
     gram: StreamedGram
-    inner: Callable[[np.ndarray], np.ndarray]
-    solution: Callable[[np.ndarray], np.ndarray]
     scale: np.ndarray | None
+    factor: tuple[np.ndarray, bool]
     ridge: float
     raised: int
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """The operator applied to b (n,) or (n, k)."""
-        return self.solution(b)
+        right = self._scaled(b)
+        inner = cho_solve(self.factor, self.gram.transposed_times(right))
+        return (right - self._scaled(self.gram.times(inner))) / self.ridge
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
-        weights = self.gram.times(self.inner(self.gram.feature_map(x).T)).T
-        return weights if self.scale is None else weights * self.scale
+        inner = cho_solve(self.factor, self.gram.feature_map(x).T)
+        return self._scaled(self.gram.times(inner)).T
+
+    def _scaled(self, b: np.ndarray) -> np.ndarray:
+        return b if self.scale is None else scaled_rows(self.scale, b)
+
+
+@dataclass
+class StreamedSpectral(Operator):
+    """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', in a pass or two.
+
+    Parameters
+    ----------
+    gram : StreamedGram
+    scale : ndarray of shape (n,)
+        L.
+    values, vectors : ndarray of shape (r,), (r, r)
+        m and V.
+    ridge : float
+        Delta.
+    """
+
+    gram: StreamedGram
+    scale: np.ndarray
+    values: np.ndarray
+    vectors: np.ndarray
+    ridge: float
+    raised: int = 0
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k)."""
+        rotated = self.vectors.T @ self.gram.transposed_times(scaled_rows(self.scale, b))
+        inner = self.vectors @ scaled_rows(1 / (self.values**2 + self.ridge), rotated)
+        return scaled_rows(self.scale, self.gram.times(inner))
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
+        rotated = self.vectors.T @ self.gram.feature_map(x).T
+        inner = self.vectors @ scaled_rows(self.values / (self.values**2 + self.ridge), rotated)
+        return scaled_rows(self.scale, self.gram.times(inner)).T

@@ -134,14 +134,12 @@ def _with_deterministics(posterior: xr.Dataset, model: pm.Model) -> xr.Dataset:
 
 
 def _observed_data(table: ReferenceTable, model: pm.Model | None) -> xr.Dataset:
-    if table.observed_data:
-        columns = Columns(tuple(Variable(name, v.shape) for name, v in table.observed_data.items()))
-        values = table.observed_data
-    else:
-        assert table.observed is not None
-        columns = table.statistic_columns
-        values = {name: value[0] for name, value in columns.split(table.observed[None]).items()}
+    assert table.observed is not None
+    whole = table.observed_data
+    own = Columns(tuple(Variable(name, value.shape) for name, value in whole.items()))
+    columns = own if whole else table.statistic_columns
     dims, coords = _dims(columns, model)
+    values = whole or {name: row[0] for name, row in columns.split(table.observed[None]).items()}
     return xr.Dataset({v.name: (dims[v.name], values[v.name]) for v in columns.variables}, coords=coords)
 
 

@@ -13,8 +13,8 @@ from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
+from pymc_kbr.rounds.joined import joined
 from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table
-from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -186,31 +186,3 @@ def _check_rounds(draws: int, rounds: int, size: int, parameters: int) -> None:
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "
             f"{least}, to have near rows to go by: more draws, or fewer rounds"
         )
-
-
-def joined(tables: list[ReferenceTable]) -> ReferenceTable:
-    """All rows of some tables that lie in the support of the last one."""
-    # Each table is a draw of the prior between its bounds, so between the last ones all are of one law.
-    last = tables[-1]
-    inside = [last.support.contains(table.parameters) for table in tables]
-    drawn = [len(table) + len(table.failures) for table in tables]
-    before = np.cumsum([0, *drawn[:-1]])
-    origin = dataclasses.replace(last.origin, simulations=sum(drawn))
-    return dataclasses.replace(
-        last,
-        parameters=np.vstack([t.parameters[rows] for t, rows in zip(tables, inside, strict=True)]),
-        statistics=np.vstack([t.statistics[rows] for t, rows in zip(tables, inside, strict=True)]),
-        failures=Failures(
-            np.concatenate([start + t.failures.rows for start, t in zip(before, tables, strict=True)]),
-            np.vstack([t.failures.parameters for t in tables]),
-            tuple(message for t in tables for message in t.failures.messages),
-        ),
-        seed=None,
-        provenance={
-            **last.provenance,
-            **origin.words,
-            "zoomed": "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True)),
-        },
-        timings={name: sum(t.timings.get(name, 0.0) for t in tables) for name in last.timings},
-        origin=origin,
-    )

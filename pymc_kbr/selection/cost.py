@@ -118,7 +118,7 @@ def _kernel_regression(n: int, d: int) -> float:
 
 def _learnt(adjustment: Adjustment, n: int, d: int, shared: Adjusted | None) -> float:
     """Of fitting an adjustment, less what another one on the same table has computed."""
-    known = None if shared is None else make_adjustment(shared.adjustment)
+    known = None if shared is None else shared.adjustment_
     if repr(known) == repr(adjustment):
         return 0.0
     if isinstance(adjustment, KernelRidgeAdjustment):

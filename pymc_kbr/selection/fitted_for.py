@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+from typing import Any
+
 import numpy as np
 from rich.console import Console
 
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.selection.select import choose, fitted_to_all
-from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
+from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
+
+FEW = 100.0
+"""Effective sample size of the density ratio below which a warning is given."""
 
 
 def fitted_for(
@@ -47,13 +54,15 @@ def fitted_for(
         return chosen if stored is None else fitted_to_all(chosen, stored, rng)
     if new is None:
         rows = table if stored is None else stored
-        return estimator.fit(rows.parameters, rows.statistics, rows.support, random_seed=rng)
+        return estimator.fit(
+            rows.parameters, rows.statistics, rows.support, **_own_prior(table, estimator), random_seed=rng
+        )
     by_draws = new.ratio is None or estimator.needs_draws
     estimator.fit(
         table.parameters,
         table.statistics,
         new.support,
-        ratio=None if by_draws else new.ratio,
+        ratio=None if by_draws else _over_rows(new.ratio, table),
         prior=new.draws if by_draws else None,
         random_seed=rng,
     )
@@ -63,13 +72,28 @@ def fitted_for(
     return estimator
 
 
+def _own_prior(table: ReferenceTable, estimator: Estimator) -> dict[str, Any]:
+    """What tells an estimator of the table's prior, where its rows are no draws of that."""
+    # An estimator with a prior of its own finds its ratio to the rows as they are.
+    if table.prior_ratio is None or getattr(estimator, "prior", None) is not None:
+        return {}
+    if estimator.needs_draws:
+        return {"prior": (table.parameters, table.prior_ratio)}
+    return {"ratio": table.prior_ratio}
+
+
+def _over_rows(ratio: np.ndarray | None, table: ReferenceTable) -> np.ndarray | None:
+    """A prior's density ratio to the table's, made one to what the rows were drawn from."""
+    return ratio if ratio is None or table.prior_ratio is None else ratio * table.prior_ratio
+
+
 def _best(
     table: ReferenceTable, new: NewPrior | None, rng: np.random.Generator, progressbar: bool
 ) -> Estimator:
     """The best estimator near the table's observation, and a line on the screen that says so."""
-    ratio, support = None, table.support
+    ratio, support = table.prior_ratio, table.support
     if new is not None:
-        ratio, support = new.ratio, new.support
+        ratio, support = _over_rows(new.ratio, table), new.support
         if ratio is None:
             ratio = ratio_of_draws(table.parameters, new.draws, support, rng)
         warn_of_few(ratio.sum() ** 2 / np.sum(ratio**2), len(ratio))
@@ -85,3 +109,33 @@ def _best(
     if progressbar:
         Console().print(chosen.selection_.reason(), highlight=False, markup=False)
     return chosen
+
+
+def warn_of_few(effective_sample_size: float, rows: int) -> None:
+    """Warn where the new prior weights so few rows that its posterior rests on them alone."""
+    if effective_sample_size < FEW:
+        warnings.warn(
+            f"the density ratio of the new prior to the table's has an effective sample size of "
+            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table "
+            "from the new prior, or a larger one; where the ratio is that of two models, and the new prior "
+            "not much narrower in any parameter, leave `model` out, for a ratio that is estimated and smooth",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, Any], np.ndarray | None, int]:
+    """What is kept of a fit.
+
+    Attributes of the result, and the coverage on held-out rows with their number.
+    """
+    selection = fitted.selection_
+    notes: dict[str, Any] = {}
+    if stored is not None:
+        notes["simulations"] = len(stored) + len(stored.failures)
+        notes["fitted_rows"] = len(stored) if selection is None else fitted.fitted_rows_
+    if selection is None:
+        return notes, None, 0
+    notes |= {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
+    rows = len(selection.chosen.covered)
+    return notes, (selection.coverage() if rows else None), rows

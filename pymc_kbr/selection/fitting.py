@@ -40,7 +40,7 @@ class Fitting:
         self._ratio, self._seed = ratio, seed
         self._summaries: dict[str, Any] = {}
         self._tables: dict[int, FittedTable] = {}
-        self._fitted: dict[Any, Adjusted] = {}
+        self._fitted: dict[int, list[Adjusted]] = {}
 
     def cost(self, estimator: Estimator) -> Cost:
         """What a candidate costs, less what has been computed for others already."""
@@ -52,7 +52,7 @@ class Fitting:
         nearest = None
         # A summary that is still to be fitted is a scale of its own, in which nothing is known yet.
         if isinstance(estimator, Adjusted) and not named:
-            nearest = self._nearest(with_summaries(estimator, self._summaries))
+            nearest = self._nearest(estimator)
         own = cost_of(estimator, n, d, p, nearest)
         return Cost(summaries + own.fit, own.a_row)
 
@@ -64,13 +64,13 @@ class Fitting:
         prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
         if not isinstance(prepared, Adjusted):
             return prepared.fit_table(self._table(prepared), rng)
-        nearest = self._nearest(prepared)
+        nearest = self._nearest(estimator)
         # What was scaled and factored once is the same for all candidates in that scale.
         if nearest is None:
             prepared.fit_table(self._table(prepared), rng)
         else:
             prepared.fit_sharing(nearest, rng)
-        self._fitted.setdefault(self._key(prepared), prepared)
+        self._fitted.setdefault(id(prepared.scale_of_statistics()), []).append(prepared)
         return prepared
 
     def _table(self, prepared: Estimator) -> FittedTable:
@@ -83,15 +83,12 @@ class Fitting:
             self._tables[id(scale)] = tabulate(*self._rows, scale, self._ratio, check=prepared.check)
         return self._tables[id(scale)]
 
-    def _key(self, prepared: Adjusted) -> tuple[int, str]:
-        """A scale, by the object that it is, and an adjustment: what fits of the same rows are told by."""
-        return id(prepared.scale_of_statistics()), repr(make_adjustment(prepared.adjustment))
-
-    def _nearest(self, prepared: Adjusted) -> Adjusted | None:
+    def _nearest(self, estimator: Adjusted) -> Adjusted | None:
         """The fitted candidate to share with: of the same adjustment, or the first in the same scale."""
-        scale, adjustment = self._key(prepared)
-        same_scale = [fitted for (other, _), fitted in self._fitted.items() if other == scale]
-        return self._fitted.get((scale, adjustment), same_scale[0] if same_scale else None)
+        scale = with_summaries(estimator, self._summaries).scale_of_statistics()
+        same_scale, adjustment = self._fitted.get(id(scale), []), repr(make_adjustment(estimator.adjustment))
+        same = [fitted for fitted in same_scale if repr(fitted.adjustment_) == adjustment]
+        return next(iter([*same, *same_scale]), None)
 
 
 def with_summaries(estimator: Estimator, summaries: dict[str, Any]) -> Estimator:

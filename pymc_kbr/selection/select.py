@@ -12,6 +12,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
+from pymc_kbr.estimators.checks import warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.selection.budget import Budget, check_budget
@@ -87,7 +88,7 @@ def select(
     Warns
     -----
     UserWarning
-        If the time budget ended the comparison.
+        If the time budget ended the comparison, or the deviation of a statistic is that of a few rows.
 
     Notes
     -----
@@ -116,6 +117,7 @@ def select(
         work=work,
         time_budget=time_budget,
         rng=rng,
+        ratio=loaded.prior_ratio,
         progressbar=progressbar,
     )
     return fitted_to_all(chosen, table, rng) if isinstance(table, StoredTable) else chosen
@@ -123,7 +125,8 @@ def select(
 
 def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generator) -> Estimator:
     """An estimator that was chosen on some rows of a table, fitted to all of them if it picks rows."""
-    if not (chosen.streams and chosen.picks):
+    # Rows that carry weights are fitted in memory.
+    if not (chosen.streams and chosen.picks) or stored.prior_ratio is not None:
         return chosen
     fitted = clone(chosen).fit(
         stored.parameters,  # type: ignore[arg-type]
@@ -153,11 +156,12 @@ def choose(
     rows = np.arange(len(parameters)) if ratio is None else np.flatnonzero(ratio > 0)
     if len(rows) < LEAST_ROWS:
         return _not_chosen(parameters, statistics, support, ratio, rng)
+    given = _given(candidates, len(rows) - number_held_out(len(rows)), statistics.shape[1])
     given_rows = parameters, statistics, support
     whole = tabulate(*given_rows, True, ratio)
+    warn_of_outliers(whole)
     held_out = hold_out(whole, near, rng)
     rest = np.setdiff1d(rows, held_out)
-    given = _given(candidates, len(rest), statistics.shape[1])
     refit = len(held_out) > NOT_MISSED * len(rows)
     budget = Budget(work, time_budget, refit)
     race = Race(*given_rows, ratio, rest, held_out, rng, budget)
@@ -220,12 +224,18 @@ def _warn_of_time(found: Selection, time_budget: float | None) -> None:
     )
 
 
+def number_held_out(n: int) -> int:
+    """How many of n rows are held out."""
+    share = np.clip(HELD_OUT_SHARE * n, LEAST_HELD_OUT, MOST_HELD_OUT)
+    return min(int(share), n // 2)
+
+
 def hold_out(table: FittedTable, near: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
     """The rows that are held out: of all that carry weight, or of those nearest to an observation (d,)."""
     n, rows = len(table), np.arange(table.size) if table.rows is None else table.rows
-    count = int(np.clip(HELD_OUT_SHARE * n, LEAST_HELD_OUT, MOST_HELD_OUT))
+    count = number_held_out(n)
     if near is not None:
         # Not the very nearest alone: these would be held out of the rows that the candidates need most.
         most = min(max(2 * count, int(NEAREST_SHARE * n)), n)
         rows = rows[table.nearest(most).query(table.scaler.transform(near[None]), most)[1][0]]
-    return rng.choice(rows, min(count, n // 2), replace=False)
+    return rng.choice(rows, count, replace=False)

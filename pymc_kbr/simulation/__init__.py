@@ -7,6 +7,7 @@ from pymc_kbr.simulation.model.vector_simulator import vector_simulator
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.predictive import simulate_data
 from pymc_kbr.simulation.prior.density import ModelPrior, model_prior
+from pymc_kbr.simulation.prior.proposal import Proposal, check_can_be_proposed
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store
 from pymc_kbr.simulation.simulate_table import simulate_table
@@ -16,9 +17,11 @@ __all__ = [
     "Forward",
     "LearnedSimulator",
     "ModelPrior",
+    "Proposal",
     "SimulationOptions",
     "SimulationError",
     "Within",
+    "check_can_be_proposed",
     "entropy_of",
     "simulate_table",
     "model_prior",

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.read import ModelGraph, read_model
 from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
 from pymc_kbr.simulation.prior.support import prior_support
 from pymc_kbr.simulation.prior.truncated import (
     TruncatedSampler,
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 SUPPORT_ROWS = 256
 """Draws of the prior from which bounds that depend on other parameters are found."""
+
+MASS_BLOCKS = 100
+"""Blocks of draws from which the prior's mass in its support is found, where it is not one."""
 
 
 @dataclass(eq=False)
@@ -90,9 +95,9 @@ class Forward:
         check_can_be_truncated(self.support, self.graph.parameters)
 
     def sampler(
-        self, entropy: int, within: Within | None, even: bool = False
-    ) -> tuple[PriorSampler | TruncatedSampler, Support]:
-        """Draws of the prior, of all of it or between bounds, and their support.
+        self, entropy: int, within: Within | None, even: bool = False, proposal: Proposal | None = None
+    ) -> tuple[PriorSampler | TruncatedSampler | ProposalSampler, Support]:
+        """Draws of the prior, of all of it or between bounds, or of a proposal; and their support.
 
         `even` is that of `TruncatedSampler`; draws of the whole prior are always independent.
 
@@ -102,6 +107,8 @@ class Forward:
             As `truncated_support` and `TruncatedSampler`.
         """
         whole = self.prior.with_entropy(entropy)
+        if proposal is not None:
+            return ProposalSampler(whole, proposal, entropy), self.support
         if within is None:
             return whole, self.support
         support = truncated_support(self.support, self.graph.parameters, within)
@@ -141,6 +148,45 @@ class Forward:
         program, reason = self._batches[batched]
         return dataclasses.replace(simulator, batch=program), reason
 
+    def log_prior(self, parameters: np.ndarray) -> np.ndarray:
+        """Log density (n,) of the prior at parameters (n, p), of integral one over its support.
+
+        Volume is measured as `Support.log_jacobian` does.
+
+        Raises
+        ------
+        ValueError
+            If PyMC knows no density of one of its distributions.
+        """
+        try:
+            density = self._log_density
+        except NotImplementedError as error:
+            raise ValueError(
+                f"the prior of {self.graph.parameters.names} has no density that PyMC knows ({error}); "
+                "rounds that draw elsewhere than from the prior need it: give these parameters distributions "
+                "of PyMC"
+            ) from error
+        inside = self.support.contains(parameters)
+        return np.where(inside, density(parameters) + _hyperplanes(self.support) - self._log_mass, -np.inf)
+
     @cached_property
     def _log_density(self) -> LogDensity:
         return log_density_of(self.graph)
+
+    @cached_property
+    def _log_mass(self) -> float:
+        """Log of the share of the prior that lies in its support: a transform may confine it to less."""
+        inside = self.support.contains(self.prior.block(0))
+        if inside.all():
+            return 0.0
+        others = [self.support.contains(self.prior.block(number)) for number in range(1, MASS_BLOCKS)]
+        return float(np.log(np.mean([inside, *others])))
+
+
+def _hyperplanes(support: Support) -> float:
+    """Log of the volume in hyperplanes, as PyMC's densities measure it, over that of all columns but one."""
+    # Columns that sum to zero: their hyperplane is as steep to each axis as to the others.
+    sums = [
+        len(block.columns) for block in support.blocks for step in block.steps if isinstance(step, ZeroSum)
+    ]
+    return 0.5 * float(np.sum(np.log(sums)))

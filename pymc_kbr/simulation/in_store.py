@@ -30,8 +30,9 @@ from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.workers.executors import rows_a_stored_chunk
 from pymc_kbr.tables.errors import shortened
 from pymc_kbr.tables.lock import locked
+from pymc_kbr.tables.saved import PRIOR_RATIO
 from pymc_kbr.tables.store import TableStore
-from pymc_kbr.tables.stored_table import StoredTable
+from pymc_kbr.tables.stored_table import StoredTable, has_prior_ratio
 
 
 class Stored:
@@ -117,6 +118,10 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
     elif held.rows < options.draws:
         held.extend(options.draws)
     simulate_rows(simulation, way, first_rows, Stored(held, options.draws, options.on_failure == "raise"))
+    if options.proposal is not None and not has_prior_ratio(held):
+        ratio = simulation.prior_ratio(held.parameters(0, options.draws))
+        assert ratio is not None
+        held.keep(PRIOR_RATIO, ("row",), ratio)
     noted, account = held.documents["provenance"], simulation.sampler.account()
     if account.keys() - noted.keys():  # a later call that only reads has drawn little
         held.note("provenance", {**noted, **account})
@@ -161,6 +166,7 @@ def _new_store(
             "origin": simulation.origin.to_json(),
             "provenance": provenance_of(simulation, way),
             "timings": {},
+            "proposal": None if options.proposal is None else options.proposal.to_json(),
         },
     )
 
@@ -204,6 +210,7 @@ def _identity(simulation: Simulation) -> dict[str, Any]:
         "random_seed": str(simulation.entropy),
         # Of a table that is not to be extended: its batches have streams of their own.
         "fixed number of rows": None if options.to_be_extended else options.draws,
+        "proposal": None if options.proposal is None else options.proposal.to_json(),
     }
 
 

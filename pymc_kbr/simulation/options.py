@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.simulation.prior.proposal import Proposal
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.simulation.workers.executors import check_executor
@@ -27,6 +28,8 @@ class SimulationOptions:
     to_be_extended : bool
         Whether a longer table of the seed begins with this one: its last batch is then drawn as a whole, also
         where the table ends within it. Otherwise no batch has more rows than the table.
+    proposal : Proposal, optional
+        What parameters are drawn from instead of the prior; there are no bounds (`within`) then.
 
     Raises
     ------
@@ -45,6 +48,7 @@ class SimulationOptions:
     timeout: float | None = None
     progressbar: bool = True
     to_be_extended: bool = True
+    proposal: Proposal | None = None
 
     def __post_init__(self) -> None:
         whole("draws", self.draws)

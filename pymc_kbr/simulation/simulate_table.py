@@ -62,4 +62,5 @@ def _simulate_in_memory(options: SimulationOptions, forward: Forward) -> Referen
         },
         timings=simulation.clock.laps,
         origin=simulation.origin,
+        prior_ratio=simulation.prior_ratio(arrays.parameters[kept]),
     )

@@ -16,6 +16,7 @@ from pymc_kbr.simulation.first_rows import MOST_FIRST_ROWS, FirstRows, simulate_
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.proposal import ProposalSampler
 from pymc_kbr.simulation.prior.truncated import TruncatedSampler
 from pymc_kbr.simulation.progress import progress_bar
 from pymc_kbr.simulation.provenance import Clock, versions
@@ -39,7 +40,7 @@ class Simulation:
     forward : Forward
     entropy : int
         That all of its streams are made from.
-    sampler : PriorSampler or TruncatedSampler
+    sampler : PriorSampler, TruncatedSampler or ProposalSampler
     support : Support
         Of the draws.
     prior : PriorRows
@@ -54,7 +55,7 @@ class Simulation:
     options: SimulationOptions
     forward: Forward
     entropy: int
-    sampler: PriorSampler | TruncatedSampler
+    sampler: PriorSampler | TruncatedSampler | ProposalSampler
     support: Support
     prior: PriorRows
     simulator: RowSimulator
@@ -64,7 +65,17 @@ class Simulation:
     @property
     def origin(self) -> Origin:
         """What tables ask of their history."""
-        return Origin(between_bounds=self.options.within is not None)
+        return Origin(
+            between_bounds=self.options.within is not None, proposed=self.options.proposal is not None
+        )
+
+    def prior_ratio(self, parameters: np.ndarray) -> np.ndarray | None:
+        """Density of the prior over that of the draws (n,), at parameters (n, p); None where they are one."""
+        proposal = self.options.proposal
+        if proposal is None:
+            return None
+        log_prior = self.forward.log_prior(parameters)
+        return np.exp(-proposal.log_ratio(parameters, log_prior, self.options.draws))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +109,7 @@ def begun(options: SimulationOptions, forward: Forward, entropy: int) -> Iterato
         As `Forward.sampler`.
     """
     clock = Clock({"compile": forward.take_seconds()})
-    sampler, support = forward.sampler(entropy, options.within)
+    sampler, support = forward.sampler(entropy, options.within, proposal=options.proposal)
     clock.lap("compile")
     simulator = forward.row_simulator(entropy, options.timeout)
     with Isolated(simulator, options.cores) as isolated:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-PRIOR, ROW, BATCH, PILOT = range(4)
+PRIOR, ROW, BATCH, PILOT, PROPOSAL = range(5)
 """What a stream is for: the first number of its key."""
 
 BLOCK_ROWS = 1024

@@ -89,6 +89,17 @@ def check_observed(observed: np.ndarray, names: list[str]) -> None:
     check_range("the observation", observed[None], names)
 
 
+def check_prior_ratio(ratio: np.ndarray, rows: int) -> None:
+    """Refuse a density ratio that is not one number (n,) for each row, none negative and not all zero."""
+    if ratio.shape != (rows,):
+        raise ValueError(f"prior_ratio has shape {ratio.shape}; there are {rows} rows, and each has one")
+    if not (np.all(np.isfinite(ratio)) and np.all(ratio >= 0) and np.any(ratio > 0)):
+        raise ValueError(
+            "prior_ratio is negative, missing or infinite in a row, or zero in all of them; give the density "
+            "of the prior over that of the draws"
+        )
+
+
 def check_bounds(bounds: Mapping[str, Any] | None) -> None:
     """Refuse bounds that are no pairs of numbers."""
     if bounds is not None and not isinstance(bounds, Mapping):

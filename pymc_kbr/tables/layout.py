@@ -65,11 +65,7 @@ def create_group(
         _add_row_arrays(group, rows, chunk_rows, columns)
         names = {side: ((side,), np.array(labels, dtype=object)) for side, labels in columns.items()}
         for name, (dims, values) in {**names, **arrays}.items():
-            kind: Any = str if values.dtype == object else values.dtype
-            made = group.create_array(
-                name, shape=values.shape, dtype=kind, dimension_names=dims, compressors=COMPRESSED
-            )
-            made[...] = values
+            add_array(group, name, dims, values)
         consolidate(partial)
         # `mkdtemp` lets nobody else read it.
         os.chmod(partial, 0o755)
@@ -82,6 +78,17 @@ def create_group(
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def add_array(
+    group: zarr.Group, name: str, dims: tuple[str, ...], values: np.ndarray, **settings: Any
+) -> None:
+    """Write an array, whole, into a store; with further settings of Zarr's."""
+    kind: Any = str if values.dtype == object else values.dtype
+    made = group.create_array(
+        name, shape=values.shape, dtype=kind, dimension_names=dims, compressors=COMPRESSED, **settings
+    )
+    made[...] = values
 
 
 def _add_row_arrays(

@@ -22,12 +22,15 @@ class Origin:
         Whether the prior was drawn between bounds narrower than its own.
     seeds : tuple of int or None
         Of the tables that were appended to each other, where there are several.
+    proposed : bool
+        Whether rows were drawn elsewhere than from the prior: `ReferenceTable.prior_ratio` says where.
     """
 
     simulations: int | None = None
     noise: tuple[float, ...] = ()
     between_bounds: bool = False
     seeds: tuple[int | None, ...] = ()
+    proposed: bool = False
 
     @property
     def words(self) -> dict[str, str]:

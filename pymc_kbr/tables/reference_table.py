@@ -18,6 +18,7 @@ from pymc_kbr.tables.checks import (
     check_columns,
     check_observed,
     check_pairs,
+    check_prior_ratio,
     check_side,
     check_support,
     check_varies,
@@ -60,6 +61,9 @@ class ReferenceTable:
         Seconds of each stage.
     origin : Origin
         What code asks of the provenance.
+    prior_ratio : ndarray of shape (n,), optional
+        Density of the prior over that of what the rows were drawn from, up to a constant, where they are
+        no draws of the prior, as those of `refine`: what `Estimator.fit` is given as `ratio`.
 
     Raises
     ------
@@ -68,7 +72,8 @@ class ReferenceTable:
     ValueError
         If there are fewer than two rows, the shapes or the row labels of data frames disagree, a value is
         masked, not finite or beyond what can be summed, a parameter is constant or lies outside the
-        support, or the support is so wide that rows cannot be told from each other in it.
+        support, the support is so wide that rows cannot be told from each other in it, or `prior_ratio` is
+        not one number for each row, none negative and not all zero.
     """
 
     parameters: np.ndarray
@@ -83,6 +88,7 @@ class ReferenceTable:
     provenance: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
+    prior_ratio: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         parameters, statistics = as_pairs(self.parameters, self.statistics)
@@ -94,7 +100,11 @@ class ReferenceTable:
         if observed is not None:
             check_observed(observed, self.statistic_names)
         check_support(self.support, parameters, self.parameter_names)
-        for name, array in {"parameters": parameters, "statistics": statistics, "observed": observed}.items():
+        ratio = None if self.prior_ratio is None else as_rows("the prior's ratio", self.prior_ratio)
+        if ratio is not None:
+            check_prior_ratio(ratio, len(parameters))
+        sides = {"parameters": parameters, "statistics": statistics, "observed": observed}
+        for name, array in {**sides, "prior_ratio": ratio}.items():
             # Estimators keep views of these arrays, so a later change would change what they have fitted.
             if array is not None:
                 array.flags.writeable = False
@@ -217,8 +227,8 @@ class ReferenceTable:
         Raises
         ------
         ValueError
-            If `other` has other parameters, statistics, support or observation, or was simulated
-            with the same seed: its rows would be the same simulations a second time.
+            If `other` has other parameters, statistics, support or observation, was simulated with the same
+            seed (its rows would be the same simulations again), or rows of either are no draws of the prior.
         """
         for what, mine, theirs in (
             ("parameters", self.parameter_names, other.parameter_names),
@@ -231,6 +241,11 @@ class ReferenceTable:
                 )
         if self.support != other.support:
             raise ValueError("the table to append has another prior support; both must come from one prior")
+        if self.prior_ratio is not None or other.prior_ratio is not None:
+            raise ValueError(
+                "the rows of one of the tables are no draws of the prior (it has a prior_ratio), and of both "
+                "together the density is not known; give `refine` more draws instead"
+            )
         # Rows of one seed are the same simulations: a second time they would only look like more data.
         twice = [seed for seed in self.seeds if seed is not None and seed in other.seeds]
         if twice:

@@ -16,6 +16,10 @@ OBSERVED_DATA = "observed_data_"
 """What the names of the arrays of observed data begin with, in files and in stores."""
 
 
+PRIOR_RATIO = "prior_ratio"
+"""The name of that array, in files and in stores."""
+
+
 def arrays_of(table: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Arrays by name, with the names of their dimensions."""
     arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
@@ -28,6 +32,8 @@ def arrays_of(table: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     }
     if table.observed is not None:
         arrays["observed"] = (("statistic",), table.observed)
+    if table.prior_ratio is not None:
+        arrays[PRIOR_RATIO] = (("row",), table.prior_ratio)
     for name, values in table.observed_data.items():
         dims = tuple(f"{OBSERVED_DATA}{name}_dim_{i}" for i in range(values.ndim))
         arrays[f"{OBSERVED_DATA}{name}"] = (dims, values)
@@ -69,4 +75,5 @@ def fields_from(arrays: Mapping[str, np.ndarray], documents: Mapping[str, Any]) 
         "provenance": documents["provenance"],
         "timings": documents["timings"],
         "origin": Origin.from_documents(documents),
+        "prior_ratio": arrays.get(PRIOR_RATIO),
     }

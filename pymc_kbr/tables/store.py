@@ -22,6 +22,7 @@ from pymc_kbr.tables.layout import (
     STORE_FORMAT,
     STORE_VERSION,
     UNFINISHED,
+    add_array,
     checksum_of,
     consolidate,
     create_group,
@@ -255,6 +256,13 @@ class TableStore:
                 array = self._arrays[name]
                 array.resize((rows, *array.shape[1:]))
             consolidate(self.path)
+
+    def keep(self, name: str, dims: tuple[str, ...], values: np.ndarray) -> None:
+        """Write one of the other arrays, of numbers; what a kill has left of it is NaN, and overwritten."""
+        with self._writing():
+            add_array(self._group, name, dims, values, fill_value=np.nan, overwrite=True)
+            consolidate(self.path)
+        self._others[name] = values
 
     def note(self, name: str, document: Any) -> None:
         """Write one of the documents."""

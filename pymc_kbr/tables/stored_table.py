@@ -17,7 +17,7 @@ from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.reference_table import ReferenceTable
-from pymc_kbr.tables.saved import OBSERVED_DATA
+from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.store import TableStore
 
 
@@ -189,6 +189,26 @@ class StoredTable:
             self, observed=observation(observed, self.statistic_names), observed_data={}
         )
 
+    @cached_property
+    def prior_ratio(self) -> np.ndarray | None:
+        """Density of the prior over that of the draws, shape (n,); None where they are draws of the prior.
+
+        Raises
+        ------
+        ValueError
+            If they are not, and the store is not finished: its density ratio is written last.
+        """
+        if not Origin.from_documents(self.store.documents).proposed:
+            return None
+        if not has_prior_ratio(self.store):
+            raise ValueError(
+                f"the rows of the store {self.store.path} are no draws of the prior, and it was left before "
+                "it knew how far from it; make the call that began it again, which goes on with it"
+            )
+        ratio = self.store.array(PRIOR_RATIO)
+        assert ratio is not None
+        return ratio[: self.rows] if self._kept is None else ratio[self._kept]
+
     def load(self, rows: int | None = None) -> ReferenceTable:
         """The table in memory, whole or `rows` rows spread evenly over it.
 
@@ -199,10 +219,11 @@ class StoredTable:
         """
         n = len(self)
         if rows is None or rows >= n:
-            parameters, statistics = self.parameters[0:n], self.statistics[0:n]
+            parameters, statistics, ratio = self.parameters[0:n], self.statistics[0:n], self.prior_ratio
         else:
             # Evenly, and not the first ones: chunks are read as a whole, wherever they are.
             chosen = np.linspace(0, n - 1, rows).astype(int)
+            ratio = None if self.prior_ratio is None else self.prior_ratio[chosen]
             chosen = chosen if self._kept is None else self._kept[chosen]
             parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)
         documents = self.store.documents
@@ -219,4 +240,11 @@ class StoredTable:
             provenance=documents["provenance"],
             timings=documents["timings"],
             origin=Origin.from_documents(documents),
+            prior_ratio=ratio,
         )
+
+
+def has_prior_ratio(store: TableStore) -> bool:
+    """Whether a store holds how far its rows are from draws of the prior, whole."""
+    ratio = store.array(PRIOR_RATIO)
+    return ratio is not None and bool(np.all(np.isfinite(ratio)))

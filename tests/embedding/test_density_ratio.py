@@ -74,6 +74,8 @@ def test_the_choice_has_the_lowest_score_on_rows_spread_evenly(centred, theta, d
     assert found.score == pytest.approx(min(scores.values()))
     every = choose_ratio(theta, draws, kernels, centred=centred)
     assert every == choose_ratio(theta, draws, kernels, centred=centred, most=N)
+    # Left out, the ratio is not regularised towards one.
+    assert (choose_ratio(theta, draws, kernels) == every) is not centred
 
 
 def test_draws_enter_the_choice_by_weight_and_sign(theta, draws, rng):

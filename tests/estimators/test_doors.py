@@ -1,10 +1,13 @@
 """What is refused at the door, in which words; and what is taken there in many forms."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
+from tests.estimators.parts import Parts
 
 THETA = np.random.default_rng(2).normal(size=(40, 2))
 X = np.column_stack([THETA, THETA[:, 0]]) + np.random.default_rng(3).normal(size=(40, 3))
@@ -64,6 +67,70 @@ GIVEN = [
 def test_what_goes_with_a_table_is_refused_with_a_reason(given, words):
     with pytest.raises(ValueError, match=words):
         pk.Rejection(10).fit(THETA, X, **given)
+
+
+@pytest.mark.parametrize("name", pk.ESTIMATORS)
+@pytest.mark.parametrize("prior", [[[0.1, 0.2]], [[0.1, 0.2], [0.1, 0.2]], (THETA[:3], [1.0, 0.0, 0.0])])
+def test_a_prior_of_one_point_is_refused(name, prior):
+    with pytest.raises(ValueError, match="less than two different ones of them carry weight"):
+        pk.ESTIMATORS[name]().fit(THETA, X, prior=prior)
+
+
+OWN_PRIOR = [pk.KernelBayes, pk.ImportanceWeightedKernelBayes, pk.KernelDensity]
+
+
+@pytest.mark.parametrize("estimator", OWN_PRIOR)
+def test_nor_is_it_taken_from_the_estimator(estimator):
+    for prior, words in ((THETA[:1], "less than two different"), (THETA + 50.0, "100% of the prior")):
+        with pytest.raises(ValueError, match=words):
+            estimator(prior=prior).fit(THETA, X)
+
+
+@pytest.mark.parametrize("name", pk.ESTIMATORS)
+def test_a_prior_beyond_all_rows_is_refused_with_the_parameter(name):
+    lowest, highest = THETA[:, 1].min(), THETA[:, 1].max()
+    words = f"100% of the prior .* parameter of column 1, which are between {lowest:.4g} and {highest:.4g}"
+    for side in (-30.0, 30.0):
+        with pytest.raises(ValueError, match=words):
+            pk.ESTIMATORS[name]().fit(THETA, X, prior=np.add(THETA, [0.0, side]))
+
+
+def test_a_prior_partly_beyond_the_rows_is_warned_about_with_its_share():
+    estimator = pk.Rejection(10)
+    far = np.where(np.arange(40)[:, None] < 10, np.add(THETA, [30.0, 0.0]), THETA)
+    with pytest.warns(UserWarning, match="25% of the prior lies beyond the table's rows .* column 0"):
+        estimator.fit(THETA, X, prior=far)
+    weights = np.where(np.arange(40) < 10, 0.0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.fit(THETA, X, prior=(far, weights))  # what carries no weight is no part of the prior
+        estimator.fit(THETA, X, prior=np.random.default_rng(9).normal(size=(300, 2)))  # the table's own
+
+
+@pytest.mark.parametrize("parts", [True, False])
+@pytest.mark.parametrize("row", [0, 7, 299])
+def test_an_outlier_is_named_wherever_the_rows_are_read_from(parts, row, monkeypatch):
+    monkeypatch.setattr("pymc_kbr.arrays.scan.SAMPLED_ROWS", 60)
+    rng = np.random.default_rng(4)
+    theta = rng.normal(size=(300, 2))
+    x = theta + rng.normal(size=(300, 2))
+    source = Parts if parts else np.asarray
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pk.Rejection(10).fit(source(theta), source(x))
+    x[row, 1] = 1e12
+    with pytest.warns(UserWarning, match="the statistic in column 1 is that of") as found:
+        pk.Rejection(10).fit(source(theta), source(x))
+    (message,) = [str(one.message) for one in found]
+    assert f"({row})" in message or (parts and "not among the 60 looked at" in message)
+    assert f"({row})" in message or row == 7  # the first and the last row are in every sample
+
+
+def test_the_number_of_an_outlier_is_that_of_its_row_under_another_prior():
+    x = np.random.default_rng(4).normal(size=(60, 1))
+    x[50] = 1e12
+    with pytest.warns(UserWarning, match=r"1 of 50 rows \(50\)"):
+        pk.Rejection(10).fit(x % 2, x, ratio=np.where(np.arange(60) < 10, 0.0, 1.0))
 
 
 def test_two_rows_with_density_are_enough():

@@ -177,7 +177,7 @@ def test_a_likelihood_of_zero_everywhere_is_refused(rng):
     # Every particle but those of no weight is so far off that its nearest row has no likelihood either.
     theta = np.array([[0.0], [100.0]])
     with pytest.raises(ValueError, match="is zero at every draw"):
-        pk.KernelDensity(0.01, prior=[[100.0]]).fit(theta, theta).condition([0.0])
+        pk.KernelDensity(0.01, prior=[[100.0], [99.9]]).fit(theta, theta).condition([0.0])
     assert pk.KernelDensity(particles=1).fit(theta, theta).weights([0.0]).tolist() == [1.0, 0.0]
 
 

@@ -9,7 +9,7 @@ import pymc_kbr as pk
 from pymc_kbr.estimators import ESTIMATORS
 from pymc_kbr.simulation import model_prior
 from pymc_kbr.simulation.prior import new_prior
-from pymc_kbr.simulation.prior.new_prior import NewPrior, warn_of_few
+from pymc_kbr.simulation.prior.new_prior import NewPrior
 
 FIXED = {
     "kbr": {"regularisation": 1e-6},
@@ -98,6 +98,13 @@ def test_a_prior_far_in_the_tail_warns_with_the_effective_sample_size(table, old
         pm.Normal("mean", 6, 0.1)
     with pytest.warns(UserWarning, match=r"effective sample size of \d+ among 1500 rows"):
         pk.sample_abc(10, reference_table=table, model=old, prior=far, estimator="rejection", random_seed=1)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_prior_of_deviation_zero_is_refused_by_name(known, table, old):
+    point = make(lambda: pm.Normal("mean", 0.5, 0.0))
+    with pytest.raises(ValueError, match=r"all its mass in one point of \{'mean': 0.5\}"):
+        pk.sample_abc(10, reference_table=table, model=old if known else None, prior=point, random_seed=1)
 
 
 def test_no_warning_where_the_ratio_is_mild(table, old, new, recwarn):
@@ -190,13 +197,6 @@ def test_draws_keep_the_tables_support_and_have_no_ratio(table, old):
     for one in ([[1.0]], np.ones((0, 1)), [[1.0], [np.inf]]):
         with pytest.raises(ValueError, match=r"at least two rows|NaN or infinity"):
             NewPrior.of(one, table, old, np.random.default_rng(1))
-
-
-def test_an_effective_sample_size_of_a_hundred_is_enough(recwarn):
-    warn_of_few(100.0, 1500)
-    assert not recwarn
-    with pytest.warns(UserWarning, match="size of 99 among 1500 rows"):
-        warn_of_few(99.4, 1500)
 
 
 def test_rows_that_neither_prior_reaches_have_no_density(table):

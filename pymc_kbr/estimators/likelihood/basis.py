@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE = 1e-12
 """Of the largest eigenvalue: directions below are rounding errors."""
 
 

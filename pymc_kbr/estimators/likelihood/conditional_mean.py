@@ -10,10 +10,10 @@ from scipy.linalg import eigh
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
 from pymc_kbr.kernels import median_heuristic
 
-RIDGES = tuple(10.0**k for k in np.arange(1, -7.1, -0.5))
+RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
 """From which each statistic's own is chosen."""
 
-SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 """Bandwidths that are tried, over the median heuristic."""
 
 ROWS_FOR_BANDWIDTH, LANDMARKS_FOR_BANDWIDTH = 2000, 300
@@ -21,6 +21,9 @@ ROWS_FOR_BANDWIDTH, LANDMARKS_FOR_BANDWIDTH = 2000, 300
 
 LARGEST_LEVERAGE = 0.99
 """A row that determines its own prediction to this share is not divided by less than one minus it."""
+
+MOST_FREEDOM = 0.5
+"""Degrees of freedom, as a share of the rows, beyond which residuals that leave a row out say nothing."""
 
 FUNCTIONS_REWEIGHTED = 400
 """Of the basis, smoothest first: those that a regression weighted by precisions works with."""
@@ -50,6 +53,8 @@ def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> 
         shrink = 1 / (1 + ridge * penalties)
         slopes = shrink[:, None] * right
         leverage = np.minimum(squares @ shrink, LARGEST_LEVERAGE)
+        if ridge < RIDGES[0] and leverage.mean() > MOST_FREEDOM:
+            break
         left_out = (points - features @ slopes) / (1 - leverage)[:, None]
         errors = np.mean(left_out**2, axis=0)
         better = errors < lowest
@@ -91,6 +96,8 @@ def regress_weighted(
         for ridge in RIDGES:
             shrink = 1 / (1 + ridge * np.maximum(values, 0))
             leverage = np.minimum(squares @ shrink, LARGEST_LEVERAGE)
+            if leverage.mean() > MOST_FREEDOM:
+                break
             left_out = (points[:, j] - rotated @ (shrink * right)) / (1 - leverage)
             error = float(weights @ left_out**2)
             if error < lowest:

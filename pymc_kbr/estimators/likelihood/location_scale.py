@@ -125,7 +125,12 @@ def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     held_out = np.zeros(n, dtype=bool)
     held_out[rng.permutation(n)[: max(1, int(HELD_OUT * n))]] = True
     seed = int(rng.integers(2**31))
+    # Where statistics are correlated, what little noise there is between them says the most.
+    into, points = _decorrelated(theta, points)
     of_mean, features = mean_basis(theta, points, MEAN_LANDMARKS, rng)
+    mean = regress(features, of_mean.penalties, points)
+    again = _whitening(mean.residuals)
+    into, points = again @ into, points @ again.T
     mean = regress(features, of_mean.penalties, points)
     of_spread, parts = _spread_basis(theta, rng)
     pairs = np.tril_indices(e, -1) if e <= MOST_PAIRED else (np.empty(0, int), np.empty(0, int))
@@ -141,11 +146,19 @@ def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     return LocationScale(
         of_mean.landmarks,
         of_spread.landmarks,
-        of_mean.mix @ mean.coefficients,
+        of_mean.mix @ solve_triangular(into, mean.coefficients.T, lower=True).T,
         of_spread.mix @ _squared(w, e, pairs),
-        whiten,
+        whiten @ into,
         fit_mixture(z, held_out, seed),
     )
+
+
+def _decorrelated(theta: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A lower triangular factor (e, e), and points (n, e) whose linear residuals it makes uncorrelated."""
+    columns = np.column_stack([np.ones(len(theta)), theta])
+    slopes, *_ = np.linalg.lstsq(columns, points, rcond=None)
+    into = _whitening(points - columns @ slopes)
+    return into, points @ into.T
 
 
 def _spread_basis(theta: np.ndarray, rng: np.random.Generator) -> tuple[Basis, np.ndarray]:

@@ -130,7 +130,7 @@ def forgotten(points: np.ndarray, origin: np.ndarray, inverse: np.ndarray) -> np
     than a step across one.
     """
     q = points.shape[2]
-    white = (points - origin) @ np.swapaxes(inverse, 1, 2)
-    square = np.einsum("bmq,bmq->bm", white, white) / (2 * q)
+    white = inverse @ np.swapaxes(points - origin, 1, 2)
+    square = (white**2).sum(axis=1) / (2 * q)
     expected = chi2.cdf(2 * q, q + 2) + 2 * chi2.sf(2 * q, q)
     return np.minimum(square, 2) / expected

@@ -64,8 +64,7 @@ class Population:
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
         self.scale, self.inverse = np.empty((k, q, q)), np.empty((k, q, q))
-        components = int(np.clip(min(particles // 2, FIT_ROWS) // (8 * (q + 2)), 1, 8))
-        self.components = components
+        self.sizes = _sizes(min(particles // 2, FIT_ROWS), q)
         self._learn(self.active)
 
     def _begin(
@@ -196,7 +195,7 @@ class Population:
         for half, other in enumerate(halves):
             points = self.free[rows, other]
             points = points[:, :: max(1, points.shape[1] // FIT_ROWS)]
-            mixture = fit_mixtures(points, self.spread, self.components, streams)
+            mixture = fit_mixtures(points, self.spread, self.sizes, streams)
             within += within_parts(mixture) / 2
             if len(self.mixtures) <= half:
                 self.mixtures.append(mixture)
@@ -214,3 +213,9 @@ def _spread(start: np.ndarray) -> np.ndarray:
     """Deviations of the starting rows, and something positive for columns that are constant."""
     spread = start.std(axis=0)
     return np.where(spread > 0, spread, np.maximum(np.abs(start).max(axis=0), 1.0) * 1e-3)
+
+
+def _sizes(rows: int, q: int) -> tuple[int, ...]:
+    """Numbers of components that so many points may be described by."""
+    most = int(np.clip(rows // (6 * (q + 2)), 1, 8))
+    return tuple(sorted({1, max(1, most // 2), most}))

@@ -7,28 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from pymc_kbr.arrays.bijections import Circular, Interval, Simplex
-from pymc_kbr.arrays.support import Block, Support, support_of
+from pymc_kbr.arrays.bijections import Simplex
+from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, log_normal_mixture
-from pymc_kbr.estimators.likelihood.prior_margins import (
-    SIZES,
-    Atoms,
-    Flat,
-    Margin,
-    Range,
-    fit_mixture,
-    range_of,
-)
+from pymc_kbr.estimators.likelihood.prior_choice import ERRORS, Draws, choose_margin, fit_atoms, simplest
+from pymc_kbr.estimators.likelihood.prior_margins import Atoms, Margin
 from pymc_kbr.estimators.likelihood.streams import Streams
 
 LARGEST = 700.0
 """Unconstrained values beyond it are edges of the support."""
 
-MOST_ROWS = 10_000
+MOST_ROWS = 5_000
 """Most draws that a density is fitted to."""
-
-ERRORS = 3.0
-"""Standard errors by which a form must beat a simpler one on held-out draws."""
 
 JOINT_SIZES = (1, 2, 4, 8)
 """Components of the mixtures of normal scores that are compared."""
@@ -126,46 +116,29 @@ def fit_prior_density(
     support = support_of(support, draws.shape[1] if draws.ndim == 2 else 0)
     _check(draws, support, log_weights)
     weights = np.exp(log_weights - logsumexp(log_weights)) if log_weights is not None else None
-    if len(draws) > MOST_ROWS:
-        rows = rng.choice(len(draws), MOST_ROWS, replace=False, p=None)
-        draws, weights = draws[rows], None if weights is None else weights[rows]
-    weights = np.full(len(draws), 1 / len(draws)) if weights is None else weights / weights.sum()
     free = support.forward(draws)
     for column in range(free.shape[1]):
         ends = free[np.isfinite(free[:, column]), column]
         free[:, column] = np.clip(free[:, column], ends.min(), ends.max())
+    ranges, total = np.stack([free.min(axis=0), free.max(axis=0)]), len(free)
+    if total > MOST_ROWS:
+        rows = rng.choice(total, MOST_ROWS, replace=False)
+        free, weights = free[rows], None if weights is None else weights[rows]
+    weights = np.full(len(free), 1 / len(free)) if weights is None else weights / weights.sum()
     held = np.zeros(len(free), dtype=bool)
     held[rng.permutation(len(free))[: len(free) // 3]] = True
-    return _fit(_Draws(free, weights, held), support, rng)
+    return _fit(Draws(free, weights, held, ranges, total), support, rng)
 
 
-@dataclass(frozen=True)
-class _Draws:
-    """Unconstrained draws (n, q), their weights (n,), and which of them are held out (n,)."""
-
-    free: np.ndarray
-    weights: np.ndarray
-    held: np.ndarray
-
-    def column(self, column: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.free[~self.held, column], self.weights[~self.held] / self.weights[~self.held].sum()
-
-    def gain(self, logs: np.ndarray) -> tuple[float, float]:
-        """Mean of held-out gains in log density, and its standard error."""
-        w = self.weights[self.held] / self.weights[self.held].sum()
-        mean = float(w @ logs)
-        return mean, float(np.sqrt((w**2) @ (logs - mean) ** 2))
-
-
-def _fit(draws: _Draws, support: Support, rng: np.random.Generator) -> PriorDensity:
+def _fit(draws: Draws, support: Support, rng: np.random.Generator) -> PriorDensity:
     fitted: dict[int, Margin | Atoms] = {}
     trial: dict[int, Margin] = {}
     simplexes: list[tuple[int, ...]] = []
     for block, columns in zip(support.blocks, support.parts(), strict=True):
         if not block.smooth:
-            fitted |= {c: _atoms(draws, c) for c in columns}
+            fitted |= {c: fit_atoms(draws, c) for c in columns}
             continue
-        chosen = {c: _choose(draws, block, j, c) for j, c in enumerate(columns)}
+        chosen = {c: choose_margin(draws, block, j, c) for j, c in enumerate(columns)}
         if isinstance((*block.steps, None)[0], Simplex) and _is_flat(draws, columns, chosen, rng):
             simplexes.append(columns)
             continue
@@ -184,49 +157,8 @@ def _fit(draws: _Draws, support: Support, rng: np.random.Generator) -> PriorDens
     return PriorDensity(support, tuple(sorted(fitted.items())), tuple(simplexes), dependence, form)
 
 
-def _choose(draws: _Draws, block: Block, position: int, column: int) -> tuple[Margin, Margin]:
-    """The density of a column by the draws that are not held out, and the same form by all."""
-    some, weights = draws.column(column)
-    everything = draws.free[:, column]
-    held = everything[draws.held]
-    turn = any(isinstance(step, Circular) for step in block.steps)
-    mixtures = [fit_mixture(some, weights, size, turn) for size in SIZES]
-    means = [draws.gain(m.log_density(held))[0] for m in mixtures]
-    best = int(np.argmax(means))
-    simple: list[Margin] = []
-    interval = block.steps[0] if len(block.steps) == 1 and isinstance(block.steps[0], Interval) else None
-    below = interval is not None and np.isfinite(interval.lower[position])
-    above = interval is not None and np.isfinite(interval.upper[position])
-    if turn:
-        simple = [Range(-np.pi, np.pi)]
-    elif below and above:
-        simple = [Flat()]
-    for margin in simple:
-        gain, error = draws.gain(mixtures[best].log_density(held) - margin.log_density(held))
-        if gain <= ERRORS * error:
-            return margin, margin
-    if not simple and (interval is not None or not block.steps):
-        ranges = [range_of(everything, side) for side in {0, int(below) - int(above)}]
-        gains = [draws.gain(r.log_density(held))[0] for r in ranges]
-        if max(gains) > means[best]:
-            return (ranges[int(np.argmax(gains))],) * 2
-    return mixtures[best], fit_mixture(everything, draws.weights, SIZES[best], turn)
-
-
-def _atoms(draws: _Draws, column: int) -> Atoms:
-    values, group = np.unique(draws.free[:, column], return_inverse=True)
-    if len(values) > max(20, len(draws.free) // 5):
-        raise ValueError(
-            f"unconstrained column {column} may not be smoothed and has {len(values)} values in "
-            f"{len(draws.free)} draws: its density cannot be told from draws. Give the log "
-            "density of the parameters instead"
-        )
-    shares = np.bincount(group.reshape(-1), draws.weights)
-    return Atoms(tuple(values), tuple(shares))
-
-
 def _is_flat(
-    draws: _Draws,
+    draws: Draws,
     columns: tuple[int, ...],
     chosen: dict[int, tuple[Margin, Margin]],
     rng: np.random.Generator,
@@ -249,7 +181,7 @@ def _flat_simplex(free: np.ndarray) -> np.ndarray:
 def _joint(scores: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> LocalMixture:
     if np.ptp(weights) > 0:
         scores = scores[rng.choice(len(scores), len(scores), p=weights / weights.sum())]
-    return fit_mixtures(scores[None], np.ones(scores.shape[1]), size, Streams([rng]), rounds=60)
+    return fit_mixtures(scores[None], np.ones(scores.shape[1]), (size,), Streams([rng]), rounds=30)
 
 
 def _dependence_gain(mixture: LocalMixture, scores: np.ndarray) -> np.ndarray:
@@ -259,19 +191,20 @@ def _dependence_gain(mixture: LocalMixture, scores: np.ndarray) -> np.ndarray:
         return log_normal_mixture(mixture, scores[None])[0] - independent
 
 
-def _trial_gain(draws: _Draws, trial: dict[int, Margin], size: int, rng: np.random.Generator) -> np.ndarray:
+def _trial_gain(draws: Draws, trial: dict[int, Margin], size: int, rng: np.random.Generator) -> np.ndarray:
     scores = np.column_stack([trial[c].scores(draws.free[:, c]) for c in sorted(trial)])
     mixture = _joint(scores[~draws.held], draws.weights[~draws.held], size, rng)
     return _dependence_gain(mixture, scores[draws.held])
 
 
-def _dependence(draws: _Draws, trial: dict[int, Margin], rng: np.random.Generator) -> int:
+def _dependence(draws: Draws, trial: dict[int, Margin], rng: np.random.Generator) -> int:
     """The best size of a mixture of scores, zero where independent columns do as well."""
     if len(trial) < 2:
         return 0
-    gains = {size: draws.gain(_trial_gain(draws, trial, size, rng)) for size in JOINT_SIZES}
-    best = max(gains, key=lambda size: gains[size][0])
-    return best if gains[best][0] > ERRORS * gains[best][1] else 0
+    logs = [_trial_gain(draws, trial, size, rng) for size in JOINT_SIZES]
+    best = simplest(draws, logs)
+    gain, error = draws.gain(logs[best])
+    return JOINT_SIZES[best] if gain > ERRORS * error else 0
 
 
 def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) -> None:

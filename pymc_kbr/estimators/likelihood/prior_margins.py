@@ -139,43 +139,60 @@ def _one_sided(free: np.ndarray, side: int) -> np.ndarray:
         return free if side == 0 else side * np.exp(side * free)
 
 
-def range_of(free: np.ndarray, side: int) -> Range:
-    """The uniform density over the draws' range, a share of 1 / n wider at both ends."""
-    values = _one_sided(free, side)
-    lower, upper = values.min(), values.max()
-    more = (upper - lower) / len(values)
+def range_of(ends: np.ndarray, draws: int, side: int) -> Range:
+    """The uniform density between the lowest and the highest of n draws, a share of 1 / n wider at both."""
+    lower, upper = _one_sided(ends, side)
+    more = (upper - lower) / draws
     return Range(float(lower - more), float(upper + more), side)
 
 
-def fit_mixture(free: np.ndarray, weights: np.ndarray, size: int, half_turn: bool = False) -> NormalMixture:
+def fit_mixture(
+    free: np.ndarray, weights: np.ndarray, start: int | NormalMixture, half_turn: bool = False
+) -> NormalMixture:
     """Expectation-maximisation on values (n,) with weights (n,) of sum one.
 
-    Values are rounded to a small share of their spread first, and equal ones are counted once.
+    Parameters
+    ----------
+    free, weights : ndarray of shape (n,)
+    start : int or NormalMixture
+        Number of components, or a mixture to begin with.
+    half_turn : bool, optional
     """
-    low, high = np.quantile(free, [0.1, 0.9])
-    unit = max((high - low) / 200, np.ptp(free) / 20_000, 1e-300)
-    _, first, group = np.unique(np.round(free / unit), return_index=True, return_inverse=True)
-    w = np.bincount(group.reshape(-1), weights)
-    x = np.bincount(group.reshape(-1), weights * free) / np.where(w > 0, w, 1)
-    x = np.where(w > 0, x, free[first])
-    total = len(free)
-    variance = w @ (x - w @ x) ** 2
-    order = np.argsort(x)
-    ranks = np.cumsum(w[order])
-    means = x[order][np.minimum(np.searchsorted(ranks, (np.arange(size) + 0.5) / size), len(x) - 1)]
-    variances, shares = np.full(size, variance / size**2), np.full(size, 1 / size)
-    before = -np.inf
-    for _ in range(300):
-        parts = np.log(shares) - np.log(variances) / 2 - (x[:, None] - means) ** 2 / (2 * variances)
-        logs = logsumexp(parts, axis=1)
-        members = np.exp(parts - logs[:, None]) * w[:, None]
-        counts = members.sum(axis=0)
+    x, w, unit = _grouped(free, weights)
+    total, variance = len(free), w @ (x - w @ x) ** 2
+    if isinstance(start, NormalMixture):
+        shares, means = np.array(start.weights), np.array(start.means)
+        variances = np.array(start.deviations) ** 2
+    else:
+        ranks = np.minimum(np.searchsorted(np.cumsum(w), (np.arange(start) + 0.5) / start), len(x) - 1)
+        shares, means, variances = np.full(start, 1 / start), x[ranks], np.full(start, variance / start**2)
+    size, before = len(shares), -np.inf
+    for _ in range(150):
+        parts = (np.log(shares) - np.log(variances) / 2)[:, None] - (x - means[:, None]) ** 2 / (
+            2 * variances[:, None]
+        )
+        top = parts.max(axis=0)
+        members = np.exp(parts - top)
+        sums = members.sum(axis=0)
+        members *= w / sums
+        counts = members.sum(axis=1)
         # A pseudo-row of each component keeps it from shrinking to a point or to nothing.
         shares = (counts + 1 / total) / (1 + size / total)
-        means = members.T @ x / np.maximum(counts, 1e-300)
-        scatter = (members * (x[:, None] - means) ** 2).sum(axis=0)
+        means = members @ x / np.maximum(counts, 1e-300)
+        scatter = (members * (x - means[:, None]) ** 2).sum(axis=1)
         variances = (scatter + variance / size**2 / total) / (counts + 1 / total) + unit**2 / 12
-        if w @ logs < before + 1e-7:
+        now = w @ (np.log(sums) + top)
+        if now < before + 0.01 / total:
             break
-        before = w @ logs
+        before = now
     return NormalMixture(tuple(shares), tuple(means), tuple(np.sqrt(variances)), half_turn)
+
+
+def _grouped(free: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Rising values, rounded to a small share of their spread, their weights, and the unit of rounding."""
+    low, high = np.quantile(free, [0.1, 0.9])
+    unit = max((high - low) / 200, np.ptp(free) / 20_000, 1e-300)
+    first, group = np.unique(np.round(free / unit), return_inverse=True)
+    w = np.bincount(group.reshape(-1), weights)
+    x = np.bincount(group.reshape(-1), weights * free)
+    return np.where(w > 0, x / np.where(w > 0, w, 1), first * unit), w, float(unit)

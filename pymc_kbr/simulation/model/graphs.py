@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytensor
 from pymc.distributions.shape_utils import change_dist_size
+from pymc.distributions.simulator import SimulatorRV
 from pytensor import tensor as pt
 from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
@@ -20,6 +21,7 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.read import ModelGraph
 
 IN_PYTHON = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer="fast_run")
@@ -55,7 +57,7 @@ class Program:
         sources = [v for v in _leaves(outputs) if isinstance(v.type, RandomType)]
         generators = [source.type() for source in sources]
         given = dict(zip(sources, generators, strict=True))
-        return cls(sources, generators, list(inputs), substitute(outputs, given))
+        return cls(sources, generators, list(inputs), _refusing(substitute(outputs, given)))
 
     def compile(self) -> Callable[..., list[np.ndarray]]:
         """The function ``outputs = f(*generators, *inputs)``; it advances the generators in place."""
@@ -128,6 +130,27 @@ def substitute(outputs: Sequence[Variable], replacements: dict[Variable, Variabl
     reached = set(ancestors(outputs, blockers=set(replacements)))
     used = {old: new for old, new in replacements.items() if old in reached}
     return clone_replace(list(outputs), used)
+
+
+def _refusing(outputs: list[Variable]) -> list[Variable]:
+    """Outputs, of a graph of their own, whose simulators may return real numbers alone.
+
+    PyTensor would take the numbers under a mask for values, and drop imaginary parts.
+    """
+    for node in io_toposort([], outputs):
+        if isinstance(node.op, SimulatorRV):
+            node.op = _refusing_op(node.op)
+    return outputs
+
+
+def _refusing_op(op: SimulatorRV) -> SimulatorRV:
+    simulator = type(op)
+
+    def rng_fn(_: type, *args: Any, **kwargs: Any) -> np.ndarray:
+        return as_rows("what the simulator returned", simulator.rng_fn(*args, **kwargs))
+
+    # A class, since PyTensor makes operations anew from it as it simplifies a graph.
+    return type(simulator.__name__, (simulator,), {"rng_fn": classmethod(rng_fn)})(**op._props_dict())
 
 
 def _batched(outputs: Sequence[Variable], given: dict[Variable, Variable], rows: Variable) -> list[Variable]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.simulator import SimulatorRV
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
+from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.context import model_in_context
@@ -185,7 +187,23 @@ def _summary_of_data(rv: GraphVariable, data: np.ndarray) -> np.ndarray:
 
 
 def _summary(rv: GraphVariable, value: Any) -> GraphVariable:
-    return pt.as_tensor(rv.owner.op.sum_stat(value)) if is_simulator(rv) else value
+    if not is_simulator(rv):
+        return value
+    summary = type(rv.owner.op)._sum_stat  # of the class: of an operation a function would be its method
+    return pt.as_tensor((_refusing(summary) if isinstance(summary, Op) else summary)(value))
+
+
+def _refusing(summary: Op) -> Op:
+    """A summary in Python that may return no masked entries: PyTensor would take what is under a mask."""
+    refusing = copy.copy(summary)
+
+    def perform(node: Any, inputs: Any, outputs: Any) -> None:
+        summary.perform(node, inputs, outputs)
+        if np.ma.is_masked(outputs[0][0]):
+            raise ValueError("masked entries in what `sum_stat` returned; fill them: a mask is not kept")
+
+    refusing.perform = perform
+    return refusing
 
 
 def _variable(model: pm.Model, rv: GraphVariable, shape: tuple[int, ...]) -> Variable:

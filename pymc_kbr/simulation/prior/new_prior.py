@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
 DRAWS = 5000
 """Draws of a model's prior, for the share of it outside the table's support and for density ratios."""
-
-FEW = 100.0
-"""Effective sample size of the density ratio below which a warning is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +66,7 @@ class NewPrior:
         if isinstance(prior, pm.Model):
             new = model_prior(prior, table.parameter_columns, DRAWS, rng)
             draws, support = new.draws, new.support
+            _refuse_points(draws, table)
         else:
             draws = _draws(prior, table)
         outside = ~table.support.contains(draws)
@@ -93,16 +90,16 @@ class NewPrior:
         return cls(draws, support, ratio)
 
 
-def warn_of_few(effective_sample_size: float, rows: int) -> None:
-    """Warn where the new prior weights so few rows that its posterior rests on them alone."""
-    if effective_sample_size < FEW:
-        warnings.warn(
-            f"the density ratio of the new prior to the table's has an effective sample size of "
-            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table "
-            "from the new prior, or a larger one; where the ratio is that of two models, and the new prior "
-            "not much narrower in any parameter, leave `model` out, for a ratio that is estimated and smooth",
-            UserWarning,
-            stacklevel=3,
+def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:
+    """Refuse a prior that has all its mass in one value of a continuous parameter that varies elsewhere."""
+    discrete = [v.discrete for v in table.parameter_columns.variables for _ in range(v.size)]
+    points = (np.ptp(draws, axis=0) == 0) & (np.ptp(table.parameters, axis=0) > 0) & ~np.array(discrete)
+    if np.any(points):
+        fixed = {table.parameter_names[i]: float(draws[0, i]) for i in np.flatnonzero(points)}
+        raise ValueError(
+            f"the new prior has all its mass in one point of {fixed}, so that no row of the table stands for "
+            "it; give these parameters a prior with a deviation above zero, or simulate a table in which "
+            "they are constants of the model"
         )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 
-from pymc_kbr.arrays.bijections import Interval, Step
-from pymc_kbr.arrays.rows import LARGEST, as_rows
+from pymc_kbr.arrays.bijections import LARGEST_BOUND, Interval, Step
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
@@ -55,12 +55,11 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
             f"within leaves nothing of the prior's support in {[columns.names[i] for i in empty]}; give "
             "bounds that overlap with it"
         )
-    # Where the difference is infinite, no number between the bounds can be drawn.
-    beyond = np.flatnonzero((np.abs(lower) > LARGEST) | (np.abs(upper) > LARGEST))
+    beyond = np.flatnonzero((np.abs(lower) > LARGEST_BOUND) | (np.abs(upper) > LARGEST_BOUND))
     if len(beyond):
         raise ValueError(
-            f"within goes beyond {LARGEST:g} in {[columns.names[i] for i in beyond]}; give bounds near where "
-            "the prior has its mass"
+            f"within goes beyond {LARGEST_BOUND:g} in {[columns.names[i] for i in beyond]}; give bounds "
+            "near where the prior has its mass"
         )
     interval = Interval(tuple(lower.tolist()), tuple(upper.tolist()))
     return Support(support.size, (Block(tuple(range(support.size)), (interval,)),))

@@ -1,0 +1,1 @@
+"""The ten tasks of sbibm: estimators of this package against reference posteriors."""

@@ -1,0 +1,166 @@
+"""Rounds one after the other: simulate, fit, condition, propose."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import clone
+
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.estimators import Estimator
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.rounds.alike import alike
+from pymc_kbr.rounds.joined import joined
+from pymc_kbr.rounds.proposing import proposal_of, region_of
+from pymc_kbr.rounds.widening import widening
+from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, entropy_of, simulate_table
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
+
+DRAWS = 2_000
+"""Draws of a posterior to which a proposal is fitted."""
+
+COMPARED_DRAWS = 500
+"""Of which so many are compared with as many of the round before."""
+
+KEPT_SHARE = 0.5
+"""Of all rows, at least, are within the bounds beyond which rows are left out of a fit."""
+
+LEAST_ROWS, LEAST_ROWS_A_PARAMETER = 20, 10
+"""Rows that a round must have."""
+
+
+@dataclass(eq=False)
+class Rounds:
+    """The rounds of one call: what they have in common, and those that are simulated."""
+
+    forward: Forward
+    estimator: Estimator
+    options: SimulationOptions
+    asked: dict[str, Any]
+    store: Path | None
+    tables: list[ReferenceTable] = field(default_factory=list)
+    proposals: list[Proposal | None] = field(default_factory=list)
+
+    def run(self) -> ReferenceTable:
+        """Make the rounds, those that a store does not hold, and the table of them all."""
+        draws, rounds = self.asked["draws"], self.asked["rounds"]
+        seeds = np.random.default_rng(entropy_of(self.options.random_seed)).integers(2**63, size=(2, rounds))
+        left, last = draws, rounds == 1
+        proposal: Proposal | None = None
+        while True:
+            number = len(self.tables)
+            size = left if last else draws // rounds
+            self._simulate(size, proposal, int(seeds[0, number]))
+            left -= size
+            if last:
+                return self._pooled(stopped=number + 1 < rounds)
+            held = self._held(number + 1)
+            proposal = self._propose(int(seeds[1, number + 1])) if held is None else held
+            last = proposal.notes["last"]
+
+    def _simulate(self, size: int, proposal: Proposal | None, seed: int) -> None:
+        options = dataclasses.replace(
+            self.options,
+            draws=size,
+            random_seed=seed,
+            proposal=proposal,
+            store=self._path(len(self.tables)),
+        )
+        made = simulate_table(options, self.forward)
+        self.tables.append(made.load() if isinstance(made, StoredTable) else made)
+        self.proposals.append(proposal)
+
+    def _path(self, number: int) -> Path | None:
+        return None if self.store is None else self.store / f"round_{number}.zarr"
+
+    def _held(self, number: int) -> Proposal | None:
+        """What a round was drawn from in an earlier call."""
+        path = self._path(number)
+        if path is None or not path.exists():
+            return None
+        document = StoredTable.open(path).store.documents.get("proposal") or {"notes": {}}
+        asked = document["notes"].get("asked")
+        if asked != self.asked:
+            raise ValueError(
+                f"the store {path} is that of a round of another call, with {asked}, and now {self.asked}; "
+                "make the call that it was made with, or choose another folder"
+            )
+        return Proposal.from_json(document, self.forward.support)
+
+    def _propose(self, seed: int) -> Proposal:
+        """What the next round is drawn from."""
+        rng = np.random.default_rng(seed)
+        table = self._pooled()
+        # Sums of several threads are rounded as these share them out.
+        with one_blas_thread():
+            posterior = self._posterior(table, rng)
+            drawn = posterior.draw(DRAWS, rng)
+            compared = drawn[:COMPARED_DRAWS]
+            before = self.proposals[-1]
+            settled = before is not None and alike(
+                self.forward.support.forward(np.array(before.notes["compared"])),
+                self.forward.support.forward(compared),
+                rng,
+            )
+            wider = widening(self.estimator, table, rng)
+            notes = {
+                "widened": wider,
+                "asked": self.asked,
+                "last": bool(settled or len(self.tables) + 1 == self.asked["rounds"]),
+                "compared": compared.tolist(),
+            }
+            return proposal_of(
+                drawn,
+                min(DRAWS, posterior.effective_sample_size),
+                self.forward.support,
+                self.asked["prior_share"],
+                wider,
+                int(rng.integers(2**32)),
+                notes,
+            )
+
+    def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
+        fitted = clone(self.estimator).fit(
+            table.parameters, table.statistics, table.support, ratio=table.prior_ratio, random_seed=rng
+        )
+        found: Posterior = fitted.condition(table.observed)  # type: ignore[arg-type]
+        return found
+
+    def _pooled(self, stopped: bool = False) -> ReferenceTable:
+        """All rows near what the last round was drawn from, and how far they are from draws of the prior."""
+        last = self.proposals[-1]
+        if last is None:
+            return self.tables[0]
+        parameters = np.vstack([table.parameters for table in self.tables])
+        sizes = np.array([len(table) + len(table.failures) for table in self.tables])
+        log_prior = self.forward.log_prior(parameters)
+        parts = [
+            np.zeros(len(parameters))
+            if proposal is None
+            else proposal.log_ratio(parameters, log_prior, int(size))
+            for proposal, size in zip(self.proposals, sizes, strict=True)
+        ]
+        log_ratio = logsumexp(parts, b=(sizes / sizes.sum())[:, None], axis=0)
+        region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
+        table = joined(self.tables, region, np.exp(-log_ratio), "refined")
+        return _described(table, stopped)
+
+
+def _described(table: ReferenceTable, stopped: bool) -> ReferenceTable:
+    left_out = table.simulations - len(table.failures) - len(table)
+    words = f"{table.provenance['refined']}; {left_out} rows left out, outside of the last bounds"
+    if stopped:
+        words += "; ended early, since the posterior did not change any more"
+    origin = dataclasses.replace(table.origin, proposed=True, between_bounds=left_out > 0)
+    return dataclasses.replace(table, provenance={**table.provenance, "refined": words}, origin=origin)
+
+
+def least_rows(parameters: int) -> int:
+    """Rows that a round must have, for so many parameters."""
+    return LEAST_ROWS + LEAST_ROWS_A_PARAMETER * parameters

@@ -1,0 +1,69 @@
+"""By how much posteriors are too narrow, told by rows that an estimator has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import chi2
+from sklearn.base import clone
+
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.estimators import Estimator
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+NEAR_SHARE, FEWEST_NEAR = 0.25, 20
+"""Share of the rows, nearest to the observation, of which every second is held out; and their number at least."""
+
+MOST_HELD_OUT = 30
+"""Rows that are conditioned on."""
+
+DRAWS_OF_EACH = 300
+"""Draws of each posterior."""
+
+COVERED = 0.8
+"""Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
+
+
+def widening(estimator: Estimator, table: ReferenceTable, rng: np.random.Generator) -> float:
+    """By what covariances of posteriors near the observation must be multiplied to cover: at least one.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    table : ReferenceTable
+        With an observation.
+    rng : numpy.random.Generator
+
+    Notes
+    -----
+    The estimator is fitted without some rows near the observation and conditioned on these. Squared distances
+    of their parameters from the posteriors' means, in the metric of the posteriors' covariances, are those
+    of a chi-squared distribution where posteriors are normal and neither too narrow nor elsewhere.
+    """
+    unit = unit_deviations(table.statistics)
+    away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
+    near = np.argsort(away, kind="stable")[: max(FEWEST_NEAR, int(NEAR_SHARE * len(table)))]
+    held_out = rng.permutation(near)[: min(len(near) // 2, MOST_HELD_OUT)]
+    rest = np.setdiff1d(np.arange(len(table)), held_out)
+    fitted = clone(estimator).fit(
+        table.parameters[rest],
+        table.statistics[rest],
+        table.support,
+        ratio=None if table.prior_ratio is None else table.prior_ratio[rest],
+        random_seed=rng,
+    )
+    posteriors = fitted.condition(table.statistics[held_out])
+    with np.errstate(divide="ignore"):
+        truths = table.support.forward(table.parameters[held_out])
+    squared = [
+        _squared_distance(table.support.forward(posterior.draw(DRAWS_OF_EACH, rng)), truth)
+        for posterior, truth in zip(posteriors, truths, strict=True)
+    ]
+    return float(max(1.0, np.quantile(squared, COVERED) / chi2.ppf(COVERED, truths.shape[1])))
+
+
+def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:
+    apart = truth - draws.mean(axis=0)
+    unit = unit_deviations(draws)
+    covariance = np.cov((draws / unit).T).reshape(len(truth), -1) + 1e-6 * np.eye(len(truth))
+    found: float = (apart / unit) @ np.linalg.solve(covariance, apart / unit)
+    return found

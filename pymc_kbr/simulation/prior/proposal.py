@@ -1,0 +1,170 @@
+"""Draws of a known density beside the prior's: a normal mixture in the space without edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+
+from pymc_kbr.arrays.bijections import Circular
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.streams import BLOCK_ROWS, PROPOSAL, streams
+from pymc_kbr.tables.columns import Columns
+
+LogPrior = Callable[[np.ndarray], np.ndarray]
+"""From parameters (n, p) to the log density (n,) of their prior, of integral one over its support."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A normal mixture in the free space of a support, mixed with the prior.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (k,)
+        Of sum one.
+    means : ndarray of shape (k, q)
+    covariances : ndarray of shape (k, q, q)
+    support : Support
+        Of the prior.
+    prior_share : float
+        Of the draws, at regular places, are from the prior.
+    notes : dict of str to JSON values
+        What else is kept with it in a store.
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    support: Support
+    prior_share: float
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def prior_rows(self, rows: int) -> int:
+        """How many of the first `rows` draws are from the prior."""
+        return int(np.floor(rows * self.prior_share))
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws (count, p) of the mixture alone."""
+        parts = rng.choice(len(self.weights), count, p=self.weights)
+        noise = rng.standard_normal((count, self.means.shape[1]))
+        roots = np.linalg.cholesky(self.covariances)
+        return self.support.backward(self.means[parts] + np.einsum("nij,nj->ni", roots[parts], noise))
+
+    def log_density(self, parameters: np.ndarray) -> np.ndarray:
+        """Log density (n,) of the mixture alone at parameters (n, p), in the user's space."""
+        with np.errstate(divide="ignore"):
+            free = self.support.forward(parameters)
+        inside = np.isfinite(free).all(axis=1)
+        found = np.full(len(parameters), -np.inf)
+        found[inside] = self._of_free(free[inside]) - self.support.log_jacobian(free[inside])
+        return found
+
+    def log_ratio(self, parameters: np.ndarray, log_prior: np.ndarray, rows: int) -> np.ndarray:
+        """Log of the density of `rows` draws, the prior's share included, over the prior's: shape (n,).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+        log_prior : ndarray of shape (n,)
+        rows : int
+            Of the draws.
+        """
+        share = self.prior_rows(rows) / rows
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beside = np.log1p(-share) + self.log_density(parameters) - log_prior
+            # Where both densities vanish, or the prior's is infinite, there are only draws of the prior.
+            beside = np.where(np.isnan(beside) | (log_prior == np.inf), -np.inf, beside)
+            return np.logaddexp(np.log(share), beside)
+
+    def _of_free(self, free: np.ndarray) -> np.ndarray:
+        parts = np.empty((len(self.weights), len(free)))
+        for k, (mean, root) in enumerate(zip(self.means, np.linalg.cholesky(self.covariances), strict=True)):
+            apart = solve_triangular(root, (free - mean).T, lower=True)
+            parts[k] = -0.5 * np.einsum("qn,qn->n", apart, apart) - np.log(np.diag(root)).sum()
+        found: np.ndarray = logsumexp(parts + np.log(self.weights)[:, None], axis=0)
+        return found - 0.5 * self.means.shape[1] * np.log(2 * np.pi)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers, but for the support, which the store has."""
+        return {
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "covariances": self.covariances.tolist(),
+            "prior_share": self.prior_share,
+            "notes": dict(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], support: Support) -> Proposal:
+        """The inverse of `to_json`."""
+        weights, means, covariances = (
+            np.array(document[name], dtype=float) for name in ("weights", "means", "covariances")
+        )
+        return cls(weights, means, covariances, support, document["prior_share"], document["notes"])
+
+
+class ProposalSampler:
+    """Draws of a proposal in blocks: each from streams of its own, the prior's at regular places.
+
+    Parameters
+    ----------
+    sampler : PriorSampler
+        Of the whole prior.
+    proposal : Proposal
+    entropy : int
+
+    Attributes
+    ----------
+    batched : bool
+        As of `PriorSampler`.
+    """
+
+    def __init__(self, sampler: PriorSampler, proposal: Proposal, entropy: int) -> None:
+        self.batched = sampler.batched
+        self._prior = PriorRows(sampler, proposal.support)
+        self._proposal, self._entropy = proposal, entropy
+
+    def block(self, number: int) -> np.ndarray:
+        """Block `number` of draws, shape (BLOCK_ROWS, p); they are asked for in order."""
+        first, proposal = number * BLOCK_ROWS, self._proposal
+        (rng,) = streams(self._entropy, PROPOSAL, number, 1)
+        drawn = proposal.draw(BLOCK_ROWS, rng)
+        ends = [proposal.prior_rows(row) for row in range(first, first + BLOCK_ROWS + 1)]
+        drawn[np.diff(ends) > 0] = self._prior[slice(ends[0], ends[-1])]
+        return drawn
+
+    def provenance(self) -> dict[str, str]:
+        """How rows are drawn."""
+        proposal = self._proposal
+        return {
+            "proposal": f"{proposal.prior_share:.2g} of the rows from the prior, the others from a mixture "
+            f"of {len(proposal.weights)} normal densities in the space without edges"
+        }
+
+    def account(self) -> dict[str, str]:
+        """Nothing more."""
+        return {}
+
+
+def check_can_be_proposed(support: Support, columns: Columns) -> None:
+    """Refuse parameters of which normal draws in the free space have no known density.
+
+    Raises
+    ------
+    ValueError
+        If there are some; the message names them.
+    """
+    for block in support.blocks:
+        if not block.smooth or any(isinstance(step, Circular) for step in block.steps):
+            names = [columns.names[column] for column in block.columns]
+            raise ValueError(
+                f"rounds at posterior draws need parameters that a bijection frees, and {names} are "
+                "discrete, angles, or constrained in another way; simulate draws of the prior instead "
+                "(`simulate`), or take parameters that are free"
+            )
