@@ -52,28 +52,21 @@ def fitted_for(
     if estimator is None:
         chosen = _best(table, new, rng, progressbar)
         return chosen if stored is None else fitted_to_all(chosen, stored, rng)
-    if new is None:
-        rows = table if stored is None else stored
-        return estimator.fit(
-            rows.parameters, rows.statistics, rows.support, **_own_prior(table, estimator), random_seed=rng
-        )
-    by_draws = new.ratio is None or estimator.needs_draws
-    estimator.fit(
-        table.parameters,
-        table.statistics,
-        new.support,
-        ratio=None if by_draws else _over_rows(new.ratio, table),
-        prior=new.draws if by_draws else None,
-        random_seed=rng,
-    )
-    size = estimator.settings().get("ratio_effective_sample_size")
+    rows = table if stored is None else stored
+    support = rows.support if new is None else new.support
+    prior = _prior_of(table, new, estimator)
+    estimator.fit(rows.parameters, rows.statistics, support, **prior, random_seed=rng)
+    size = None if new is None else estimator.settings().get("ratio_effective_sample_size")
     if size is not None:
         warn_of_few(size, len(table.parameters))
     return estimator
 
 
-def _own_prior(table: ReferenceTable, estimator: Estimator) -> dict[str, Any]:
-    """What tells an estimator of the table's prior, where its rows are no draws of that."""
+def _prior_of(table: ReferenceTable, new: NewPrior | None, estimator: Estimator) -> dict[str, Any]:
+    """What tells an estimator of another prior, or of the table's own where its rows are no draws of that."""
+    if new is not None:
+        by_draws = new.ratio is None or estimator.needs_draws
+        return {"prior": new.draws} if by_draws else {"ratio": _over_rows(new.ratio, table)}
     # An estimator with a prior of its own finds its ratio to the rows as they are.
     if table.prior_ratio is None or getattr(estimator, "prior", None) is not None:
         return {}

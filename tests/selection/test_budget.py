@@ -5,7 +5,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.cost import cost_of
+from pymc_kbr.selection.cost import Cost, cost_of
 from pymc_kbr.selection.race import ROUNDS, Race
 from tests.selection.test_selection import LINEAR, table
 
@@ -58,3 +58,38 @@ def test_seconds_that_run_out_between_rounds_are_reported(monkeypatch):
     assert found.selection_.ended_early
     assert found.selection_.cut_short
     assert [row["rows"] for row in found.selection_.table()] == [min(ROUNDS)] * 2
+
+
+def test_what_has_been_spent_decides_what_may_begin_and_go_on():
+    budget, cost = Budget(10.0), Cost(1.0, 0.1)
+    assert budget.spent == 0
+    assert budget.may_begin(90, cost) == ""  # exactly all of it
+    assert "it needs 10.1, and 0.0 are spent" in budget.may_begin(91, cost)
+    # A tenth is kept to fit the chosen one to all rows, and one and a half times the costliest fit.
+    assert budget.may_score(89, cost, 0.0)
+    assert not budget.may_score(91, cost, 0.0)
+    budget.charge_fit(cost)
+    budget.charge_rows(20, cost)
+    assert budget.spent == pytest.approx(3.0)
+    assert budget.may_score(54, cost, 0.0)
+    assert not budget.may_score(56, cost, 0.0)
+    assert not budget.late
+    assert Budget(10.0, refit=False).may_score(99, cost, 0.0)
+
+
+def test_seconds_that_a_fit_has_taken_are_kept_for_the_last_one(monkeypatch):
+    monkeypatch.setattr(Budget, "_elapsed", lambda self: 2.0)
+    budget, free = Budget(1e9, seconds=10.0), Cost(0.0, 0.0)
+    assert budget.may_begin(50, free) == ""
+    assert budget.may_score(69, free, 0.1)
+    budget.note_fit(1.0)
+    budget.note_fit(4.0)
+    budget.note_fit(2.0)
+    assert budget.may_score(19, free, 0.1)
+    assert not budget.late
+    assert not budget.may_score(21, free, 0.1)
+    assert budget.late
+    monkeypatch.setattr(Budget, "_elapsed", lambda self: 5.6)
+    late = Budget(1e9, seconds=10.0)
+    assert late.may_begin(50, free) == "not tried: no time was left"
+    assert late.late

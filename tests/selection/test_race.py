@@ -6,6 +6,7 @@ from scipy.spatial.distance import pdist
 
 import pymc_kbr as pk
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate
 from pymc_kbr.selection.race import Race
@@ -119,3 +120,17 @@ def test_a_candidate_that_is_chosen_is_fitted_with_the_ratio():
     found = choose(theta, x, pk.Support.unbounded(2), ratio=ratio, **arguments)
     alone = pk.Rejection(200).fit(theta, x, ratio=ratio)
     np.testing.assert_allclose(found.weights(x[0]), alone.weights(x[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("accepted", [100, 450])
+def test_draws_of_many_atoms_are_scored_without_smoothing(accepted):
+    race = a_race()
+    one = scored(race, pk.Rejection(accepted), 3)
+    theta, x = rows()
+    unit = theta[:500].std(axis=0)
+    for row in range(3):
+        posterior = one.fitted.condition(x[500 + row])
+        smoothing = "none" if posterior.effective_sample_size > 300 else "local"
+        draws = posterior.draw(300, np.random.default_rng((race.seed, row)), smoothing=smoothing)
+        expected = energy_score(draws / unit, theta[500 + row] / unit, 0.1, fair=True)
+        assert one.scores[row] == pytest.approx(expected, rel=1e-9)
