@@ -1,12 +1,14 @@
 """``python -m case_studies.hierarchical``: likelihoods learnt from one group, sampled with all of them.
 
-Parts whose file is there already are left out, so that a run goes on where another stopped.
+Parts whose file is there already are left out, and the samplers' runs are kept until their part is done, so
+that a command goes on where another stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +54,7 @@ def main() -> None:
             continue
         lines = PARTS[name](sizes, folder)
         lines.round(5).to_csv(path, index=False)
+        shutil.rmtree(folder / "runs", ignore_errors=True)
         print(lines.to_string(index=False, float_format="{:.3f}".format), flush=True)
     if all((folder / f"{name}_parameters.csv").exists() for name in ("waiting", "epidemic")):
         draw(folder, folder / "errors.png")

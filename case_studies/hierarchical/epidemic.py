@@ -111,7 +111,7 @@ def group_level(data: Regions) -> list[Any]:
     count = len(data.crowding)
     centre, slope = pm.Normal("mean_log_R0", 0.7, 0.25), pm.Normal("slope", 0, 0.2)
     deviation = pm.HalfNormal("deviation_log_R0", 0.2)
-    days = pm.Normal("log_days", np.log(5.0), 0.2)
+    days = pm.Normal("log_days", np.log(5.0), 0.1)
     return [
         pm.Normal("log_R0", centre + slope * data.crowding, deviation, shape=count),
         days,

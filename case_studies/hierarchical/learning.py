@@ -33,10 +33,11 @@ def learn(
     random_seed: int,
     form: str = "auto",
     log_prior: Callable[[np.ndarray], np.ndarray] | None = None,
+    particles: int = 1000,
 ) -> Learned:
     """Simulate a table of (n, p) parameters and (n, d) statistics, and fit a `KernelLikelihood` to it.
 
-    `log_prior` is the log density of `parameters`, which conditioning without PyMC asks for.
+    `log_prior`, the log density of `parameters`, and `particles` are for conditioning without PyMC.
     """
     rng = np.random.default_rng(random_seed)
     started = time.perf_counter()
@@ -45,7 +46,7 @@ def learn(
     simulated = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        likelihood = pk.KernelLikelihood(form=form).fit(
+        likelihood = pk.KernelLikelihood(form, particles).fit(
             theta, statistics, log_prior=log_prior, random_seed=random_seed
         )
     return Learned(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from case_studies.hierarchical import epidemic, waiting_times
 from case_studies.hierarchical.learning import Learned, learn
-from case_studies.hierarchical.sampling import Run, beside, by_nuts, by_smc, summary
+from case_studies.hierarchical.sampling import Run, Runs, beside, by_nuts, by_smc, summary
 from case_studies.hierarchical.trials import coverage, density_errors, each_data_set
 
 SEED = 20
@@ -28,7 +29,7 @@ class Sizes:
         Simulated waiting times that one trial's likelihood is learnt from.
     regions, reference_regions : int
         Simulated epidemics that one region's is learnt from; and that of the reference.
-    draws : int
+    draws, draws_epidemic : int
         Of each of NUTS's two chains.
     smc_waiting, smc_epidemic : int
         Particles of `pm.sample_smc`.
@@ -40,10 +41,11 @@ class Sizes:
         Parameters at which they are.
     """
 
-    trials: int = 20_000
+    trials: int = 50_000
     regions: int = 10_000
-    reference_regions: int = 40_000
+    reference_regions: int = 30_000
     draws: int = 1000
+    draws_epidemic: int = 500
     smc_waiting: int = 500
     smc_epidemic: int = 100
     data_sets: int = 100
@@ -53,7 +55,7 @@ class Sizes:
     @classmethod
     def quick(cls) -> Sizes:
         """Enough to see that everything runs."""
-        return cls(2000, 1500, 3000, 100, 50, 20, 20, (2000,), 40)
+        return cls(2000, 1500, 3000, 100, 100, 50, 20, 20, (2000,), 40)
 
 
 def density(sizes: Sizes, folder: Path) -> pd.DataFrame:
@@ -84,48 +86,59 @@ def trials(sizes: Sizes, folder: Path) -> pd.DataFrame:
 def waiting_errors(sizes: Sizes, folder: Path) -> pd.DataFrame:
     """A line a sampler of the participants' model, with NUTS on the exact likelihood as the reference."""
     data = waiting_times.participants(3)
-    exact = by_nuts(waiting_times.exact_model(data), sizes.draws, SEED)
-    again = by_nuts(waiting_times.exact_model(data), sizes.draws, SEED + 1)
-    found = _waiting(sizes.trials)
+    kept = Runs(folder / "runs")
+    exact = kept(
+        f"waiting_exact_{sizes.draws}", lambda: by_nuts(waiting_times.exact_model(data), sizes.draws, SEED)
+    )
+
+    def learnt() -> Run:
+        found = _waiting(sizes.trials)
+        model = waiting_times.learned_model(data, found.likelihood)
+        return by_nuts(model, sizes.draws, SEED).after(found.cost)
+
+    def rival() -> Run:
+        return by_smc(waiting_times.simulator_model(data, 1.0), sizes.smc_waiting, SEED)
+
     runs = {
-        "NUTS, exact likelihood, other seed": (again, {}),
-        "NUTS, learnt likelihood": (
-            by_nuts(waiting_times.learned_model(data, found.likelihood), sizes.draws, SEED),
-            found.cost,
-        ),
-        "sample_smc, simulator": (
-            by_smc(waiting_times.simulator_model(data, 1.0), sizes.smc_waiting, SEED),
-            {},
-        ),
+        "NUTS, exact likelihood": exact,
+        "NUTS, learnt likelihood": kept(f"waiting_learnt_{sizes.trials}_{sizes.draws}", learnt),
+        "sample_smc, simulator": kept(f"waiting_smc_{sizes.smc_waiting}", rival),
     }
-    return _tables(exact, runs, WAITING_GROUP, folder / "waiting_parameters.csv")
+    return _tables(runs, WAITING_GROUP, folder / "waiting_parameters.csv")
 
 
 def epidemic_errors(sizes: Sizes, folder: Path) -> pd.DataFrame:
     """A line a sampler of the regions' model, with NUTS on what a larger table taught as the reference."""
     data = epidemic.regions(1)
-    large = learn(
-        epidemic.table_parameters, epidemic.simulate_rows, sizes.reference_regions, SEED + 1, "location_scale"
-    )
-    reference = by_nuts(epidemic.learned_model(data, large.likelihood), sizes.draws, SEED)
-    found = learn(epidemic.table_parameters, epidemic.simulate_rows, sizes.regions, SEED, "location_scale")
+    kept = Runs(folder / "runs")
+
+    def learnt(simulations: int, random_seed: int) -> Run:
+        found = learn(
+            epidemic.table_parameters, epidemic.simulate_rows, simulations, random_seed, "location_scale"
+        )
+        model = epidemic.learned_model(data, found.likelihood)
+        return by_nuts(model, sizes.draws_epidemic, SEED).after(found.cost)
+
+    def rival() -> Run:
+        return by_smc(epidemic.simulator_model(data, SEED, 1.0), sizes.smc_epidemic, SEED)
+
+    large, small = sizes.reference_regions, sizes.regions
     runs = {
-        "NUTS, learnt likelihood": (
-            by_nuts(epidemic.learned_model(data, found.likelihood), sizes.draws, SEED),
-            found.cost,
+        "NUTS, larger table": kept(
+            f"epidemic_{large}_{sizes.draws_epidemic}", lambda: learnt(large, SEED + 1)
         ),
-        "sample_smc, simulator": (
-            by_smc(epidemic.simulator_model(data, SEED, 1.0), sizes.smc_epidemic, SEED),
-            {},
+        "NUTS, learnt likelihood": kept(
+            f"epidemic_{small}_{sizes.draws_epidemic}", lambda: learnt(small, SEED)
         ),
+        "sample_smc, simulator": kept(f"epidemic_smc_{sizes.smc_epidemic}", rival),
     }
-    return _tables(reference, runs, EPIDEMIC_GROUP, folder / "epidemic_parameters.csv")
+    return _tables(runs, EPIDEMIC_GROUP, folder / "epidemic_parameters.csv")
 
 
 def _waiting(n: int, form: str = "location_scale", lapses: float = 0.0) -> Learned:
     return learn(
         waiting_times.table_parameters,
-        lambda theta, rng: waiting_times.simulate(theta, rng, lapses)[:, None],
+        partial(waiting_times.simulate_rows, lapses=lapses),
         n,
         SEED,
         form,
@@ -133,10 +146,9 @@ def _waiting(n: int, form: str = "location_scale", lapses: float = 0.0) -> Learn
     )
 
 
-def _tables(
-    reference: Run, runs: dict[str, tuple[Run, dict[str, object]]], group: tuple[str, ...], path: Path
-) -> pd.DataFrame:
-    """A line a run; the file of all parameters, a line each, is written beside."""
-    compared = {name: beside(reference, run, name) for name, (run, _) in runs.items()}
-    pd.concat(compared.values()).round(5).to_csv(path, index=False)
-    return pd.DataFrame([summary(compared[name], run, group, cost) for name, (run, cost) in runs.items()])
+def _tables(runs: dict[str, Run], group: tuple[str, ...], path: Path) -> pd.DataFrame:
+    """A line a run, of which the first is the reference; a line each parameter is written to `path`."""
+    reference = next(iter(runs.values()))
+    compared = {name: beside(reference, run, name) for name, run in runs.items()}
+    pd.concat(list(compared.values())[1:]).round(5).to_csv(path, index=False)
+    return pd.DataFrame([summary(compared[name], run, group) for name, run in runs.items()])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import arviz as az
@@ -28,6 +31,8 @@ class Run(NamedTuple):
         While it sampled.
     fewest : float
         Smallest effective sample size of a parameter; NaN for `sample_smc`.
+    cost : mapping
+        Of what was done before: simulations and the seconds of them and of the fit.
     """
 
     draws: dict[str, np.ndarray]
@@ -35,12 +40,40 @@ class Run(NamedTuple):
     divergences: int
     simulations: int
     fewest: float
+    cost: dict[str, Any] = MappingProxyType({})  # type: ignore[assignment]
+
+    def after(self, cost: dict[str, Any]) -> Run:
+        """The same, with what had to be done before."""
+        return self._replace(cost=cost)
+
+
+class Runs:
+    """Runs that are kept in a folder until their part is done.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str, make: Callable[[], Run]) -> Run:
+        """The run of that name, read if it is there, else made and kept."""
+        path = self.folder / f"{name}.pickle"
+        if path.exists():
+            return Run(**pickle.loads(path.read_bytes()))
+        run = make()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps({**run._asdict(), "cost": dict(run.cost)}))
+        return run
 
 
 def by_nuts(model: pm.Model, draws: int, random_seed: int) -> Run:
     """NUTS: two chains, one after the other, each with as many steps of tuning as draws."""
     names = [rv.name for rv in model.free_RVs]
     started = time.perf_counter()
+    # Without the jitter of the default: a start beyond what was simulated has probability zero.
     with model, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         idata = pm.sample(
@@ -49,6 +82,7 @@ def by_nuts(model: pm.Model, draws: int, random_seed: int) -> Run:
             chains=2,
             cores=1,
             target_accept=0.9,
+            init="adapt_diag",
             random_seed=random_seed,
             progressbar=False,
             compute_convergence_checks=False,
@@ -95,7 +129,7 @@ def beside(reference: Run, run: Run, method: str) -> pd.DataFrame:
     )[["method", "parameter", "mean", "sd", "mean_reference", "sd_reference", "error", "ratio"]]
 
 
-def summary(lines: pd.DataFrame, run: Run, group: Iterable[str], before: dict[str, Any]) -> dict[str, Any]:
+def summary(lines: pd.DataFrame, run: Run, group: Iterable[str]) -> dict[str, Any]:
     """One line a method: seconds before and while sampling, and the errors of group and members.
 
     Parameters
@@ -105,16 +139,15 @@ def summary(lines: pd.DataFrame, run: Run, group: Iterable[str], before: dict[st
     run : Run
     group : iterable of str
         Parameters of the group; the others are its members'.
-    before : dict
-        Columns of what had been done before it sampled: simulations and their seconds, seconds of the fit.
     """
     of_group = lines["parameter"].isin(list(group))
     members = lines[~of_group]
     return {
         "method": lines["method"].iloc[0],
-        **before,
+        "simulations": run.cost.get("simulations", 0) + run.simulations,
+        "seconds_simulating": run.cost.get("seconds_simulating", 0.0),
+        "seconds_fit": run.cost.get("seconds_fit", 0.0),
         "seconds_sampling": run.seconds,
-        "simulations": before.get("simulations", 0) + run.simulations,
         "divergences": run.divergences,
         "fewest_effective": run.fewest,
         "largest_error_group": lines.loc[of_group, "error"].abs().max(),

@@ -16,7 +16,7 @@ import pymc_kbr as pk
 
 PARTICIPANTS = 20
 FEWEST, MOST = 20, 200
-CENTRE, DEVIATION = np.array([0.9, 0.1]), np.array([0.5, 0.45])
+CENTRE, DEVIATION = np.array([0.9, 0.1]), np.array([0.4, 0.35])
 """Of the table's log drifts and log thresholds: wider than what the group's prior allows a participant."""
 
 LAPSES, LONGEST = 0.05, 6.0
@@ -54,11 +54,6 @@ def table_log_density(theta: np.ndarray) -> np.ndarray:
     return -0.5 * np.sum(((theta - CENTRE) / DEVIATION) ** 2, axis=1)
 
 
-def simulate_rows(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A table's statistics (n, 1): one waiting time a row."""
-    return simulate(theta, rng)[:, None]
-
-
 def simulate(theta: np.ndarray, rng: np.random.Generator, lapses: float = 0.0) -> np.ndarray:
     """One waiting time (n,) for each row of log drift and log threshold (n, 2)."""
     drift, threshold = np.exp(theta[:, 0]), np.exp(theta[:, 1])
@@ -66,6 +61,11 @@ def simulate(theta: np.ndarray, rng: np.random.Generator, lapses: float = 0.0) -
     if lapses:
         times = np.where(rng.random(len(times)) < lapses, rng.uniform(0, LONGEST, len(times)), times)
     return times
+
+
+def simulate_rows(theta: np.ndarray, rng: np.random.Generator, lapses: float = 0.0) -> np.ndarray:
+    """A table's statistics (n, 1): one waiting time a row."""
+    return simulate(theta, rng, lapses)[:, None]
 
 
 def log_density(times: np.ndarray, theta: np.ndarray, lapses: float = 0.0) -> np.ndarray:
