@@ -25,8 +25,9 @@ class Sizes:
 
     Parameters
     ----------
-    trials : int
-        Simulated waiting times that one trial's likelihood is learnt from.
+    waiting, trials : int
+        Simulated waiting times that one trial's likelihood is learnt from, for the participants and for data
+        sets of trials.
     regions, reference_regions : int
         Simulated epidemics that one region's is learnt from; and that of the reference.
     draws, draws_epidemic : int
@@ -41,7 +42,8 @@ class Sizes:
         Parameters at which they are.
     """
 
-    trials: int = 50_000
+    waiting: int = 50_000
+    trials: int = 20_000
     regions: int = 10_000
     reference_regions: int = 30_000
     draws: int = 1000
@@ -55,7 +57,7 @@ class Sizes:
     @classmethod
     def quick(cls) -> Sizes:
         """Enough to see that everything runs."""
-        return cls(2000, 1500, 3000, 100, 100, 50, 20, 20, (2000,), 40)
+        return cls(2000, 2000, 1500, 3000, 100, 100, 50, 20, 20, (2000,), 40)
 
 
 def density(sizes: Sizes, folder: Path) -> pd.DataFrame:
@@ -92,7 +94,7 @@ def waiting_errors(sizes: Sizes, folder: Path) -> pd.DataFrame:
     )
 
     def learnt() -> Run:
-        found = _waiting(sizes.trials)
+        found = _waiting(sizes.waiting)
         model = waiting_times.learned_model(data, found.likelihood)
         return by_nuts(model, sizes.draws, SEED).after(found.cost)
 
@@ -101,7 +103,7 @@ def waiting_errors(sizes: Sizes, folder: Path) -> pd.DataFrame:
 
     runs = {
         "NUTS, exact likelihood": exact,
-        "NUTS, learnt likelihood": kept(f"waiting_learnt_{sizes.trials}_{sizes.draws}", learnt),
+        "NUTS, learnt likelihood": kept(f"waiting_learnt_{sizes.waiting}_{sizes.draws}", learnt),
         "sample_smc, simulator": kept(f"waiting_smc_{sizes.smc_waiting}", rival),
     }
     return _tables(runs, WAITING_GROUP, folder / "waiting_parameters.csv")

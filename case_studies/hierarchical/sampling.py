@@ -88,9 +88,9 @@ def by_nuts(model: pm.Model, draws: int, random_seed: int) -> Run:
             compute_convergence_checks=False,
         )
     seconds = time.perf_counter() - started
-    sizes = az.ess(idata, var_names=names)
-    fewest = min(float(np.min(np.asarray(sizes[name]))) for name in names)
-    drawn = {name: _flat(np.asarray(idata["posterior"][name])) for name in names}
+    chains = {name: np.asarray(idata["posterior"][name]).reshape(2, draws, -1) for name in names}
+    drawn = {name: values.reshape(2 * draws, -1) for name, values in chains.items()}
+    fewest = min(float(az.ess(column)) for values in chains.values() for column in np.moveaxis(values, 2, 0))
     return Run(drawn, seconds, int(np.asarray(idata["sample_stats"]["diverging"]).sum()), 0, fewest)
 
 
@@ -156,7 +156,3 @@ def summary(lines: pd.DataFrame, run: Run, group: Iterable[str]) -> dict[str, An
         "ratio_group": lines.loc[of_group, "ratio"].mean(),
         "ratio_members": members["ratio"].mean(),
     }
-
-
-def _flat(values: np.ndarray) -> np.ndarray:
-    return values.reshape(values.shape[0] * values.shape[1], -1)

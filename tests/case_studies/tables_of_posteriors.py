@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tests.case_studies import tables_of_hierarchical as hierarchical
 from tests.case_studies.readme_figures import Table, frame, number, wide, word
 from tests.case_studies.tables_of_regressions import (
     COALESCENT,
@@ -178,7 +177,6 @@ GALLERY = Table(
     of_keys=(0, 1),
 )
 TABLES = {
-    hierarchical.HIERARCHICAL: hierarchical.TABLES,
     GAUSSIAN: [
         XU_30,
         XU_MANY,
