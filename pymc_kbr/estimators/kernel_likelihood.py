@@ -17,18 +17,18 @@ from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed
-from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.likelihood.checks import check_rows, check_trials
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, weighted_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
-from pymc_kbr.estimators.likelihood.tempered import tempered
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 
@@ -37,6 +37,10 @@ LogDensity = Callable[[np.ndarray], np.ndarray]
 
 PARTICLES_FOR_SCORES = 200
 """Draws of each of many posteriors that are only compared."""
+
+
+LEAST_FOR_BOTH = 5
+"""Statistics from which both forms are fitted even where posteriors are only compared."""
 
 
 class KernelLikelihood(Estimator):
@@ -57,7 +61,6 @@ class KernelLikelihood(Estimator):
 
     Attributes
     ----------
-    form_ : Form
     choice_ : Choice
         Which form was taken, and how held-out rows are distributed under it.
     simulated_range_ : ndarray of shape (2, p)
@@ -65,11 +68,8 @@ class KernelLikelihood(Estimator):
 
     Notes
     -----
-    The location-scale form is x = m(theta) + L(theta) z: m by kernel ridge regression, the logarithms of the
-    diagonal of L^-1 and the entries below it by penalised likelihood, z a normal mixture. The
-    autoregressive form has a mean and a spread of each statistic given the parameters and the statistics
-    before it. Posteriors are drawn by tempered sequential Monte Carlo. Where a parameter is discrete, rows
-    of the table are weighted with their likelihood instead.
+    The forms are `likelihood.location_scale` and `likelihood.autoregressive`. Posteriors are drawn by
+    tempered sequential Monte Carlo; where a parameter is discrete, rows are weighted by their likelihood.
     """
 
     smoothing = "repeats"
@@ -130,6 +130,8 @@ class KernelLikelihood(Estimator):
             points = table.scaler.dequantised(points, rng)
         check_rows(theta, points, table.scaler.kept)
         names = list(FORMS) if self.form == "auto" else [self.form]
+        if self._to_be_compared and points.shape[1] < LEAST_FOR_BOTH:
+            names = names[:1]
         # Sums that BLAS divides among threads are rounded as it divides them.
         with one_blas_thread():
             self.choice_ = choose_form(theta, points, names, rng)
@@ -161,7 +163,7 @@ class KernelLikelihood(Estimator):
     @property
     def weighs_rows(self) -> bool:
         """Whether the weights are those of the table's rows."""
-        return not hasattr(self, "table_") or self.table_.draws is None
+        return getattr(self, "table_", None) is None or self.table_.draws is None
 
     def for_scores(self) -> Self:
         """One that is fitted to fewer rows and makes few draws, where posteriors are only compared."""
@@ -221,7 +223,7 @@ class KernelLikelihood(Estimator):
         Returns
         -------
         ndarray of shape (k,)
-            Of densities in the statistics' own units, and of probabilities where statistics are discrete.
+            Densities are in the statistics' own units; of discrete ones they are probabilities.
         """
         theta = self._parameters(parameters)
         return self._evaluation.log_likelihood(self.describe(theta), self.prepare(observed))
@@ -259,59 +261,22 @@ class KernelLikelihood(Estimator):
         return posteriors[0] if single else posteriors
 
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
-        support, rows = self.table_.support, self._rows
-        logs = np.stack([self._evaluation.log_likelihood(self._described, data) for data in prepared])
+        start = Start(self._rows, self._described, self._log_weights, self._seed)
+        support, settings = self.table_.support, self.settings()
         if not all(block.smooth for block in support.blocks):
-            return self._weighted_rows(logs)
-
-        def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-            k, m, q = free.shape
-            described = self.describe(support.backward(free.reshape(-1, q))).reshape(k, m, -1)
-            return np.stack(
-                [
-                    self._evaluation.log_likelihood(part, prepared[i])
-                    for part, i in zip(described, numbers, strict=True)
-                ]
+            found = weighted_rows(self._evaluation, start, prepared)
+            drawn, smoothing = [(start.rows, weights, more) for weights, more in found], "local"
+        else:
+            free = free_log_density(support, self.log_prior_)
+            made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
+            equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
+            drawn = [(atoms, equal, more) for atoms, more in made]
+        return [
+            Posterior.of(
+                Atoms(atoms, self.parameter_kernel_), weights, support, {**settings, **more}, smoothing
             )
-
-        found = tempered(
-            log_likelihood,
-            free_log_density(support, self.log_prior_),
-            support.forward(rows),
-            logs,
-            self.particles,
-            np.random.default_rng(self._seed),
-            start_log_weights=self._log_weights,
-        )
-        equal = np.full(self.particles, 1 / self.particles)
-        posteriors = []
-        for i, free in enumerate(found.particles):
-            settings = {
-                **self.settings(),
-                "log_evidence": float(found.log_evidence[i]),
-                "ancestors": float(found.ancestors[i]),
-                "acceptance": float(found.acceptance[i]),
-                "capped": float(found.capped[i]),
-            }
-            atoms = Atoms(support.backward(free), self.parameter_kernel_)
-            posteriors.append(Posterior.of(atoms, equal, support, settings, self.smoothing))
-        return posteriors
-
-    def _weighted_rows(self, logs: np.ndarray) -> list[Posterior]:
-        """Posteriors on the rows themselves, where a parameter is discrete."""
-        base = np.zeros(len(self._rows)) if self._log_weights is None else self._log_weights
-        atoms = Atoms(self._rows, self.parameter_kernel_)
-        posteriors = []
-        for row in logs + base:
-            weights = np.exp(row - logsumexp(row))
-            evidence = float(logsumexp(row) - logsumexp(base))
-            settings = {
-                **self.settings(),
-                "log_evidence": evidence,
-                "ancestors": effective_sample_size(weights),
-            }
-            posteriors.append(Posterior.of(atoms, weights, self.table_.support, settings, "local"))
-        return posteriors
+            for atoms, weights, more in drawn
+        ]
 
     def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
         """Observations in their own units: their cells are looked up there."""
@@ -323,8 +288,7 @@ class KernelLikelihood(Estimator):
         theta = np.atleast_2d(as_rows("the parameters", parameters))
         if theta.shape[1] != self.parameters_size:
             raise ValueError(
-                f"the parameters have shape {theta.shape}; the table has {self.parameters_size}, in its order: "
-                f"give (k, {self.parameters_size})"
+                f"the parameters have shape {theta.shape}; give (k, {self.parameters_size}), in the table's order"
             )
         return theta
 

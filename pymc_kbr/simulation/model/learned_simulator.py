@@ -14,7 +14,6 @@ from pytensor.graph.basic import Variable
 
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
-from pymc_kbr.simulation.model.read import QUICK
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
@@ -105,7 +104,9 @@ def LearnedSimulator(
 
 def _check(name: str, likelihood: Any, outside: str) -> None:
     needed = ("prepare", "describe", "log_density", "draw_statistics")
-    if not all(callable(getattr(likelihood, method, None)) for method in needed) or isinstance(likelihood, type):
+    if not all(callable(getattr(likelihood, method, None)) for method in needed) or isinstance(
+        likelihood, type
+    ):
         raise TypeError(
             f"the likelihood of {name!r} is {likelihood!r}; it must be a KernelLikelihood that is fitted: "
             "`pk.KernelLikelihood().fit(table.parameters, table.statistics, table.support)`"

@@ -85,9 +85,7 @@ class LearnedSimulatorRV(RandomVariable):
         self.layout = layout
         self.in_order = in_order
         self.outside = outside
-        super().__init__(
-            dtype=dtype or pytensor.config.floatX, inplace=inplace, signature=SIGNATURES[layout]
-        )
+        super().__init__(dtype=dtype or pytensor.config.floatX, inplace=inplace, signature=SIGNATURES[layout])
 
     # A fitted likelihood is what it is: two that hold the same arrays are not compared entry by entry.
     def __eq__(self, other: object) -> bool:
@@ -197,7 +195,9 @@ def learned_log_density(
         )
     prepared = _prepared(op, value)
     theta = theta.astype("float64")
-    lowest, highest = (pt.constant(bound) for bound in np.asarray(op.likelihood.simulated_range_, dtype=float))
+    lowest, highest = (
+        pt.constant(bound) for bound in np.asarray(op.likelihood.simulated_range_, dtype=float)
+    )
     inside = pt.all((theta >= lowest) & (theta <= highest), axis=1)
     if op.outside == "-inf":
         # Outside, the formula is evaluated at the border: NaN there would reach the gradient inside.

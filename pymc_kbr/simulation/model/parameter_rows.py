@@ -73,7 +73,9 @@ def parameter_rows(
             "all must have the same number of groups, or be the same for all groups"
         )
     batched = [len(shape) > core for shape, core in zip(shapes, cores, strict=True)]
-    longest = next((t for t, s, b in zip(tensors, shapes, batched, strict=True) if b and s[0] == max(lengths)), None)
+    longest = next(
+        (t for t, s, b in zip(tensors, shapes, batched, strict=True) if b and s[0] == max(lengths)), None
+    )
     count = 1 if longest is None else longest.shape[0]
     parts = [
         pt.broadcast_to(t.reshape((t.shape[0] if b else 1, width)), (count, width))
@@ -105,7 +107,10 @@ def _in_order(name: str, parameters: Sequence[Any], columns: Columns | None) -> 
             f"{len(expected)}: {expected}"
         )
     names = [getattr(parameter, "name", None) for parameter in parameters]
-    if any(mine is not None and mine.split("::")[-1] != yours for mine, yours in zip(names, expected, strict=True)):
+    if any(
+        mine is not None and mine.split("::")[-1] != yours
+        for mine, yours in zip(names, expected, strict=True)
+    ):
         raise ValueError(
             f"the parameters of {name!r} are {names} in this order; those of the table are {expected}; pass them in "
             f"that order, or, where the names are meant to differ, as a dict by the table's names"

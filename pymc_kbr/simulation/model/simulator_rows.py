@@ -95,7 +95,9 @@ def read_simulators(model: pm.Model, trials: Collection[str] = ()) -> list[Simul
             f"{[rv.name for rv in model.observed_RVs]}"
         )
     if set(trials) - set(names):
-        raise ValueError(f"trials names {sorted(set(trials) - set(names))}; the model's simulators are {names}")
+        raise ValueError(
+            f"trials names {sorted(set(trials) - set(names))}; the model's simulators are {names}"
+        )
     _refuse_dependents(model, found)
     for rv in found:
         _refuse_random_inputs(model, rv)
