@@ -87,7 +87,9 @@ def LearnedSimulator(
     inside the graph: samplers of JAX in PyMC take the data as they are when they compile; nutpie runs
     it in Python.
     """
-    model = pm.modelcontext(None)
+    model = pm.Model.get_context(error_if_none=False)
+    if model is None:
+        raise TypeError(f"there is no model to put {name!r} into; call this inside `with pm.Model():`")
     _check(name, likelihood, outside)
     columns = None if table is None else table.parameter_columns
     parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns)
