@@ -6,6 +6,7 @@ import pytest
 from pytensor import tensor as pt
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.rounds import learn_simulators as module
 from tests.models import normal, two_statistics, vector_model
 
@@ -20,7 +21,7 @@ class Remembers:
         return self
 
     def prepare(self, observed):
-        return observed
+        return Prepared(observed[:, None, :], np.zeros((len(observed), 1)))
 
     def describe(self, parameters, xp=np):
         return parameters
@@ -28,7 +29,7 @@ class Remembers:
     def log_density(self, described, prepared, xp=np):
         """Of no density, but of all parameters and statistics, each by itself."""
         places = 10.0 ** np.arange(self.parameters_size)
-        return xp.dot(described, places) + 1000 * np.sum(prepared, axis=1)
+        return xp.dot(described, places) + 1000 * xp.sum(prepared.points, axis=(1, 2))
 
     def draw_statistics(self, parameters, rng):
         return rng.normal(size=(len(parameters), self.statistics_size))
@@ -38,7 +39,9 @@ def learned(model, simulations=200, **kwargs):
     made = pk.learn_simulators(
         model, simulations, likelihood=Remembers(), random_seed=1, progressbar=False, **kwargs
     )
-    return made, {rv.name: rv.owner.op.likelihood for rv in made.observed_RVs if hasattr(rv.owner.op, "likelihood")}
+    return made, {
+        rv.name: rv.owner.op.likelihood for rv in made.observed_RVs if hasattr(rv.owner.op, "likelihood")
+    }
 
 
 def densities(model, name, **values):
@@ -225,7 +228,7 @@ def test_arguments_are_checked():
         learned(model, trials=["other"])
     with pytest.raises(ValueError, match="'-inf', 'extrapolate'"):
         learned(model, outside="nan")
-    with pytest.raises(TypeError, match="simulations is 1.5"):
+    with pytest.raises(TypeError, match=r"simulations is 1\.5"):
         learned(model, 1.5)
     with pytest.raises(TypeError, match="none is on the context stack"):
         module.learn_simulators(None, 10)

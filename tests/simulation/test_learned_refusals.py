@@ -93,7 +93,10 @@ def named(likelihood_table, *order, **kwargs):
         (("mean", "other"), r"\['mean', 'other'\]"),
         (("mean",), "given 1 parameters; the table .* has 2"),
         ((lambda v: {"mean": v["mean"]},), r"by the names \['mean'\]; the table has \['mean', 'scale'\]"),
-        ((lambda v: {"mean": np.zeros((2, 2, 2)), "scale": 1.0},), r"'mean' of 'y' has the shape \(2, 2, 2\)"),
+        (
+            (lambda v: {"mean": np.zeros((2, 2, 2)), "scale": 1.0},),
+            r"'mean' of 'y' has the shape \(2, 2, 2\)",
+        ),
     ],
 )
 def test_names_and_order_are_those_of_the_table(of_names, order, words):
