@@ -183,8 +183,7 @@ def _grouped(name: str, layout: str, group: Any, count: int, groups: int | None)
     if groups is None:
         raise ValueError(
             f"`group` is given, and {name!r} has one set of parameters, to which all observations belong; "
-            "leave "
-            "`group` out, or give at least one parameter one value a group"
+            "leave `group` out, or give at least one parameter one value a group"
         )
     rows = pt.as_tensor(group)
     if rows.type.ndim != 1 or not rows.type.dtype.startswith(("int", "uint")):
@@ -201,9 +200,8 @@ def _grouped(name: str, layout: str, group: Any, count: int, groups: int | None)
     wrong = np.flatnonzero((places < 0) | (places >= groups))
     if len(wrong):
         raise ValueError(
-            f"the `group` of {name!r} is {places[wrong[0]]} at observation {wrong[0]}; with {groups} groups "
-            "it may be "
-            f"0 to {groups - 1}"
+            f"the `group` of {name!r} is {places[wrong[0]]} at observation {wrong[0]}; with {groups} "
+            f"groups it may be 0 to {groups - 1}"
         )
     return rows.astype("int64")
 

@@ -191,8 +191,7 @@ def learned_log_density(
     if theta.type.ndim != 2 or value.type.ndim != op.ndim_supp:
         raise ValueError(
             "the log density of a learned simulator is that of one set of parameters (g, p) and its data; "
-            "got "
-            f"parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
+            f"got parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
         )
     prepared = _prepared(op, value)
     theta = theta.astype("float64")

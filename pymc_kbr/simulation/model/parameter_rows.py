@@ -92,8 +92,8 @@ def _in_order(name: str, parameters: Sequence[Any], columns: Columns | None) -> 
         if expected is None:
             raise ValueError(
                 f"the parameters of {name!r} are given by the names {list(given)}, and those of the "
-                "likelihood are "
-                "not known; pass the table that it was fitted to as `table`, or the parameters in its order"
+                "likelihood are not known; pass the table that it was fitted to as `table`, or the "
+                "parameters in its order"
             )
         if set(given) != set(expected):
             raise ValueError(
@@ -135,8 +135,8 @@ def _core_dimensions(
     dimensions = [len(shape) for shape in shapes]
     if max(dimensions) > 2:
         raise ValueError(
-            f"the parameters of {name!r} have the shapes {shapes}; they must be scalars, of shape "
-            "(g,) or (g, k)"
+            f"the parameters of {name!r} have the shapes {shapes}; they must be scalars, of shape (g,) or "
+            "(g, k)"
         )
     if max(dimensions) == 2:
         return [max(dimension - 1, 0) for dimension in dimensions]

@@ -117,8 +117,7 @@ def _refuse_dependents(model: pm.Model, found: list[Variable]) -> None:
         if used:
             raise ValueError(
                 f"the variable {variable.name!r} depends on the values of the simulator {used[0]!r}, which "
-                "would no "
-                "longer be simulated; leave it out of the model"
+                "would no longer be simulated; leave it out of the model"
             )
 
 
@@ -128,9 +127,8 @@ def _refuse_random_inputs(model: pm.Model, rv: Variable) -> None:
         if above not in free and above.owner is not None and isinstance(above.owner.op, RandomVariable):
             raise ValueError(
                 f"an input of the simulator {rv.name!r} depends on {above.name or above.owner.op.name!r}, "
-                "which is "
-                "random and no free variable of the model; a simulator is learned as a function of free "
-                "variables"
+                "which is random and no free variable of the model; a simulator is learned as a function "
+                "of free variables"
             )
 
 
