@@ -118,7 +118,8 @@ def copied(model: pm.Model) -> tuple[FunctionGraph, dict[Variable, Variable]]:
         return fgraph_from_model(model)
     except (NotImplementedError, ValueError) as error:
         raise ValueError(
-            f"PyMC cannot copy the model: {error}; give initial values to the sampler (`pm.sample(initvals=...)`) "
+            f"PyMC cannot copy the model: {error}; give initial values to the sampler "
+            "(`pm.sample(initvals=...)`) "
             "instead of the variables, and pass the outermost model"
         ) from error
 

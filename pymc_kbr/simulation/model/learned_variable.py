@@ -52,8 +52,8 @@ class Likelihood(Protocol):
 class LearnedSimulatorRV(RandomVariable):
     """Statistics drawn from a learned likelihood.
 
-    Its inputs are parameters (g, p) and, for each of n observations, the row that it belongs to: what depends on
-    the parameters alone is worked out g times, not n.
+    Its inputs are parameters (g, p) and, for each of n observations, the row that it belongs to: what
+    depends on the parameters alone is worked out g times, not n.
 
     Parameters
     ----------
@@ -190,8 +190,8 @@ def learned_log_density(
     (value,) = values
     if theta.type.ndim != 2 or value.type.ndim != op.ndim_supp:
         raise ValueError(
-            "the log density of a learned simulator is that of one set of parameters (g, p) and its data; got "
-            f"parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
+            "the log density of a learned simulator is that of one set of parameters (g, p) and its data; "
+            f"got parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
         )
     prepared = _prepared(op, value)
     theta = theta.astype("float64")
