@@ -36,6 +36,7 @@ def tables(model: Any, frame: pd.DataFrame, path: Path) -> pk.ReferenceTable:
 
 def closer(model: Any) -> pk.ReferenceTable:
     table = pk.zoom(8_000, model=model, rounds=5, noise=10.0, random_seed=1)
+    table = pk.refine(4_000, model=model, rounds=4, estimator="localised", prior_share=0.2, random_seed=1)
     assert_type(table, pk.ReferenceTable)
     assert_type(pk.emulate(table, 20_000, model=model, noise=10.0), pk.ReferenceTable)
     return table

@@ -14,11 +14,12 @@ from pathlib import Path
 from case_studies.sbi_benchmark.c2st import FOLDS
 from case_studies.sbi_benchmark.methods import METHODS
 from case_studies.sbi_benchmark.results import CLASSIFIERS, Results, run
-from case_studies.sbi_benchmark.summary import markdown
+from case_studies.sbi_benchmark.summary import filled, markdown
 from case_studies.sbi_benchmark.tasks import TASKS
 from case_studies.sbi_benchmark.wheel import INSTALL, OBSERVATIONS, installed
 
 HERE = Path(__file__).parent
+README = HERE / "README.md"
 
 
 def arguments() -> argparse.Namespace:
@@ -63,7 +64,11 @@ def main() -> int:
     if not len(lines):
         print(f"there is no line in {results.path}")
         return 1
-    print(markdown(lines))
+    for classifier in CLASSIFIERS:
+        if lines[f"c2st_{classifier}"].notna().any():
+            print(f"{classifier}\n\n{markdown(lines, classifier)}\n")
+    if asked.record:
+        README.write_text(filled(README.read_text(), lines))
     _picture(results)
     return int(failed > 0)
 

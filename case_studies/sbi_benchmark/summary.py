@@ -22,6 +22,8 @@ SEVEN = (
 )
 """Tasks over which means are taken: those that every method with a published forest's figure has."""
 
+MEAN_OF_SEVEN = "mean of seven"
+
 
 def published() -> pd.DataFrame:
     """Task, method, budget, classifier, c2st and source.
@@ -64,33 +66,63 @@ def over_seven(found: pd.DataFrame) -> pd.DataFrame:
     return both[both["tasks"] == len(SEVEN)].drop(columns="tasks")
 
 
-def markdown(lines: pd.DataFrame) -> str:
-    """One table a classifier and budget: tasks down, methods across, ours with standard errors."""
-    ours, theirs = means(lines), published()
-    texts = []
-    for classifier in CLASSIFIERS:
-        for budget in sorted(set(ours["budget"])):
-            these = (ours["classifier"] == classifier) & (ours["budget"] == budget)
-            beside = (theirs["classifier"] == classifier) & (theirs["budget"] == budget)
-            if these.any():
-                texts.append(f"{classifier}, {budget:,} simulations\n")
-                texts.append(_table(ours[these], theirs[beside]))
-    return "\n".join(texts)
+def wide(lines: pd.DataFrame, classifier: str, rivals: pd.DataFrame | None = None) -> pd.DataFrame:
+    """One line a task, with columns (method, budget, "c2st" or "standard_error").
+
+    Of ours, or of `rivals`, lines of the published figures. The last line is the mean over the seven
+    tasks, for methods that have them all.
+    """
+    found = means(lines) if rivals is None else rivals.assign(standard_error=np.nan)
+    found = found[found["classifier"] == classifier]
+    seven = over_seven(found).assign(task=MEAN_OF_SEVEN, standard_error=np.nan)
+    found = pd.concat([found, seven]) if len(seven) else found
+    values = ["c2st", "standard_error"]
+    table = found.pivot(index="task", columns=["method", "budget"], values=values)
+    table = table.reorder_levels([1, 2, 0], axis="columns")
+    return table.reindex([name for name in [*TASKS, MEAN_OF_SEVEN] if name in table.index])
 
 
-def _table(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
-    methods, rivals = list(dict.fromkeys(ours["method"])), list(dict.fromkeys(theirs["method"]))
-    rows = [["task", *(f"`{name}`" for name in methods), *rivals]]
-    rows.append(["---"] * len(rows[0]))
-    for task in [name for name in TASKS if name in set(ours["task"])]:
-        cells = [f"`{task}`"]
-        for frame, names in ((ours, methods), (theirs, rivals)):
-            here = frame[frame["task"] == task].set_index("method")
-            cells += [_cell(here.loc[name]) if name in here.index else "" for name in names]
+def columns(lines: pd.DataFrame, classifier: str) -> list[tuple[str, bool]]:
+    """Methods in the order of a table, and whether they are ours."""
+    of_ours = lines.dropna(subset=[f"c2st_{classifier}"])["method"]
+    theirs = published()
+    of_theirs = theirs.loc[theirs["classifier"] == classifier, "method"]
+    return [(name, True) for name in dict.fromkeys(of_ours)] + [
+        (name, False) for name in dict.fromkeys(of_theirs)
+    ]
+
+
+def markdown(lines: pd.DataFrame, classifier: str) -> str:
+    """Tasks down, methods across; a cell has a figure for each number of simulations."""
+    ours, theirs = wide(lines, classifier), wide(lines, classifier, published())
+    budgets = sorted(set(lines["budget"]))
+    methods = columns(lines, classifier)
+    rows = [["task", *(f"`{name}`" if own else name for name, own in methods)], ["---"] * (len(methods) + 1)]
+    for task in ours.index:
+        cells = [f"`{task}`" if task in TASKS else str(task)]
+        for name, own in methods:
+            table = ours if own else theirs
+            cells.append(" / ".join(_figure(table, task, name, budget) for budget in budgets))
         rows.append(cells)
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _cell(line: pd.Series) -> str:
-    error = line.get("standard_error", np.nan)
-    return f"{line['c2st']:.3f}" + ("" if np.isnan(error) else f" ± {error:.3f}")
+def _figure(table: pd.DataFrame, task: object, method: str, budget: int) -> str:
+    """An accuracy with its standard error, a dash where there is none."""
+    line = table.T.get(task, pd.Series(dtype=float))
+    value, error = (line.get((method, budget, part), np.nan) for part in ("c2st", "standard_error"))
+    if np.isnan(value):
+        return "-"
+    return f"{value:.3f}" + ("" if np.isnan(error) else f" ± {error:.3f}")
+
+
+def filled(text: str, lines: pd.DataFrame) -> str:
+    """A README with its tables, between two comments each, as they are in the lines."""
+    for classifier in CLASSIFIERS:
+        start, end = f"<!-- {classifier} -->", f"<!-- end of {classifier} -->"
+        before, _, rest = text.partition(start)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"the text has no table between {start} and {end}")
+        text = f"{before}{start}\n{markdown(lines, classifier)}\n{end}{after}"
+    return text

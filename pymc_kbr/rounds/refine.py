@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.estimators import Adjusted, Estimator, Rejection, make_estimator
-from pymc_kbr.rounds.sequence import Rounds, least_rows
+from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
+from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -50,7 +50,8 @@ def refine(
         At most: where the posteriors of two rounds cannot be told from each other, the next round is the
         last and has all simulations that are left.
     estimator : str or Estimator, optional
-        What the rounds go by.
+        What the rounds go by: `KernelLikelihood` where left out, which needs no correction for where rows
+        come from. Others are given `prior_ratio` as their `ratio`.
     prior_share : float
         Share of the rows of later rounds that are draws of the prior, above 0 and below 1.
     random_seed : int or numpy.random.Generator, optional
@@ -119,7 +120,7 @@ def refine(
         to_be_extended=False,
     )
     forward = Forward.read(model)
-    _check_rounds(draws, rounds, forward)
+    _check_rounds(draws, rounds, forward, given)
     if store is not None:
         Path(store).mkdir(exist_ok=True)
     return Rounds(forward, given, options, asked, None if store is None else Path(store)).run()
@@ -140,15 +141,15 @@ def _checked(
             f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
             "goes on"
         )
-    return Adjusted(Rejection(100), "local_linear") if estimator is None else make_estimator(estimator)
+    return KernelLikelihood(particles=DRAWS) if estimator is None else make_estimator(estimator)
 
 
-def _check_rounds(draws: int, rounds: int, forward: Forward) -> None:
+def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimator) -> None:
     """Refuse rounds of so few rows that they show no posterior, and priors that rounds cannot draw."""
     columns = forward.graph.parameters
     check_can_be_proposed(forward.support, columns)
     forward.log_prior(forward.prior.block(0)[:2])
-    least = least_rows(columns.size)
+    least = least_rows(columns.size, forward.graph.statistics.size, estimator)
     if draws // rounds < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {draws // rounds}; give each at "

@@ -12,17 +12,18 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.estimators import Estimator
+from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.proposing import proposal_of, region_of
-from pymc_kbr.rounds.widening import widening
+from pymc_kbr.rounds.widening import MOST_HELD_OUT, widening
 from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, entropy_of, simulate_table
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
-DRAWS = 2_000
+DRAWS = 1_000
 """Draws of a posterior to which a proposal is fitted."""
 
 COMPARED_DRAWS = 500
@@ -108,7 +109,7 @@ class Rounds:
                 self.forward.support.forward(compared),
                 rng,
             )
-            wider = widening(self.estimator, table, rng)
+            wider = widening(self._fitted, table, rng)
             notes = {
                 "widened": wider,
                 "asked": self.asked,
@@ -126,11 +127,20 @@ class Rounds:
             )
 
     def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
-        fitted = clone(self.estimator).fit(
-            table.parameters, table.statistics, table.support, ratio=table.prior_ratio, random_seed=rng
-        )
+        fitted = self._fitted(table, np.arange(len(table)), rng)
         found: Posterior = fitted.condition(table.observed)  # type: ignore[arg-type]
         return found
+
+    def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
+        """The estimator, fitted to some rows of a table."""
+        ratio = None if table.prior_ratio is None else table.prior_ratio[rows]
+        given: dict[str, Any] = {"ratio": ratio, "random_seed": rng}
+        if isinstance(self.estimator, KernelLikelihood):
+            given["log_prior"] = self.forward.log_prior
+        fitted: Estimator = clone(self.estimator).fit(
+            table.parameters[rows], table.statistics[rows], table.support, **given
+        )
+        return fitted
 
     def _pooled(self, stopped: bool = False) -> ReferenceTable:
         """All rows near what the last round was drawn from, and how far they are from draws of the prior."""
@@ -161,6 +171,9 @@ def _described(table: ReferenceTable, stopped: bool) -> ReferenceTable:
     return dataclasses.replace(table, provenance={**table.provenance, "refined": words}, origin=origin)
 
 
-def least_rows(parameters: int) -> int:
-    """Rows that a round must have, for so many parameters."""
-    return LEAST_ROWS + LEAST_ROWS_A_PARAMETER * parameters
+def least_rows(parameters: int, statistics: int, estimator: Estimator) -> int:
+    """Rows that a round must have, for so many parameters and statistics."""
+    least = LEAST_ROWS + LEAST_ROWS_A_PARAMETER * parameters
+    if isinstance(estimator, KernelLikelihood):
+        least = max(least, MOST_HELD_OUT + fewest_rows(parameters, statistics))
+    return least

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.stats import chi2
-from sklearn.base import clone
 
 from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.estimators import Estimator
+from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 NEAR_SHARE, FEWEST_NEAR = 0.25, 20
-"""Share of the rows, nearest to the observation, of which every second is held out; and their number at least."""
+"""Share of the rows, nearest to the observation, of which half at most are held out; and their number."""
 
-MOST_HELD_OUT = 30
+MOST_HELD_OUT = 12
 """Rows that are conditioned on."""
 
 DRAWS_OF_EACH = 300
@@ -23,12 +24,17 @@ COVERED = 0.8
 """Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
 
 
-def widening(estimator: Estimator, table: ReferenceTable, rng: np.random.Generator) -> float:
+def widening(
+    fit: Callable[[ReferenceTable, np.ndarray, np.random.Generator], Estimator],
+    table: ReferenceTable,
+    rng: np.random.Generator,
+) -> float:
     """By what covariances of posteriors near the observation must be multiplied to cover: at least one.
 
     Parameters
     ----------
-    estimator : Estimator
+    fit : callable
+        From a table, the numbers of some of its rows and a generator to an estimator that is fitted to them.
     table : ReferenceTable
         With an observation.
     rng : numpy.random.Generator
@@ -44,13 +50,9 @@ def widening(estimator: Estimator, table: ReferenceTable, rng: np.random.Generat
     near = np.argsort(away, kind="stable")[: max(FEWEST_NEAR, int(NEAR_SHARE * len(table)))]
     held_out = rng.permutation(near)[: min(len(near) // 2, MOST_HELD_OUT)]
     rest = np.setdiff1d(np.arange(len(table)), held_out)
-    fitted = clone(estimator).fit(
-        table.parameters[rest],
-        table.statistics[rest],
-        table.support,
-        ratio=None if table.prior_ratio is None else table.prior_ratio[rest],
-        random_seed=rng,
-    )
+    fitted = fit(table, rest, rng)
+    if isinstance(fitted, KernelLikelihood):
+        fitted = fitted.for_scores()
     posteriors = fitted.condition(table.statistics[held_out])
     with np.errstate(divide="ignore"):
         truths = table.support.forward(table.parameters[held_out])

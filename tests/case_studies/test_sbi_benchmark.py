@@ -127,9 +127,11 @@ def test_means_have_standard_errors_and_stand_beside_published_figures():
     assert found["c2st"][0] == pytest.approx(0.7)
     assert found["standard_error"][0] == pytest.approx(0.1)
     assert found["seconds"][0] == pytest.approx(4.0)
-    text = summary.markdown(lines.assign(budget=10_000))
-    assert "0.700 ± 0.100" in text
-    assert "0.901" in text
+    text = summary.markdown(lines.assign(budget=10_000), "network")
+    assert "| `slcp` | 0.700 ± 0.100 | 0.901 |" in text
+    both = pd.concat([lines.assign(budget=10_000), lines.assign(c2st_network=0.9, budget=1_000)])
+    assert "0.900 ± 0.000 / 0.700 ± 0.100" in summary.markdown(both, "network")
+    assert "0.975 / 0.901" in summary.markdown(both, "network")
 
 
 def test_published_figures_are_of_known_tasks_and_accuracies():

@@ -8,7 +8,11 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 import pymc_kbr as pk
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
+from pymc_kbr.rounds.widening import widening
 from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table
 
 QUIET = {"progressbar": False}
@@ -256,6 +260,62 @@ def test_failures_are_counted_over_all_rounds():
         pk.refine(300, **settings)
 
 
+class Exact(pk.Estimator):
+    """The posterior of one normal observation a parameter, with deviations that are wrong by a factor."""
+
+    scale, parameter_bandwidth = True, None
+
+    def __init__(self, factor=1.0):
+        self.factor = factor
+
+    def fit(self, parameters, statistics, support=None, **_):
+        self.support = support
+        return self
+
+    def condition(self, observed):
+        rng = np.random.default_rng(0)
+        draws = observed[:, None] / 1.01 + self.factor * 0.1 / np.sqrt(1.01) * rng.normal(size=(400, 2))
+        return [
+            Posterior.of(Atoms(drawn, Gaussian(1.0)), np.full(400, 1 / 400), self.support, smoothing="none")
+            for drawn in draws
+        ]
+
+    def _check(self, n, streamed): ...
+
+    def _fit(self, rng): ...
+
+    def _row_weights(self, x): ...
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.3, 1.0, 3.0])
+def test_posteriors_are_widened_by_as_much_as_they_are_too_narrow(factor):
+    table = pk.simulate(400, model=linear_model(0.1), random_seed=1, **QUIET)
+    found = [
+        widening(
+            lambda table, rows, rng: Exact(factor).fit(None, None, table.support),
+            table,
+            np.random.default_rng(seed),
+        )
+        for seed in range(20)
+    ]
+    # The quantile of twelve rows is a noisy one: by about a third.
+    expected = max(1.0, factor**-2)
+    assert expected / 1.5 < np.median(found) < expected * 1.5
+    assert min(found) >= 1
+
+
+def test_a_narrow_posterior_is_found_by_the_learned_likelihood():
+    exact, deviation = np.array([0.5, -0.3]) / (1 + 0.01**2), 0.01
+    table = pk.refine(400, model=linear_model(0.01), rounds=4, random_seed=1, **QUIET)
+    fitted = pk.KernelLikelihood(particles=1000).fit(
+        table.parameters, table.statistics, table.support, ratio=table.prior_ratio, random_seed=1
+    )
+    drawn = fitted.condition(table.observed).draw(1000, np.random.default_rng(1))
+    # Of 300 rows near by the mean is known to a twentieth of their noise, and to a few of these here.
+    assert np.all(np.abs(drawn.mean(axis=0) - exact) < 0.3 * deviation)
+    assert np.all(np.abs(np.log(drawn.std(axis=0) / deviation)) < 0.3)
+
+
 def test_samples_of_one_law_are_alike_and_shifted_ones_are_not():
     rng = np.random.default_rng(0)
     same = [alike(rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), rng) for _ in range(40)]
@@ -283,7 +343,7 @@ def test_the_mixtures_density_is_that_of_its_draws_formula():
     [
         ({"rounds": 0}, ValueError, "rounds is 0"),
         ({"rounds": 2.0}, TypeError, "rounds"),
-        ({"draws": 30}, ValueError, "give each at least 40"),
+        ({"draws": 200}, ValueError, "simulates 50; give each at least 62"),
         ({"prior_share": 0.0}, ValueError, "prior_share is 0.0"),
         ({"prior_share": "half"}, TypeError, "must be a number"),
         ({"estimator": "nothing"}, ValueError, "nothing"),
@@ -292,7 +352,7 @@ def test_the_mixtures_density_is_that_of_its_draws_formula():
 )
 def test_arguments_out_of_range_are_refused(settings, error, words):
     with pytest.raises(error, match=words):
-        pk.refine(**{"draws": 200, "model": linear_model(), **QUIET, **settings})
+        pk.refine(**{"draws": 400, "model": linear_model(), **QUIET, **settings})
 
 
 def test_priors_that_rounds_cannot_draw_are_refused():

@@ -15,6 +15,11 @@ SINGULAR = 1e-10
 """Share of a statistic's variance that the others leave, below which it is a function of them."""
 
 
+def fewest_rows(parameters: int, statistics: int) -> int:
+    """Rows that a likelihood of so many statistics given so many parameters takes."""
+    return max(FEWEST_ROWS, ROWS_A_COLUMN * (parameters + statistics))
+
+
 def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
     """Refuse too few rows, and statistics that are linear functions of others.
 
@@ -26,7 +31,7 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
         Which of the table's statistics `points` are, where there are as many.
     """
     n, e = points.shape
-    least = max(FEWEST_ROWS, ROWS_A_COLUMN * (theta.shape[1] + e))
+    least = fewest_rows(theta.shape[1], e)
     if n < least:
         raise ValueError(
             f"the table has {n} rows; a likelihood of {e} statistics given {theta.shape[1]} parameters takes "

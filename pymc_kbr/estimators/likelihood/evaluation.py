@@ -12,7 +12,7 @@ from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.summaries import Summary, Transformed
 
-NUMBERS_AT_ONCE = 2**22
+NUMBERS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
 
 

@@ -124,11 +124,23 @@ def _padded(mixture: LocalMixture, size: int) -> LocalMixture:
     return LocalMixture(*parts)
 
 
-def within_parts(mixture: LocalMixture) -> np.ndarray:
-    """Covariances (b, q, q) within the separate parts of each mixture.
+def parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The separate parts of each mixture.
 
     Components whose means are within a few deviations of one another belong to one part, as do those with
     components between them: several components may describe one curved or heavy-tailed part.
+
+    Parameters
+    ----------
+    mixture : LocalMixture of b mixtures
+    points : ndarray of shape (b, n, q)
+
+    Returns
+    -------
+    within : ndarray of shape (b, q, q)
+        Mean covariance within parts.
+    membership : ndarray of int, shape (b, n)
+        The part of each point.
     """
     covariances = mixture.factors @ np.swapaxes(mixture.factors, 2, 3)
     gaps = mixture.means[:, :, None] - mixture.means[:, None]
@@ -141,8 +153,10 @@ def within_parts(mixture: LocalMixture) -> np.ndarray:
     shares = joined * weights[:, None]
     shares /= shares.sum(axis=2, keepdims=True)
     between = mixture.means - shares @ mixture.means
-    parts = covariances + between[..., None] * between[..., None, :]
-    return (weights[..., None, None] * parts).sum(axis=1) / weights.sum(axis=1)[:, None, None]
+    around = covariances + between[..., None] * between[..., None, :]
+    within = (weights[..., None, None] * around).sum(axis=1) / weights.sum(axis=1)[:, None, None]
+    closest = _normal_parts(mixture, points).argmax(axis=1)
+    return within, np.take_along_axis(joined.argmax(axis=2), closest, axis=1)
 
 
 def _start(white: np.ndarray, components: int, streams: Streams) -> np.ndarray:

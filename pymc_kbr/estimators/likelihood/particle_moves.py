@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
 
 from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, propose_within
 from pymc_kbr.estimators.likelihood.streams import Streams
@@ -123,14 +122,25 @@ def _pairs(size: int, m: int, streams: Streams) -> tuple[np.ndarray, np.ndarray]
     return first, (first + 1 + (u[:, 1] * (size - 1)).astype(int)) % size
 
 
-def forgotten(points: np.ndarray, origin: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """How far points (b, m, q) are from where they were, (b, m): one on average for independent draws.
+def moved_squares(points: np.ndarray, origin: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """Squared distances (b, m) of points (b, m, q) from where they were, about one for independent normals.
 
-    Squared distances in units of the target's parts, capped so that a jump between parts counts little more
-    than a step across one.
+    In units of the covariance with inverse factor (b, q, q), and capped, so that a jump between parts of the
+    target counts little more than a step across one.
     """
-    q = points.shape[2]
     white = inverse @ np.swapaxes(points - origin, 1, 2)
-    square = (white**2).sum(axis=1) / (2 * q)
-    expected = chi2.cdf(2 * q, q + 2) + 2 * chi2.sf(2 * q, q)
-    return np.minimum(square, 2) / expected
+    return np.minimum((white**2).sum(axis=1) / (2 * points.shape[2]), 2.0)
+
+
+def usual_squares(points: np.ndarray, membership: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """Mean of `moved_squares` between different points of the same part, (b,).
+
+    Points lie in an order that puts copies next to one another, so pairs are far apart in it.
+    """
+    n = points.shape[1]
+    total, count = np.full(len(points), 1e-300), np.full(len(points), 1e-300)
+    for shift in (n // 2, n // 3):
+        same = membership == np.roll(membership, shift, axis=1)
+        total += (same * moved_squares(points, np.roll(points, shift, axis=1), inverse)).sum(axis=1)
+        count += same.sum(axis=1)
+    return total / count

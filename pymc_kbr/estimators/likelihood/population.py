@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, within_parts
-from pymc_kbr.estimators.likelihood.particle_moves import Gains, forgotten, propose
+from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, parts
+from pymc_kbr.estimators.likelihood.particle_moves import Gains, moved_squares, propose, usual_squares
 from pymc_kbr.estimators.likelihood.streams import Streams
 from pymc_kbr.estimators.likelihood.tempering import (
     Counted,
@@ -22,11 +22,21 @@ from pymc_kbr.estimators.likelihood.tempering import (
 SHARE = 0.5
 """Effective share of the population that a step of the temperature leaves."""
 
-BETWEEN, LAST = (0.5, 0.9), (0.9, 0.97)
-"""How much of where they were, and how many of them, particles leave behind at a temperature."""
+BETWEEN, LAST = (0.5, 0.9, 0.0), (0.9, 0.9, 0.99)
+"""Moves at a temperature are enough when particles have left so much of where they were behind them, so many
+have moved, and so many are like no other."""
 
 SWEEPS = (8, 40)
-"""Most sweeps at a temperature between, and at the last one."""
+"""Most sweeps at a temperature between, and of the whole population at the last one."""
+
+POLISH = 200
+"""Most moves of the last particles that are like another one."""
+
+SCOUTS = 2000
+"""Particles that go through the temperatures; more are made of them at the last one."""
+
+RELEARN = (3, 10, 20)
+"""Sweeps at the last temperature after which proposals are adapted again."""
 
 STEPS = 200
 """Most temperatures; the last step then goes all the way."""
@@ -53,18 +63,19 @@ class Population:
         self.log_likelihood, self.log_prior = log_likelihood, log_prior
         self.streams = Streams(rng.spawn(k))
         self.active = np.arange(k)
-        possible = np.isfinite(values).any(axis=0)
-        self.start = start[possible] if possible.sum() > 1 else start[np.isfinite(start).all(axis=1)]
+        self.start = start[np.isfinite(start).all(axis=1)]
         self.spread = _spread(self.start)
         self.gains = Gains(k)
-        self._begin(start, prior, values, base, particles)
+        self._begin(start, prior, values, base, min(particles, SCOUTS))
+        self.final = particles == self.free.shape[1]
         self.origin = self.free.copy()
-        self.moved = np.zeros((k, particles), dtype=bool)
+        self.moved = np.zeros(self.values.shape, dtype=bool)
         self.here, self.sweeps, self.accepted = np.zeros(k, dtype=int), np.zeros(k, dtype=int), np.zeros(k)
+        self.twins = np.zeros(k, dtype=bool)
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
-        self.scale, self.inverse = np.empty((k, q, q)), np.empty((k, q, q))
-        self.sizes = _sizes(min(particles // 2, FIT_ROWS), q)
+        self.scale, self.inverse, self.usual = np.empty((k, q, q)), np.empty((k, q, q)), np.ones(k)
+        self.sizes = _sizes(min(self.free.shape[1] // 2, FIT_ROWS), q)
         self._learn(self.active)
 
     def _begin(
@@ -92,35 +103,64 @@ class Population:
         self.label = same[rows]
         self.labels = len(start)
 
-    def sweep(self, rows: np.ndarray) -> None:
-        """Propose a move to every particle of some observations, one half after the other."""
+    def grow(self, particles: int) -> None:
+        """More particles from those at the last temperature, copies at first."""
+        k = len(self.values)
+        picked = resample(np.zeros(self.values.shape), particles, self.streams.uniform(1)[:, 0])
+        for name in ("free", "values", "prior", "label", "ancestor"):
+            setattr(self, name, getattr(self, name)[np.arange(k)[:, None], picked])
+        self.origin, self.moved = self.free.copy(), np.zeros(self.values.shape, dtype=bool)
+        self.final, self.active = True, np.arange(k)
+        self.here[:] = 0
+        self._learn(self.active)
+
+    def sweep(self) -> None:
+        """Propose a move to every particle; where only copies are left to be told apart, to them."""
         m = self.free.shape[1]
-        streams = self.streams.rows(rows)
-        halves = (slice(0, m // 2), slice(m // 2, m))
-        for half, (mine, other) in enumerate([halves, halves[::-1]]):
-            points = self.free[rows, mine]
-            proposal = propose(
-                points,
-                self.free[rows, other],
-                self.start,
-                self.mixtures[half].rows(rows),
-                self.scale[rows],
-                self.gains.shares(rows),
-                self.gains.log_length[rows],
-                streams,
-            )
-            accepted = self._accept(rows, mine, proposal.points, proposal.log_ratio, streams)
-            gained = accepted * forgotten(self.free[rows, mine], points, self.inverse[rows])
-            self.gains.learn(rows, proposal.kinds, gained, accepted)
-            self.accepted[rows] += accepted.mean(axis=1) / 2
-        self.here[rows] += 1
+        halves = np.arange(m // 2), np.arange(m // 2, m)
+        rows = self.active[~self.twins[self.active]]
+        for half in (0, 1) if rows.size else ():
+            mine = np.broadcast_to(halves[half], (len(rows), len(halves[half])))
+            self.accepted[rows] += self._move(rows, half, mine, halves[1 - half]).mean(axis=1) / 2
         self.sweeps[rows] += 1
+        rows = self.active[self.twins[self.active]]
+        few = int(np.ceil((1 - LAST[2]) * m))
+        for half in (0, 1) if rows.size else ():
+            copies = ~self._first(rows)[:, halves[half]]
+            mine = halves[half][np.argsort(~copies, axis=1, kind="stable")[:, :few]]
+            self._move(rows, half, mine, halves[1 - half])
+        self.here[self.active] += 1
+
+    def _move(self, rows: np.ndarray, half: int, mine: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Propose moves to the particles `mine` (b, w) of a half, and learn what they gained; which moved."""
+        index, streams = rows[:, None], self.streams.rows(rows)
+        points = self.free[index, mine]
+        proposal = propose(
+            points,
+            self.free[index, others],
+            self.start,
+            self.mixtures[half].rows(rows),
+            self.scale[rows],
+            self.gains.shares(rows),
+            self.gains.log_length[rows],
+            streams,
+        )
+        accepted = self._accept(rows, mine, proposal.points, proposal.log_ratio, streams)
+        gained = accepted * moved_squares(self.free[index, mine], points, self.inverse[rows])
+        self.gains.learn(rows, proposal.kinds, gained, accepted)
+        return accepted
 
     def _accept(
-        self, rows: np.ndarray, half: slice, proposed: np.ndarray, log_ratio: np.ndarray, streams: Streams
+        self,
+        rows: np.ndarray,
+        mine: np.ndarray,
+        proposed: np.ndarray,
+        log_ratio: np.ndarray,
+        streams: Streams,
     ) -> np.ndarray:
         """Metropolis' and Hastings' rule at each observation's temperature; which were accepted, (b, m)."""
-        shape, points = proposed.shape[:2], self.free[rows, half]
+        shape, here = proposed.shape[:2], (rows[:, None], mine)
+        points = self.free[here]
         fine = np.isfinite(proposed).all(axis=2) & np.isfinite(log_ratio)
         proposed = np.where(fine[..., None], proposed, points)
         prior = self.log_prior(proposed.reshape(-1, proposed.shape[2])).reshape(shape)
@@ -128,7 +168,7 @@ class Population:
         # The likelihood is never asked about points outside the prior's support.
         values = self.log_likelihood(np.where(fine[..., None], proposed, points), rows)
         fine &= np.isfinite(values)
-        old = self.temperature[rows, None] * self.values[rows, half] + self.prior[rows, half]
+        old = self.temperature[rows, None] * self.values[here] + self.prior[here]
         new = self.temperature[rows, None] * np.where(fine, values, 0) + np.where(fine, prior, 0)
         log_ratio = np.where(fine, new - old + log_ratio, -np.inf)
         accepted = -streams.exponential(shape[1]) < log_ratio
@@ -143,28 +183,32 @@ class Population:
             (self.moved, np.ones(shape, dtype=bool)),
         ):
             mask = accepted[..., None] if part.ndim == 3 else accepted
-            part[rows, half] = np.where(mask, fresh, part[rows, half])
+            part[here] = np.where(mask, fresh, part[here])
         return accepted
 
-    def advance(self, rows: np.ndarray) -> None:
+    def advance(self) -> None:
         """Raise the temperature where the moves were enough, and end where it is one."""
-        left = forgotten(self.free[rows], self.origin[rows], self.inverse[rows]).mean(axis=1)
-        self.forgotten[rows] = left
-        moved = self.moved[rows].mean(axis=1)
+        rows = self.active
+        left = moved_squares(self.free[rows], self.origin[rows], self.inverse[rows]).mean(axis=1)
+        self.forgotten[rows] = left / self.usual[rows]
         last = self.temperature[rows] >= 1
-        enough = np.where(
-            last,
-            (left >= LAST[0]) & (moved >= LAST[1]) & (self.unique(rows) == 1),
-            (left >= BETWEEN[0]) & (moved >= BETWEEN[1]),
-        )
-        tired = self.here[rows] >= np.where(last, SWEEPS[1], SWEEPS[0])
-        self.capped[rows] = last & tired & ~enough
-        done = enough | tired
-        self.active = self.active[~np.isin(self.active, rows[done & last])]
+        ending = last & self.final
+        reached = np.stack([self.forgotten[rows], self.moved[rows].mean(axis=1), np.ones(len(rows))], axis=1)
+        reached[ending, 2] = self.unique(rows[ending])
+        enough = (reached >= np.where(ending[:, None], LAST, BETWEEN)).all(axis=1)
+        tired = self.here[rows] >= np.where(ending, SWEEPS[1], SWEEPS[0])
+        tired &= ~self.twins[rows] | (self.here[rows] >= SWEEPS[1] + POLISH)
+        self.capped[rows] = ending & tired & ~enough
+        self.twins[rows] |= ending & enough & (reached[:, 2] < 1)
+        done = np.where(self.twins[rows], reached[:, 2] == 1, enough) | tired
+        self.active = rows[~(done & last)]
         going = rows[done & ~last]
         if going.size:
             self._raise(going)
-            self._learn(going)
+        # At the last temperature what was learnt from copies is learnt again from what they became.
+        again = rows[~done & ending & ~self.twins[rows] & np.isin(self.here[rows], RELEARN)]
+        if going.size or again.size:
+            self._learn(np.concatenate([going, again]))
 
     def _raise(self, rows: np.ndarray) -> None:
         """The next temperature and the particles that survive it."""
@@ -191,22 +235,33 @@ class Population:
         m = self.free.shape[1]
         streams = self.streams.rows(rows)
         halves = (slice(m // 2, m), slice(0, m // 2))
-        within = np.zeros((len(rows), *self.scale.shape[1:]))
+        within, clouds = np.zeros((len(rows), *self.scale.shape[1:])), []
         for half, other in enumerate(halves):
             points = self.free[rows, other]
             points = points[:, :: max(1, points.shape[1] // FIT_ROWS)]
             mixture = fit_mixtures(points, self.spread, self.sizes, streams)
-            within += within_parts(mixture) / 2
+            covariance, membership = parts(mixture, points)
+            within += covariance / 2
+            clouds.append((points, membership))
             if len(self.mixtures) <= half:
                 self.mixtures.append(mixture)
             for kept, new in zip(self.mixtures[half], mixture, strict=True):
                 kept[rows] = new
         self.scale[rows] = np.linalg.cholesky(within)
         self.inverse[rows] = np.linalg.inv(self.scale[rows])
+        usual = [usual_squares(points, members, self.inverse[rows]) for points, members in clouds]
+        self.usual[rows] = np.maximum(np.mean(usual, axis=0), 1e-3)
 
     def unique(self, rows: np.ndarray) -> np.ndarray:
         """Share of different particles."""
-        return np.array([len(np.unique(self.label[row])) for row in rows]) / self.label.shape[1]
+        return self._first(rows).mean(axis=1)
+
+    def _first(self, rows: np.ndarray) -> np.ndarray:
+        """Which particles are unlike every one before them, (b, m)."""
+        first = np.zeros((len(rows), self.label.shape[1]), dtype=bool)
+        for mine, labels in zip(first, self.label[rows], strict=True):
+            mine[np.unique(labels, return_index=True)[1]] = True
+        return first
 
 
 def _spread(start: np.ndarray) -> np.ndarray:

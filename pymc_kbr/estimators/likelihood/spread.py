@@ -80,7 +80,10 @@ def fit_spread(
 
 
 def standardised(
-    features: np.ndarray, residuals: np.ndarray, coefficients: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
+    features: np.ndarray,
+    residuals: np.ndarray,
+    coefficients: np.ndarray,
+    pairs: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
     """T r (n, e) and log det T (n,)."""
     e = residuals.shape[1]

@@ -116,10 +116,17 @@ def tempered(
     values = np.where(np.isfinite(prior) & np.isfinite(base), values, -np.inf)
     _check_possible(values)
     population = Population(counted, log_prior, start, prior, values, base, particles, rng)
-    while population.active.size:
-        population.sweep(population.active)
-        population.advance(population.active)
+    _run(population)
+    if not population.final:
+        population.grow(particles)
+        _run(population)
     return _result(population)
+
+
+def _run(population: Population) -> None:
+    while population.active.size:
+        population.sweep()
+        population.advance()
 
 
 def _result(population: Population) -> Tempered:
