@@ -82,8 +82,8 @@ class Estimator(BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If the arrays do not fit together, hold less than two rows or values that are not
-            finite, if all statistics are constant, or if an argument of the estimator is out of range.
+            If the arrays do not fit together, hold less than two rows or values that are not finite, if all
+            statistics are constant, the prior is one point or beyond all rows, or an argument out of range.
         """
         rng = np.random.default_rng(random_seed)
         rows: Any = parameters
