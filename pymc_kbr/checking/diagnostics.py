@@ -52,6 +52,13 @@ class Concern:
     message: str
 
 
+NOT_UNIFORM = 1e-3
+"""p-value of a learned likelihood's transforms of held-out rows, below which there is a warning.
+
+With 1,000 rows a shape that is off by a few hundredths of a probability is found.
+"""
+
+
 def diagnose(
     posterior: Posterior,
     draws: np.ndarray,
@@ -81,6 +88,7 @@ def diagnose(
         _effective_sample_size(posterior),
         _negative_share(posterior),
         _ridge_raised(posterior),
+        _transforms(posterior),
         *_outliers(table),
         *_edges(draws, table),
         _outside(table, scaled),
@@ -133,6 +141,19 @@ def _effective_sample_size(posterior: Posterior) -> Concern | None:
         f"the effective sample size of the weights is {size:.1f}, below {COARSE_SIZE}: quantiles and "
         "intervals rest on few simulations; simulate more rows, accept more of them, or take "
         "estimator='auto'",
+    )
+
+
+def _transforms(posterior: Posterior) -> Concern | None:
+    """Held-out rows that are not distributed as a learned likelihood says."""
+    pvalue = posterior.settings.get("transforms_pvalue", 1.0)
+    if pvalue >= NOT_UNIFORM:
+        return None
+    return Concern(
+        "transforms",
+        "the learned likelihood does not hold: held-out rows' statistics, transformed by their fitted "
+        f"distribution functions, are not uniform (p = {pvalue:.1e}); simulate more rows, transform the "
+        "statistics, or compare with another estimator",
     )
 
 

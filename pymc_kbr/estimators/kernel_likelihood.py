@@ -14,13 +14,12 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed
 from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.likelihood.checks import check_rows, check_trials
+from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_trials
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
@@ -285,12 +284,7 @@ class KernelLikelihood(Estimator):
         return check_observed(observed, self.table_.scaler.size)
 
     def _parameters(self, parameters: np.ndarray) -> np.ndarray:
-        theta = np.atleast_2d(as_rows("the parameters", parameters))
-        if theta.shape[1] != self.parameters_size:
-            raise ValueError(
-                f"the parameters have shape {theta.shape}; give (k, {self.parameters_size}), in the table's order"
-            )
-        return theta
+        return check_parameters(parameters, self.parameters_size)
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         every = self._evaluation.prepare(x)

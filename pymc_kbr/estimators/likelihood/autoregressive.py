@@ -19,9 +19,6 @@ MOST_INPUTS = 10
 SHORTEST_SERIES = 5
 """Statistics from which one conditional for all of them is tried."""
 
-HELD_OUT = 5
-"""One row in so many chooses settings."""
-
 PROBES = 3
 """Statistics on which one conditional for all is compared with one for each."""
 
@@ -178,10 +175,3 @@ class _Single:
             own = self(j)[0].left_out[pooled.row[cells]]
             gain += float(np.mean(pooled.left_out[cells] - own))
         return gain > 0
-
-
-def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Autoregressive:
-    """Fit the form, with settings chosen on a fifth of the rows."""
-    held_out = np.zeros(len(theta), dtype=bool)
-    held_out[rng.permutation(len(theta))[: max(1, len(theta) // HELD_OUT)]] = True
-    return Autoregressive.fit(theta, points, rng, held_out=held_out)

@@ -40,13 +40,12 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
     centred = points - points.mean(axis=0)
     units = np.sqrt(np.mean(centred**2, axis=0))
-    q, r = np.linalg.qr(centred / units / np.sqrt(n))
-    left = np.diag(r) ** 2
+    left = np.diag(np.linalg.qr(centred / units / np.sqrt(n), mode="r")) ** 2
     bad = np.flatnonzero(left < SINGULAR)
     if len(bad):
         raise ValueError(
-            f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together they "
-            "have no density; leave it out"
+            f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "
+            "they have no density; leave it out"
         )
 
 
@@ -62,8 +61,8 @@ def check_trials(observed: Any, d: int) -> tuple[list[np.ndarray], bool]:
         name = "the data set" if single else f"data set {number}"
         if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
             raise ValueError(
-                f"{name} has shape {rows.shape}; with trials=True it must have shape (r, {d}): r trials of the "
-                f"{d} statistics that the likelihood was fitted on"
+                f"{name} has shape {rows.shape}; with trials=True it must have shape (r, {d}): r trials of "
+                f"the {d} statistics that the likelihood was fitted on"
             )
         bad = np.argwhere(~np.isfinite(rows))
         if len(bad):
@@ -72,3 +71,11 @@ def check_trials(observed: Any, d: int) -> tuple[list[np.ndarray], bool]:
             )
         checked.append(rows)
     return checked, single
+
+
+def check_parameters(parameters: Any, p: int) -> np.ndarray:
+    """Parameters as rows (k, p)."""
+    theta = np.atleast_2d(as_rows("the parameters", parameters))
+    if theta.ndim != 2 or theta.shape[1] != p:
+        raise ValueError(f"the parameters have shape {theta.shape}; give (k, {p}), in the table's order")
+    return theta

@@ -119,7 +119,7 @@ def mean_basis(
     landmarks : int
         Drawn from the rows.
     """
-    n, q = theta.shape
+    n = len(theta)
     median = median_heuristic(theta)
     some = rng.permutation(n)[:ROWS_FOR_BANDWIDTH]
     few = theta[some[:LANDMARKS_FOR_BANDWIDTH]]

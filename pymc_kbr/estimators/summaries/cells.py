@@ -70,7 +70,7 @@ class Cells:
         return cls(0.0, 0.0, atoms, np.array(lower), np.array(upper))
 
     def ends(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends (n,) of the stretches of values (n,); both the value itself where it has none."""
+        """Ends, each (n,), of the stretches of values (n,); the value itself where it has none."""
         if self.spacing:
             return column - self.spacing / 2, column + self.spacing / 2
         place = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)

@@ -111,7 +111,7 @@ class Transformed:
             statistics, a density in the statistics' own units for others.
         """
         x = statistics[:, self.kept]
-        n, q = x.shape
+        q = x.shape[1]
         within = qmc.Sobol(q, seed=SEED).random(POINTS_A_CELL) if self.discrete else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
         points = self._coordinates(spread.reshape(-1, q)).reshape(spread.shape)
@@ -130,8 +130,9 @@ class Transformed:
             row, column = np.argwhere(bad)[0].tolist()
             curve = self.curves[column]
             raise ValueError(
-                f"statistic {np.flatnonzero(self.kept)[column]} has the value {spread[row, column]:.6g} in row "
-                f"{row}, and all of the table's are above {curve.origin:.6g} and enter by their {curve.kind}: "
+                f"statistic {np.flatnonzero(self.kept)[column]} has the value {spread[row, column]:.6g} in "
+                f"row {row}, and all of the table's are above {curve.origin:.6g} and enter by their "
+                f"{curve.kind}: "
                 "the model does not make this value; look at its units, or take scale=False"
             )
         return self.scaler.transform(values)
