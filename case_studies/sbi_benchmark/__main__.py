@@ -11,6 +11,8 @@ import sys
 import warnings
 from pathlib import Path
 
+import pandas as pd
+
 from case_studies.sbi_benchmark.c2st import FOLDS
 from case_studies.sbi_benchmark.methods import METHODS
 from case_studies.sbi_benchmark.results import CLASSIFIERS, Results, run
@@ -60,20 +62,20 @@ def main() -> int:
             for budget in asked.budgets:
                 for method in asked.methods:
                     failed += run(results, TASKS[task], budget, method, asked.observations, *tests)
-    lines = results.lines()
+    lines = results.scored()
     if not len(lines):
-        print(f"there is no line in {results.path}")
+        print(f"there is no value in {results.path}")
         return 1
     for classifier in CLASSIFIERS:
         if lines[f"c2st_{classifier}"].notna().any():
             print(f"{classifier}\n\n{markdown(lines, classifier)}\n")
     if asked.record:
         README.write_text(filled(README.read_text(), lines))
-    _picture(results)
+    _picture(lines, results.path.with_name("c2st.png"))
     return int(failed > 0)
 
 
-def _picture(results: Results) -> None:
+def _picture(lines: pd.DataFrame, path: Path) -> None:
     try:
         import matplotlib  # noqa: F401 (whether it is there)
     except ModuleNotFoundError:
@@ -81,7 +83,7 @@ def _picture(results: Results) -> None:
         return
     from case_studies.sbi_benchmark.plot import draw
 
-    draw(results.lines(), results.path.with_name("c2st.png"))
+    draw(lines, path)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The picture: C2ST against simulations, ours and published, a panel a task."""
+"""The picture: C2ST against simulations, ours and published, a panel a task and classifier."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from case_studies.sbi_benchmark.results import CLASSIFIERS
 from case_studies.sbi_benchmark.summary import means, published
 from case_studies.sbi_benchmark.tasks import TASKS
 
@@ -21,48 +22,59 @@ COLOURS = {
     "best sequential": "tab:brown",
     "best ABC": "black",
 }
-LINES = {"network": "-", "forest": ":"}
+COLUMNS = 5
 
 
 def draw(lines: pd.DataFrame, path: Path) -> None:
-    """Write the picture as PNG: filled marks are ours, open ones published; dotted lines the forest's."""
+    """Write the picture as PNG: filled marks are ours, open ones published."""
     from matplotlib.figure import Figure
 
-    ours, theirs = means(lines), published()
+    ours, theirs = means(lines), published().assign(standard_error=0.0, published=True)
     tasks = [name for name in TASKS if name in set(ours["task"])]
-    columns = min(5, len(tasks))
+    classifiers = [name for name in CLASSIFIERS if name in set(ours["classifier"])]
+    columns = min(COLUMNS, len(tasks))
     rows = -(-len(tasks) // columns)
-    figure = Figure(figsize=(2.6 * columns, 2.5 * rows + 0.9), layout="constrained")
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    figure = Figure(figsize=(2.3 * columns + 1, 2.1 * rows * len(classifiers) + 0.9), layout="constrained")
     labelled: dict[str, Any] = {}
-    for axis, task in zip(axes.flat, tasks, strict=False):
-        for frame in (ours, theirs.assign(standard_error=0.0, published=True)):
-            for (method, classifier), part in frame[frame["task"] == task].groupby(["method", "classifier"]):
-                if method in COLOURS:
-                    _curve(axis, part.sort_values("budget"), str(method), str(classifier), labelled)
-        axis.set_title(task, fontsize=9)
-        axis.set_xscale("log")
-        axis.axhline(0.5, color="0.85", linewidth=0.8, zorder=0)
-    for axis in axes.flat[len(tasks) :]:
-        axis.set_visible(False)
+    halves = figure.subfigures(len(classifiers), 1, squeeze=False)[:, 0]
+    for part, classifier in zip(halves, classifiers, strict=True):
+        axes = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for axis, task in zip(axes.flat, tasks, strict=False):
+            _panel(axis, task, classifier, (ours, theirs), labelled)
+        for axis in axes.flat[len(tasks) :]:
+            axis.set_visible(False)
+        part.supylabel(f"C2ST by a {classifier}", fontsize=9)
     figure.supxlabel("simulations", fontsize=9)
-    figure.supylabel("C2ST (0.5: not told from the reference)", fontsize=9)
-    figure.legend(labelled.values(), labelled.keys(), loc="outside upper center", ncols=5, fontsize=8)
-    figure.savefig(path, dpi=110)
+    figure.legend(labelled.values(), labelled.keys(), loc="outside upper center", ncols=columns, fontsize=8)
+    figure.savefig(path, dpi=90)
 
 
-def _curve(axis: Any, part: pd.DataFrame, method: str, classifier: str, labelled: dict[str, Any]) -> None:
+def _panel(
+    axis: Any, task: str, classifier: str, frames: tuple[pd.DataFrame, ...], labelled: dict[str, Any]
+) -> None:
+    for frame in frames:
+        here = frame[(frame["task"] == task) & (frame["classifier"] == classifier)]
+        for name, part in here.groupby("method"):
+            method = str(name)
+            if method in COLOURS:
+                _curve(axis, part.sort_values("budget"), method, labelled)
+    axis.set_title(task, fontsize=9)
+    axis.set_xscale("log")
+    axis.tick_params(labelsize=8)
+    axis.axhline(0.5, color="0.85", linewidth=0.8, zorder=0)
+
+
+def _curve(axis: Any, part: pd.DataFrame, method: str, labelled: dict[str, Any]) -> None:
     theirs = "published" in part
-    label = f"{method}{' (published)' if theirs else ''}, {classifier}"
     drawn = axis.errorbar(
         part["budget"],
         part["c2st"],
         yerr=None if theirs else part["standard_error"],
         color=COLOURS[method],
-        linestyle=LINES[classifier],
-        marker="o" if classifier == "network" else "s",
+        linestyle="--" if theirs else "-",
+        marker="o",
         markersize=4,
         markerfacecolor="white" if theirs else COLOURS[method],
         linewidth=1.2,
     )
-    labelled.setdefault(label, drawn)
+    labelled.setdefault(f"{method} (published)" if theirs else method, drawn)

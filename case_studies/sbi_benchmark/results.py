@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from case_studies.sbi_benchmark import c2st, wheel
@@ -51,6 +50,10 @@ class Results:
             return pd.DataFrame(columns=COLUMNS)
         found = pd.read_csv(self.path)
         return found.drop_duplicates(KEYS, keep="last").reset_index(drop=True)
+
+    def scored(self) -> pd.DataFrame:
+        """The lines that have a value."""
+        return self.lines().dropna(subset=[f"c2st_{name}" for name in CLASSIFIERS], how="all")
 
     def add(self, line: dict[str, object]) -> None:
         """Write one line at the end."""
@@ -130,9 +133,3 @@ def _scored(
         flush=True,
     )
     return line
-
-
-def finite(lines: pd.DataFrame) -> pd.DataFrame:
-    """Lines that have at least one value."""
-    columns = [f"c2st_{name}" for name in CLASSIFIERS]
-    return lines[np.isfinite(lines[columns].to_numpy(float)).any(axis=1)]

@@ -13,7 +13,7 @@ SBI = "sbi_benchmark"
 
 def results() -> pd.DataFrame:
     """The lines of the study."""
-    return Results(STUDIES / SBI / "results.csv").lines()
+    return Results(STUDIES / SBI / "results.csv").scored()
 
 
 def lines(classifier: str) -> pd.DataFrame:

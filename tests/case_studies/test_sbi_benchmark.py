@@ -168,3 +168,88 @@ def test_an_unknown_method_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         command.main()
     assert "magic" in capsys.readouterr().err
+
+
+@pytest.fixture
+def without_wheel(monkeypatch):
+    """Observations simulated here, and the prior for a reference."""
+
+    def read(folder, number, name):
+        task, rng = TASKS[folder], np.random.default_rng(number)
+        if name.startswith("observation"):
+            return task.simulate(task.prior(1, rng), rng)
+        return task.prior(200, rng)
+
+    monkeypatch.setattr("case_studies.sbi_benchmark.task.read", read)
+    monkeypatch.setattr(command, "installed", lambda: True)
+    monkeypatch.setattr(methods, "DRAWS", 200)
+
+
+def run(monkeypatch, folder, *options):
+    tasks = ["--tasks", "two_moons", "--budgets", "300", "--folds", "1", "--out", str(folder)]
+    monkeypatch.setattr(sys, "argv", ["sbi_benchmark", *tasks, *options])
+    return command.main()
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("without_wheel")
+@pytest.mark.filterwarnings("ignore")
+def test_the_command_goes_on_where_it_ended(monkeypatch, tmp_path, capsys):
+    both = ["rejection", "kernel_likelihood"]
+    assert run(monkeypatch, tmp_path, "--observations", "1", "--methods", *both) == 0
+    first = (tmp_path / "results.csv").read_text()
+    assert run(monkeypatch, tmp_path, "--observations", "1", "2", "--methods", *both) == 0
+    assert (tmp_path / "results.csv").read_text().startswith(first)
+    lines = results.Results(tmp_path / "results.csv").lines()
+    assert lines[["method", "observation"]].to_numpy().tolist() == [[m, i] for i in (1, 2) for m in both]
+    assert lines[["c2st_network", "c2st_forest"]].to_numpy().min() > 0.3
+    assert (lines["folds"] == 1).all()
+    assert lines["log_evidence"].isna().tolist() == [True, False, True, False]
+    assert "| `two_moons` |" in capsys.readouterr().out
+    assert (tmp_path / "c2st.png").stat().st_size > 1_000
+
+
+@pytest.mark.usefixtures("without_wheel")
+def test_a_failure_is_a_line_and_is_tried_again(monkeypatch, tmp_path):
+    def breaks(task, budget):
+        raise ValueError("no such thing")
+
+    monkeypatch.setitem(methods.METHODS, "rejection", breaks)
+    assert run(monkeypatch, tmp_path, "--observations", "1", "--methods", "rejection") == 1
+    kept = results.Results(tmp_path / "results.csv")
+    assert kept.lines()["note"].tolist() == ["ValueError: no such thing"]
+    assert kept.missing("two_moons", 300, "rejection", [1], ["network"]) == [1]
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("without_wheel")
+@pytest.mark.filterwarnings("ignore")
+def test_rounds_count_their_simulations(monkeypatch):
+    simulated = []
+    task = TASKS["two_moons"]
+    call = methods.Clock.__call__
+
+    def counted(clock, rng, theta, size=None):
+        found = call(clock, rng, theta, size)
+        simulated.append(np.atleast_2d(found).shape[0])
+        return found
+
+    monkeypatch.setattr(methods.Clock, "__call__", counted)
+    monkeypatch.setattr(methods, "ROUNDS", 2)
+    answer = methods.METHODS["rounds"](task, 400)(1)
+    assert answer.draws.shape == (200, 2)
+    assert np.isfinite(task.log_prior(answer.draws)).all()
+    # Besides a few rows of each round, by which it is seen whether the function takes many at once.
+    assert sum(size for size in simulated if size > 50) == 400
+    assert {"simulate", "fit", "condition"} == set(answer.seconds)
+
+
+def test_a_readmes_tables_are_filled_in():
+    text = "a\n<!-- network -->\nold\n<!-- end of network -->\nb\n<!-- forest -->\n<!-- end of forest -->\n"
+    lines = pd.DataFrame([line(c2st_forest=0.65, seconds_fit=1.0, seconds_condition=1.0)])
+    found = summary.filled(text, lines.reindex(columns=results.COLUMNS))
+    assert "old" not in found
+    assert found.count("| `slcp` |") == 2
+    assert summary.filled(found, lines.reindex(columns=results.COLUMNS)) == found
+    with pytest.raises(ValueError, match="no table between"):
+        summary.filled("nothing", lines)
