@@ -127,7 +127,7 @@ def _padded(mixture: LocalMixture, size: int) -> LocalMixture:
 def parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The separate parts of each mixture.
 
-    Components whose means are within a few deviations of one another belong to one part, as do those with
+    Components with one's mean within a few deviations of the other belong to one part, as do those with
     components between them: several components may describe one curved or heavy-tailed part.
 
     Parameters
@@ -144,9 +144,9 @@ def parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     covariances = mixture.factors @ np.swapaxes(mixture.factors, 2, 3)
     gaps = mixture.means[:, :, None] - mixture.means[:, None]
-    both = (covariances[:, :, None] + covariances[:, None]) / 2
-    squares = (gaps * np.linalg.solve(both, gaps[..., None])[..., 0]).sum(axis=3)
-    joined = (squares < SEPARATE**2).astype(float)
+    white = np.swapaxes(mixture.inverses, 2, 3)
+    squares = ((gaps @ white) ** 2).sum(axis=3)
+    joined = (np.minimum(squares, np.swapaxes(squares, 1, 2)) < SEPARATE**2).astype(float)
     for _ in range(3):
         joined = (joined @ joined > 0).astype(float)
     weights = np.exp(mixture.log_weights)

@@ -252,6 +252,7 @@ class Population:
             for kept, new in zip(self.mixtures[half], mixture, strict=True):
                 kept[rows] = new
         q = within.shape[1]
+        within += 1e-9 * within * np.eye(q)
         change = np.linalg.slogdet(within)[1] / 2 - np.linalg.slogdet(self.scale[rows])[1]
         # A few points only say little of the target's width: they spread until it stays what it is.
         few = self.unique(rows) * m < min(20 * (q + 1), m / 4)

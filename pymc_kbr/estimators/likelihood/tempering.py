@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import logsumexp
 
-SMALLEST = 1e-12
+SMALLEST = 1e-20
 """Smallest step of a temperature."""
 
 

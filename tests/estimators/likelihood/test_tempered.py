@@ -29,9 +29,9 @@ def run(log_likelihood, start, k, particles, rng, log_prior=log_normal, **keywor
     return tempered(log_likelihood, log_prior, start, values, particles, rng, **keywords)
 
 
-def within_errors(values, expected, errors=4.0):
-    """Whether the mean of independent values is the expected one, by their own spread."""
-    return abs(np.mean(values) - expected) < errors * np.std(values, ddof=1) / np.sqrt(len(values))
+def within_errors(values, expected):
+    """Student's test that the mean of independent values is the expected one, at four normal deviations."""
+    return stats.ttest_1samp(values, expected).pvalue > 2 * stats.norm.sf(4)
 
 
 @pytest.mark.parametrize(("q", "deviation"), [(1, 0.1), (2, 0.3), (5, 0.2), (20, 0.7)])
@@ -95,8 +95,7 @@ def test_unequal_modes_of_a_mixture(rng):
 
 def test_a_thin_curved_posterior(rng):
     """The second parameter is the square of the first, less a half, within 0.1."""
-    k = 12
-    noise = 0.1
+    k, noise = 25, 0.1
 
     def log_likelihood(free, which):
         return log_normal(free[..., 1:] - free[..., :1] ** 2 + 0.5, noise)
@@ -195,6 +194,34 @@ def test_one_possible_row_is_enough(rng):
     radius = np.linalg.norm(done.particles[0] - 1.5, axis=1) / 0.1
     assert done.unique[0] == 1
     assert stats.kstest(radius**2, stats.uniform.cdf).statistic < 2 * 1.63 / np.sqrt(500)
+
+
+def test_a_posterior_a_millionth_of_the_prior(rng):
+    """From few rows, through dozens of temperatures."""
+    k, q, deviation = 12, 2, 1e-6
+    observed = rng.normal(size=(k, q))
+    done = [
+        run(linear(observed[i : i + 1], deviation), rng.normal(size=(200, q)), 1, 400, rng) for i in range(k)
+    ]
+    scaled = np.stack([d.particles[0] - observed[i] / (1 + deviation**2) for i, d in enumerate(done)])
+    means = scaled.mean(axis=1) / deviation * np.sqrt(400)
+    assert np.mean(means**2) < 1.5 + 4 * np.sqrt(2 / (k * q))
+    expected = log_normal(observed, np.sqrt(1 + deviation**2))
+    assert within_errors([np.exp(d.log_evidence[0] - e) for d, e in zip(done, expected, strict=True)], 1)
+
+
+def test_fewer_possible_rows_than_parameters(rng):
+    """One in 128 rows is possible: the others' halves span no space of twenty dimensions."""
+
+    def log_likelihood(free, which):
+        return np.where((free[..., :7] > 0).all(axis=-1), 0.0, -np.inf)
+
+    start = np.abs(rng.normal(size=(15, 20)))
+    start = np.vstack([start, -np.abs(rng.normal(size=(15 * 127, 20)))])
+    done = run(log_likelihood, start, 1, 500, rng)
+    assert done.particles[0, :, :7].min() > 0
+    assert done.unique[0] == 1
+    assert done.log_evidence[0] == pytest.approx(-7 * np.log(2))
 
 
 def test_undefined_likelihoods_count_as_zero_and_are_counted(rng):
