@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ LONGEST_LAG = 12
 MOST_INPUTS = 8
 MOST_ROWS = 25_000
 """Of the pooled regression."""
+
+ROWS_FOR_LAGS = 6000
+"""On which lags are screened."""
 
 TRIAL_ROWS = 8000
 """Of one that is compared with single conditionals."""
@@ -81,18 +84,9 @@ class Series:
         return np.column_stack(columns)
 
 
-class Pooled(NamedTuple):
-    """A fitted series, and the log density of each pooled value (row, time) as the others have it."""
-
-    series: Series
-    row: np.ndarray
-    time: np.ndarray
-    left_out: np.ndarray
-
-
 def fit_series(
     theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, *, trial: bool = False
-) -> Pooled:
+) -> Series:
     """Fit one conditional to the values of all series.
 
     Parameters
@@ -105,7 +99,7 @@ def fit_series(
     """
     n, size = points.shape
     longest = min(LONGEST_LAG, size // 2)
-    row, time = _pairs(n, longest, size, rng)
+    row, time = (cells[:ROWS_FOR_LAGS] for cells in _pairs(n, longest, size, rng))
     lags = np.arange(longest + 1)
     found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
     lags = lags[found] if len(found) else np.array([1])
@@ -115,8 +109,7 @@ def fit_series(
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
     learnt = fit_conditional(inputs, points[row, time], rng, TRIAL_EFFORT if trial else EFFORT)
-    series = Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
-    return Pooled(series, row, time, learnt.left_out)
+    return Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
 
 
 def _pairs(n: int, start: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
