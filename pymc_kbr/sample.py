@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from pymc_kbr.selection.fitted_for import account, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import simulate
 from pymc_kbr.simulation.model.context import model_of_table
+from pymc_kbr.simulation.prior.density import known_log_prior
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
@@ -132,7 +134,8 @@ def sample_abc(
 
     seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
-    fitted = fitted_for(table, given, new, stored, rng, progressbar)
+    log_prior = partial(known_log_prior, model if prior is None else prior, table.parameter_columns)
+    fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior)
     seconds.note("fit")
     posterior = fitted.condition(observed)
     seconds.note("condition")

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pymc as pm
+from scipy.stats import multivariate_normal
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood.form import Prepared
 
 DATA = np.array([0.3, 1.2, -0.4, 0.8])
 
@@ -63,3 +65,38 @@ def vector_model(fn=two_statistics, observed=(0.1, 1.0), **kwargs):
 
 def table(draws, made, **kwargs):
     return pk.simulate(draws, model=made, **{"random_seed": 1, "progressbar": False, **kwargs})
+
+
+class LinearLikelihood:
+    """A likelihood that is known: statistics are normal about a linear function of the parameters."""
+
+    def __init__(self, parameters=2, statistics=3, lowest=-10.0, highest=10.0, seed=0):
+        rng = np.random.default_rng(seed)
+        self.slopes = rng.normal(size=(statistics, parameters))
+        self.factor = np.tril(0.3 * rng.normal(size=(statistics, statistics)), -1) + np.eye(statistics)
+        self.parameters_size, self.statistics_size = parameters, statistics
+        self.simulated_range_ = np.array([[lowest] * parameters, [highest] * parameters])
+        self.described = []
+
+    def prepare(self, observed):
+        return Prepared(observed[:, None, :], np.zeros((len(observed), 1)))
+
+    def describe(self, parameters, xp=np):
+        self.described.append(parameters)
+        return parameters @ self.slopes.T
+
+    def log_density(self, described, prepared, xp=np):
+        white = np.linalg.inv(self.factor)
+        z = (prepared.points - described[:, None, :]) @ white.T
+        constant = np.log(np.diag(white)).sum() - 0.5 * self.statistics_size * np.log(2 * np.pi)
+        return constant + xp.sum(prepared.log_volume - 0.5 * xp.sum(z**2, axis=2), axis=1)
+
+    def draw_statistics(self, parameters, rng):
+        means = parameters @ self.slopes.T
+        return means + rng.standard_normal(means.shape) @ self.factor.T
+
+    def exact(self, theta, observed):
+        """Log densities (n,) of observations (n, d) at parameters (n, p), by SciPy."""
+        cov = self.factor @ self.factor.T
+        means = np.broadcast_to(theta, (len(observed), self.parameters_size)) @ self.slopes.T
+        return multivariate_normal(np.zeros(len(cov)), cov).logpdf(observed - means).reshape(-1)

@@ -78,12 +78,12 @@ def diagnose(
     """
     found = [
         *_coverage(coverage, held_out, table.parameter_names),
-        *_outliers(table),
-        _outside(table, scaled),
         _effective_sample_size(posterior),
         _negative_share(posterior),
         _ridge_raised(posterior),
+        *_outliers(table),
         *_edges(draws, table),
+        _outside(table, scaled),
     ]
     return [concern for concern in found if concern is not None]
 

@@ -82,7 +82,8 @@ def observation_support(
     Notes
     -----
     Where the observation has noise that the table is known to be without (`ReferenceTable.noise`), the rows
-    that it is compared with get such noise, too.
+    that it is compared with get such noise, too. Rows need not be draws of the prior: nearness to each other
+    is that of what was simulated, wherever parameters were drawn.
     """
     observed = table.observed if observed is None else as_rows("the observation", observed)
     if observed is None:

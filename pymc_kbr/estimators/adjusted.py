@@ -12,8 +12,9 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.estimators.adjustments import Adjustment, make_adjustment
-from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.rejection import Rejection
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.posterior.smoothing import check_smoothing
 

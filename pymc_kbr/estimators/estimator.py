@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -19,33 +19,12 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed, check_scaled, refuse_both, warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.prior_weights import check_prior, ratio_of_draws, weighted_draws
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.streamed_table import StreamedTable
 from pymc_kbr.estimators.summaries import Summary, check_scale
 from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior.posterior import Posterior
-
-
-@dataclass(frozen=True, eq=False)
-class RowWeights:
-    """What an estimator makes of k observations.
-
-    Attributes
-    ----------
-    values : ndarray of shape (k, m)
-        Weights, of either sign.
-    rows : ndarray of int, shape (k, m), optional
-        Of which rows of the fitted table; of all, in their order, where left out.
-    points : ndarray of shape (m, p), optional
-        Where the weights are not those of rows: the parameters that they are of.
-    settings : dict
-        What there is to say of these observations, such as how often a ridge was raised.
-    """
-
-    values: np.ndarray
-    rows: np.ndarray | None = None
-    points: np.ndarray | None = None
-    settings: dict[str, float] = field(default_factory=dict)
 
 
 class Estimator(BaseEstimator):
@@ -103,8 +82,8 @@ class Estimator(BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If the arrays do not fit together, hold less than two rows or values that are not
-            finite, if all statistics are constant, or if an argument of the estimator is out of range.
+            If the arrays do not fit together, hold less than two rows or values that are not finite, if all
+            statistics are constant, the prior is one point or beyond all rows, or an argument out of range.
         """
         rng = np.random.default_rng(random_seed)
         rows: Any = parameters
@@ -151,6 +130,17 @@ class Estimator(BaseEstimator):
         noted = copy(self)
         noted.selection_, noted.fitted_rows_ = selection, fitted_rows
         return noted
+
+    def for_scores(self) -> Self:
+        """What stands for this estimator, not fitted yet, where posteriors are only compared: itself."""
+        return self
+
+    def under(self, known: Callable[[], Callable[[np.ndarray], np.ndarray] | None]) -> Self:
+        """The fitted estimator with the prior's log density, which `known` gives, or None: itself.
+
+        Rows tell of the prior by how many there are; an estimator that multiplies with its density asks.
+        """
+        return self
 
     def check(self, n: int, *, streamed: bool = False) -> None:
         """Refuse arguments that are out of range for a table of n rows, before the table is made.

@@ -8,8 +8,8 @@ import numpy as np
 
 from pymc_kbr.arrays.memory import physical_memory
 from pymc_kbr.embedding.rules import SquaredRule, chain_rule
-from pymc_kbr.estimators.estimator import RowWeights
 from pymc_kbr.estimators.prior_weights import PriorWeights
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.estimators.with_prior import WithPrior
 from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample

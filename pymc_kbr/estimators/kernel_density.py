@@ -10,8 +10,9 @@ from scipy.special import logsumexp
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.prior_weights import check_prior, weighted_draws
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import squared_distances
 

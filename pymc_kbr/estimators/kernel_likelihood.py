@@ -4,33 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.weighted import effective_sample_size
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed
-from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.likelihood.checks import check_rows, check_trials
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, weighted_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
-from pymc_kbr.estimators.likelihood.tempered import tempered
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 
-PARTICLES_FOR_SCORES = 300
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""From parameters (n, p) to log densities (n,)."""
+
+PARTICLES_FOR_SCORES = 200
 """Draws of each of many posteriors that are only compared."""
+
+
+LEAST_FOR_BOTH = 5
+"""Statistics from which both forms are fitted even where posteriors are only compared."""
 
 
 class KernelLikelihood(Estimator):
@@ -51,25 +61,20 @@ class KernelLikelihood(Estimator):
 
     Attributes
     ----------
-    form_ : Form
     choice_ : Choice
         Which form was taken, and how held-out rows are distributed under it.
     simulated_range_ : ndarray of shape (2, p)
         Lowest and highest parameters of the table: beyond, nothing was learnt.
-    log_prior_ : callable
-        From parameters (n, p) to log densities (n,).
 
     Notes
     -----
-    The location-scale form is x = m(theta) + L(theta) z: m by kernel ridge regression, the logarithms of the
-    diagonal of L^-1 and the entries below it by penalised likelihood, z a normal mixture. The
-    autoregressive form has a mean and a spread of each statistic given the parameters and the statistics
-    before it. Posteriors are drawn by tempered sequential Monte Carlo. Where a parameter is discrete, rows
-    of the table are weighted with their likelihood instead.
+    The forms are `likelihood.location_scale` and `likelihood.autoregressive`. Posteriors are drawn by
+    tempered sequential Monte Carlo; where a parameter is discrete, rows are weighted by their likelihood.
     """
 
     smoothing = "repeats"
     takes_draws = True
+    _to_be_compared = False
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class KernelLikelihood(Estimator):
         *,
         ratio: np.ndarray | None = None,
         prior: Any = None,
-        log_prior: Callable[[np.ndarray], np.ndarray] | None = None,
+        log_prior: LogDensity | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Self:
         """Fit the likelihood to a table: see `Estimator.fit`.
@@ -125,8 +130,13 @@ class KernelLikelihood(Estimator):
             points = table.scaler.dequantised(points, rng)
         check_rows(theta, points, table.scaler.kept)
         names = list(FORMS) if self.form == "auto" else [self.form]
-        self.choice_ = choose_form(theta, points, names, rng)
-        self.form_ = FORMS[self.choice_.name](theta, points, rng)
+        if self._to_be_compared and points.shape[1] < LEAST_FOR_BOTH:
+            names = names[:1]
+        # Sums that BLAS divides among threads are rounded as it divides them.
+        with one_blas_thread():
+            self.choice_ = choose_form(theta, points, names, rng)
+            fitted = self.choice_.form if self._to_be_compared else None
+            self.form_ = fitted or FORMS[self.choice_.name](theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)
@@ -142,25 +152,41 @@ class KernelLikelihood(Estimator):
             self._rows, logs = points[kept], np.log(weights[kept])
         elif table.ratio is not None:
             logs = np.log(table.ratio)
+        self._log_weights, self._seed = logs, int(rng.integers(2**63))
         given = getattr(self, "_given_log_prior", None)
         self.prior_estimated_ = float(given is None)
-        if given is None:
-            given = fit_prior_density(self._rows, table.support, rng, log_weights=logs).log_density
-        self.log_prior_ = given
-        self._log_weights = logs
+        self.__dict__.pop("log_prior_", None)
+        if given is not None:
+            self.log_prior_ = given
         self._described = self._evaluation.describe(self._rows)
-        self._seed = int(rng.integers(2**63))
 
     @property
     def weighs_rows(self) -> bool:
         """Whether the weights are those of the table's rows."""
-        return not hasattr(self, "table_") or self.table_.draws is None
+        return getattr(self, "table_", None) is None or self.table_.draws is None
 
     def for_scores(self) -> Self:
-        """The fitted estimator with few draws of each posterior."""
-        few = copy(self)
-        few.particles = min(self.particles, PARTICLES_FOR_SCORES)
+        """One that is fitted to fewer rows and makes few draws, where posteriors are only compared."""
+        few: Self = clone(self)
+        few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
         return few
+
+    def under(self, known: Callable[[], LogDensity | None]) -> Self:
+        """The fitted estimator with the prior's log density where that is known: see `Estimator.under`."""
+        log_prior = known()
+        if log_prior is None:
+            return self
+        exact = copy(self)
+        exact.log_prior_, exact.prior_estimated_ = log_prior, 0.0
+        return exact
+
+    @cached_property
+    def log_prior_(self) -> LogDensity:
+        """Log density of the prior: estimated from the draws, or rows, that stand for it, unless given."""
+        rng = np.random.default_rng(self._seed)
+        return fit_prior_density(
+            self._rows, self.table_.support, rng, log_weights=self._log_weights
+        ).log_density
 
     @property
     def parameters_size(self) -> int:
@@ -197,7 +223,7 @@ class KernelLikelihood(Estimator):
         Returns
         -------
         ndarray of shape (k,)
-            Of densities in the statistics' own units, and of probabilities where statistics are discrete.
+            Densities are in the statistics' own units; of discrete ones they are probabilities.
         """
         theta = self._parameters(parameters)
         return self._evaluation.log_likelihood(self.describe(theta), self.prepare(observed))
@@ -230,63 +256,27 @@ class KernelLikelihood(Estimator):
             x, single = self._observations(observed)
             every = self._evaluation.prepare(x)
             prepared = [Prepared(every.points[i : i + 1], every.log_volume[i : i + 1]) for i in range(len(x))]
-        posteriors = self._posteriors(prepared)
+        with one_blas_thread():
+            posteriors = self._posteriors(prepared)
         return posteriors[0] if single else posteriors
 
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
-        support, rows = self.table_.support, self._rows
-        logs = np.stack([self._evaluation.log_likelihood(self._described, data) for data in prepared])
+        start = Start(self._rows, self._described, self._log_weights, self._seed)
+        support, settings = self.table_.support, self.settings()
         if not all(block.smooth for block in support.blocks):
-            return self._weighted_rows(logs)
-
-        def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-            k, m, q = free.shape
-            described = self.describe(support.backward(free.reshape(-1, q))).reshape(k, m, -1)
-            return np.stack(
-                [
-                    self._evaluation.log_likelihood(part, prepared[i])
-                    for part, i in zip(described, numbers, strict=True)
-                ]
+            found = weighted_rows(self._evaluation, start, prepared)
+            drawn, smoothing = [(start.rows, weights, more) for weights, more in found], "local"
+        else:
+            free = free_log_density(support, self.log_prior_)
+            made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
+            equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
+            drawn = [(atoms, equal, more) for atoms, more in made]
+        return [
+            Posterior.of(
+                Atoms(atoms, self.parameter_kernel_), weights, support, {**settings, **more}, smoothing
             )
-
-        found = tempered(
-            log_likelihood,
-            free_log_density(support, self.log_prior_),
-            support.forward(rows),
-            logs,
-            self.particles,
-            np.random.default_rng(self._seed),
-            start_log_weights=self._log_weights,
-        )
-        equal = np.full(self.particles, 1 / self.particles)
-        posteriors = []
-        for i, free in enumerate(found.particles):
-            settings = {
-                **self.settings(),
-                "log_evidence": float(found.log_evidence[i]),
-                "ancestors": float(found.ancestors[i]),
-                "acceptance": float(found.acceptance[i]),
-                "capped": float(found.capped[i]),
-            }
-            atoms = Atoms(support.backward(free), self.parameter_kernel_)
-            posteriors.append(Posterior.of(atoms, equal, support, settings, self.smoothing))
-        return posteriors
-
-    def _weighted_rows(self, logs: np.ndarray) -> list[Posterior]:
-        """Posteriors on the rows themselves, where a parameter is discrete."""
-        base = np.zeros(len(self._rows)) if self._log_weights is None else self._log_weights
-        atoms = Atoms(self._rows, self.parameter_kernel_)
-        posteriors = []
-        for row in logs + base:
-            weights = np.exp(row - logsumexp(row))
-            evidence = float(logsumexp(row) - logsumexp(base))
-            settings = {
-                **self.settings(),
-                "log_evidence": evidence,
-                "ancestors": effective_sample_size(weights),
-            }
-            posteriors.append(Posterior.of(atoms, weights, self.table_.support, settings, "local"))
-        return posteriors
+            for atoms, weights, more in drawn
+        ]
 
     def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
         """Observations in their own units: their cells are looked up there."""
@@ -298,8 +288,7 @@ class KernelLikelihood(Estimator):
         theta = np.atleast_2d(as_rows("the parameters", parameters))
         if theta.shape[1] != self.parameters_size:
             raise ValueError(
-                f"the parameters have shape {theta.shape}; the table has {self.parameters_size}, in its order: "
-                f"give (k, {self.parameters_size})"
+                f"the parameters have shape {theta.shape}; give (k, {self.parameters_size}), in the table's order"
             )
         return theta
 

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.threads import cores, side_by_side
 from pymc_kbr.embedding.rules import ImportanceWeighted
-from pymc_kbr.estimators.estimator import RowWeights
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.rule_estimator import RuleEstimator
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.gram.gram import warn_raised

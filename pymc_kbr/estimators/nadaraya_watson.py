@@ -11,7 +11,8 @@ from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES, median_heuristic
 

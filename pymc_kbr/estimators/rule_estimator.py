@@ -11,8 +11,9 @@ from pymc_kbr.arrays.memory import physical_memory
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.embedding.rules import Rule
-from pymc_kbr.estimators.estimator import Estimator, RowWeights
+from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.prior_weights import PriorWeights
+from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.gram import Exact, Gram, Operator, RandomFeatures, Solver, make_solver
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.gram.solvers import solver_for, streams

@@ -65,8 +65,8 @@ def learn_simulators(
     Returns
     -------
     pymc.Model
-        A copy, with its coords, dims, data, deterministic variables, potentials and ordinary likelihood terms.
-        The fitted likelihood of the variable "y" is ``made["y"].owner.op.likelihood``.
+        A copy, with its coords, dims, data, deterministic variables, potentials and ordinary likelihood
+        terms. The fitted likelihood of the variable "y" is ``made["y"].owner.op.likelihood``.
 
     Raises
     ------
@@ -80,8 +80,8 @@ def learn_simulators(
     -----
     A simulator is learned as a function of its own inputs: the arguments of the `pm.Simulator` that vary,
     be they free variables, functions of them, or entries of them, over the range that the prior gives
-    them. Constants, and `pm.Data` that are the same for all rows, are taken as they are now. Where inputs come in
-    batches, one row for each group, one row at a time is simulated, chosen at random: all groups
+    them. Constants, and `pm.Data` that are the same for all rows, are taken as they are now. Where inputs
+    come in batches, one row for each group, one row at a time is simulated, chosen at random: all groups
     share one likelihood.
 
     The statistics that are learned are those of the simulator's `sum_stat`.

@@ -38,7 +38,9 @@ def refine(
 
     The first round simulates draws of the prior. Each later one fits an estimator to the rows that there
     are, conditions it on the observation, and simulates at draws of a normal mixture that is fitted to its
-    posterior: half of them from one with twice the deviations, and `prior_share` of them from the prior.
+    posterior: half of them from one with twice the deviations, and `prior_share` of them from the prior. The
+    mixture is as much wider than the posterior as posteriors of held-out rows near the observation would
+    have to be to cover their parameters, so that a posterior that is narrow by chance does not stay so.
 
     Parameters
     ----------
@@ -65,8 +67,8 @@ def refine(
     ReferenceTable
         Of all rounds, with `prior_ratio`, by which `sample_abc` and `select` weight the rows where an
         estimator needs them to be draws of the prior. Rows far from what the last round drew from are
-        left out, and the table's support ends there; ``provenance["refined"]`` says how many remain of
-        each round.
+        left out, at most half of all, and the table's support ends there; ``provenance["refined"]`` says how
+        many remain of each round.
 
     Raises
     ------

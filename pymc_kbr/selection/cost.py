@@ -17,6 +17,7 @@ from pymc_kbr.estimators import (
     ConditionalMean,
     Estimator,
     KernelDensity,
+    KernelLikelihood,
     Localised,
     NadarayaWatson,
     Rejection,
@@ -30,6 +31,7 @@ from pymc_kbr.estimators.adjustments import (
     NoAdjustment,
     make_adjustment,
 )
+from pymc_kbr.estimators.likelihood.choice import ROWS_COMPARED
 
 SCORED_DRAWS = 300
 """Draws of each posterior that is scored."""
@@ -102,6 +104,9 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
         return Cost(table, search)
     if isinstance(estimator, NadarayaWatson | KernelDensity):
         return Cost(table + 0.25, search + 3e-7 * n)
+    if isinstance(estimator, KernelLikelihood):
+        fitted = min(n, ROWS_COMPARED)
+        return Cost(1.0 + 1e-3 * fitted * (0.3 + 0.1 * d) + 2e-5 * n * d, 0.1)
     projected = 1e-5 * min(rows_with_weight(estimator, n), 1_000) * (2 + 1.3 * p)
     if isinstance(estimator, Localised):
         m = rows_with_weight(estimator, n)

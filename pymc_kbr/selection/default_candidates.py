@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.estimators import Adjusted, Estimator, Localised, Rejection
+from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Localised, Rejection
 from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.estimators.adjustments import JointNeighbours
 
@@ -15,6 +15,9 @@ MOST_FOR_SLOPES = 20
 
 Above, regression estimates of the parameters are tried as statistics, too, and first.
 """
+
+MOST_FOR_LIKELIHOOD = 20
+"""Statistics above which a learned likelihood would take the whole budget, and is not tried."""
 
 MOST_FOR_RELEVANCE = 100
 """Statistics above which learning their relevance would take the whole time budget, and is not tried."""
@@ -39,6 +42,7 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
     candidates: list[Estimator] = [
         *([] if d <= MOST_FOR_SLOPES else estimates),
         *(Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), scale), "kernel_ridge") for scale in scales),
+        *([KernelLikelihood()] if d <= MOST_FOR_LIKELIHOOD else []),
         Adjusted(accepted(0.1 * n, True), "heteroscedastic_kernel_ridge"),
         *(joint if d <= MOST_FOR_SLOPES else []),
         *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rich.console import Console
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.selection.select import choose, fitted_to_all
+from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
@@ -27,6 +29,7 @@ def fitted_for(
     stored: StoredTable | None,
     rng: np.random.Generator,
     progressbar: bool,
+    log_prior: Callable[[], LogDensity | None] = lambda: None,
 ) -> Estimator:
     """An estimator that can be conditioned on the table's observation.
 
@@ -43,6 +46,9 @@ def fitted_for(
     rng : numpy.random.Generator
     progressbar : bool
         Whether a line on the screen says what was chosen.
+    log_prior : callable, optional
+        Gives the log density of the prior, the new one where there is one, to an estimator that multiplies
+        with it; None where it is not known.
 
     Warns
     -----
@@ -50,7 +56,7 @@ def fitted_for(
         If the other prior weights few rows.
     """
     if estimator is None:
-        chosen = _best(table, new, rng, progressbar)
+        chosen = _best(table, new, rng, progressbar).under(log_prior)
         return chosen if stored is None else fitted_to_all(chosen, stored, rng)
     rows = table if stored is None else stored
     support = rows.support if new is None else new.support
@@ -59,7 +65,7 @@ def fitted_for(
     size = None if new is None else estimator.settings().get("ratio_effective_sample_size")
     if size is not None:
         warn_of_few(size, len(table.parameters))
-    return estimator
+    return estimator.under(log_prior)
 
 
 def _prior_of(table: ReferenceTable, new: NewPrior | None, estimator: Estimator) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Fitting:
                 self._summaries[name] = SUMMARIES[name].fit(self._rows[1], self._rows[0])
         prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
         if not isinstance(prepared, Adjusted):
-            return prepared.fit_table(self._table(prepared), rng)
+            return prepared.for_scores().fit_table(self._table(prepared), rng)
         nearest = self._nearest(estimator)
         # What was scaled and factored once is the same for all candidates in that scale.
         if nearest is None:

@@ -169,7 +169,7 @@ def choose(
     with one_blas_thread():
         ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
         best = ranked[0]
-        if refit or best.fitted is None:
+        if refit or best.fitted is None or best.estimator.for_scores() is not best.estimator:
             chosen = clone(best.estimator)
             own_scale = chosen.scale_of_statistics() is not True
             table = tabulate(*given_rows, chosen.scale_of_statistics(), ratio) if own_scale else whole

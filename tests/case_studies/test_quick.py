@@ -26,6 +26,7 @@ STUDIES = {
     ],
     "nonlinear_regression": ["cross_validation", "surface", "modes", "chosen", "dimensions", "sizes"],
     "simulators": ["simulators"],
+    "hierarchical": ["density", "trials", "waiting", "waiting_parameters", "epidemic", "epidemic_parameters"],
     "coalescent.runtime": ["runtime"],
     "coalescent.rivals": ["rivals"],
     "coalescent.unif": ["unif"],
@@ -39,6 +40,7 @@ MAY_BE_EMPTY = {
     "log10_regularisation_less_exact",
     "rkhs_error",  # of the coalescent it is not known
     "note",
+    "fewest_effective",  # `sample_smc` says nothing of it
 }
 
 

@@ -234,6 +234,18 @@ def test_rounds_end_where_the_posterior_stays_and_no_simulation_is_left_out():
     assert "ended early" in table.provenance["refined"]
 
 
+def test_rows_far_from_the_posterior_are_left_out_and_counted():
+    table = pk.refine(300, model=linear_model(), rounds=3, estimator=LINEAR, random_seed=1, **QUIET)
+    words = table.provenance["refined"]
+    parts = [tuple(map(int, part.split(" rows of "))) for part in words.split("; ")[:3]]
+    kept, drawn = np.sum(parts, axis=0)
+    assert (kept, drawn) == (len(table), 300)
+    assert f"{300 - len(table)} rows left out" in words
+    assert len(table) >= 100  # half of the rows before the last round, which are within its bounds
+    assert np.ptp(table.parameters, axis=0).max() < 2
+    assert table.origin.between_bounds
+
+
 def test_one_round_is_a_table_of_the_prior():
     table = pk.refine(100, model=linear_model(), rounds=1, estimator=LINEAR, random_seed=1, **QUIET)
     assert table.prior_ratio is None

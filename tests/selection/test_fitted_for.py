@@ -11,6 +11,7 @@ from sklearn.base import clone
 import pymc_kbr as pk
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.selection import fitted_for as module
+from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.fitted_for import account, fitted_for, warn_of_few
 from pymc_kbr.selection.select import choose, fitted_to_all
 from pymc_kbr.simulation.prior.new_prior import NewPrior
@@ -146,3 +147,17 @@ def test_of_few_rows_the_reason_names_the_estimator(capsys):
     assert found.selection_.reason().startswith("Localised(): 50 rows are too few")
     assert found.fitted_rows_ == 50
     assert capsys.readouterr().out == ""
+
+
+def test_the_seed_of_a_choice_is_that_of_the_fit_to_all_rows(monkeypatch):
+    monkeypatch.setattr(select_module, "StoredTable", OnTheDisk)
+    monkeypatch.setattr(OnTheDisk, "load", lambda self, rows: a_table(), raising=False)
+
+    def atoms(seed):
+        adjusted = pk.Adjusted(pk.Rejection(30), "kernel_ridge")
+        found = pk.select(OnTheDisk(), candidates=[adjusted], random_seed=seed, progressbar=False)
+        assert found.fitted_rows_ == 200
+        return found.condition(X[0]).atoms
+
+    np.testing.assert_array_equal(atoms(1), atoms(1))
+    assert np.abs(atoms(1) - atoms(2)).max() > 0  # the pivots of its regression are drawn

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditional
+from pymc_kbr.estimators.likelihood.conditional import Conditional, Learnt, fit_conditional
 from pymc_kbr.estimators.likelihood.evidence import Effort
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.screening import screen
-from pymc_kbr.estimators.likelihood.series import Series, fit_series
+from pymc_kbr.estimators.likelihood.series import Pooled, Series, fit_series
 
 MOST_INPUTS = 10
 """Earlier statistics that a conditional sees."""
@@ -19,11 +19,16 @@ MOST_INPUTS = 10
 SHORTEST_SERIES = 5
 """Statistics from which one conditional for all of them is tried."""
 
+HELD_OUT = 5
+"""One row in so many chooses settings."""
+
 PROBES = 3
 """Statistics on which one conditional for all is compared with one for each."""
 
 MANY = 12
 """Statistics from which each one's conditional is fitted with less effort."""
+
+FEWER = Effort(200, 1000, 1500, 60, 20)
 
 CELLS_AT_ONCE = 1_000_000
 """Pairs of parameters and points times landmarks that are in memory at once."""
@@ -78,7 +83,9 @@ class Autoregressive:
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
         """Log densities (k, r) of points (k, r, e) or (1, r, e); see `Form`."""
         if xp is not np:
-            return self._log_density(described, points, xp, shared=points.type.shape[0] == 1)
+            return self._log_density(
+                described, points, xp, shared=getattr(points, "type", points).shape[0] == 1
+            )
         shared = len(points) == 1
         rows = max(1, CELLS_AT_ONCE // (300 * (1 if shared else points.shape[1])))
         parts = [slice(i, i + rows) for i in range(0, len(described), rows)]
@@ -114,73 +121,67 @@ class Autoregressive:
             columns.append(self.series.transforms(described, points))
         return np.column_stack(columns)
 
-    @classmethod
-    def fit(
-        cls, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, *, held_out: np.ndarray
-    ) -> Autoregressive:
-        """Fit a conditional to each statistic, or one to all of a series, as held-out rows have it.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (n, q)
-            Parameters in units of about their deviations.
-        points : ndarray of shape (n, e)
-            Continuous statistics.
-        rng : numpy.random.Generator
-        held_out : ndarray of shape (n,) of bool, or of int
-            Rows that choose settings, and are not fitted.
-        """
-        outside = np.zeros(len(theta), dtype=bool)
-        outside[held_out] = True
-        single = _Single(theta, points, outside, rng)
-        size = points.shape[1]
-        series = fit_series(theta, points, outside, rng) if size >= SHORTEST_SERIES else None
-        if series is not None and single.is_worse_than(series):
-            each = [single(j) for j in range(series.start)]
-        else:
-            each, series = [single(j) for j in range(size)], None
-        return cls(tuple(c for c, _ in each), tuple(past for _, past in each), series)
+def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Autoregressive:
+    """Fit a conditional to each statistic, or one to all of a series, as left-out values have it.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+        Parameters in units of about their deviations.
+    points : ndarray of shape (n, e)
+        Continuous statistics.
+    rng : numpy.random.Generator
+    """
+    single, size = _Single(theta, points, rng), points.shape[1]
+    series = None
+    if size >= SHORTEST_SERIES:
+        pooled = fit_series(theta, points, rng, trial=True)
+        if single.is_worse_than(pooled):
+            series = fit_series(theta, points, rng).series
+    each = [single(j) for j in range(size if series is None else series.start)]
+    return Autoregressive(tuple(c.conditional for c, _ in each), tuple(past for _, past in each), series)
 
 
 class _Single:
     """Conditionals of single statistics, each fitted when it is first asked for."""
 
-    def __init__(
-        self, theta: np.ndarray, points: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
-    ) -> None:
-        self._theta, self._points, self._held_out, self._rng = theta, points, held_out, rng
-        self._known: dict[int, tuple[Conditional, Past]] = {}
-        self._effort = Effort() if points.shape[1] <= MANY else Effort(200, 1000, 60)
+    def __init__(self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> None:
+        self._theta, self._points, self._rng = theta, points, rng
+        self._known: dict[int, tuple[Learnt, Past]] = {}
+        self._effort = Effort() if points.shape[1] <= MANY else FEWER
 
-    def __call__(self, j: int) -> tuple[Conditional, Past]:
+    def __call__(self, j: int) -> tuple[Learnt, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
         if j not in self._known:
             past = self._past(j)
             inputs = Inputs(self._theta, past(self._points))
-            fitted = fit_conditional(inputs, self._points[:, j], self._held_out, self._rng, self._effort)
-            self._known[j] = fitted, past
+            self._known[j] = fit_conditional(inputs, self._points[:, j], self._rng, self._effort), past
         return self._known[j]
 
     def _past(self, j: int) -> Past:
-        columns, inside = np.arange(j), ~self._held_out
+        columns = np.arange(j)
         if j > MOST_INPUTS:
-            rows = self._rng.permutation(np.flatnonzero(inside))
+            rows = self._rng.permutation(len(self._points))
             columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_INPUTS)
         if not len(columns):
             return Past((), np.zeros(1), np.ones(1), self._points.shape[1])
-        seen = self._points[np.ix_(inside, columns)]
+        seen = self._points[:, columns]
         return Past(tuple(map(int, columns)), seen.mean(axis=0), seen.std(axis=0), self._points.shape[1])
 
-    def is_worse_than(self, series: Series) -> bool:
-        """Whether held-out values of some statistics are less likely by their own conditionals."""
-        theta, points = self._theta[self._held_out], self._points[self._held_out]
-        probes = np.unique(np.linspace(series.start, series.size - 1, PROBES).astype(int))
+    def is_worse_than(self, pooled: Pooled) -> bool:
+        """Whether left-out values of some statistics are less likely by their own conditionals."""
+        probes = np.unique(np.linspace(pooled.series.start, pooled.series.size - 1, PROBES).astype(int))
         gain = 0.0
         for j in probes:
-            conditional, past = self(j)
-            own = conditional.log_density(theta, points[:, None, j], past(points)[:, None])[:, 0]
-            pooled = series.past(points[:, None])[:, :, j - series.start]
-            gain += float(
-                np.mean(series.conditional.log_density(theta, points[:, None, j], pooled)[:, 0] - own)
-            )
+            cells = pooled.time == j
+            own = self(j)[0].left_out[pooled.row[cells]]
+            gain += float(np.mean(pooled.left_out[cells] - own))
         return gain > 0
+
+
+def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Autoregressive:
+    """Fit the form, with settings chosen on a fifth of the rows."""
+    held_out = np.zeros(len(theta), dtype=bool)
+    held_out[rng.permutation(len(theta))[: max(1, len(theta) // HELD_OUT)]] = True
+    return Autoregressive.fit(theta, points, rng, held_out=held_out)

@@ -8,15 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import kstest
 
+from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 
 Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
 
-FORMS: dict[str, Fit] = {"location_scale": fit_location_scale}
+FORMS: dict[str, Fit] = {"location_scale": fit_location_scale, "autoregressive": fit_autoregressive}
 """The fit of each form, by its name."""
 
-MOST_ROWS, MOST_HELD_OUT = 4000, 1000
+ROWS_COMPARED, MOST_HELD_OUT = 2500, 1000
 """Rows to which forms are fitted that are compared, and rows that they are compared on."""
 
 
@@ -26,6 +27,8 @@ class Choice(NamedTuple):
     Attributes
     ----------
     name : str
+    form : Form
+        Fitted to those fewer rows.
     densities : dict of str to float
         Mean log density of held-out rows under each form that was fitted to fewer rows.
     pvalue : float
@@ -36,6 +39,7 @@ class Choice(NamedTuple):
     """
 
     name: str
+    form: Form
     densities: dict[str, float]
     pvalue: float
     worst: int
@@ -54,7 +58,7 @@ def choose_form(theta: np.ndarray, points: np.ndarray, names: list[str], rng: np
     n = len(theta)
     order = rng.permutation(n)
     count = min(n // 5, MOST_HELD_OUT)
-    held_out, rest = order[:count], order[count : count + MOST_ROWS]
+    held_out, rest = order[:count], order[count : count + ROWS_COMPARED]
     densities, fitted = {}, {}
     for name in names:
         form = FORMS[name](theta[rest], points[rest], np.random.default_rng(rng.integers(2**63)))
@@ -65,4 +69,4 @@ def choose_form(theta: np.ndarray, points: np.ndarray, names: list[str], rng: np
     transforms = form.transforms(form.describe(theta[held_out]), points[held_out])
     pvalues = [float(kstest(column, "uniform").pvalue) for column in transforms.T]
     worst = int(np.argmin(pvalues))
-    return Choice(best, densities, min(1.0, len(pvalues) * pvalues[worst]), worst)
+    return Choice(best, form, densities, min(1.0, len(pvalues) * pvalues[worst]), worst)

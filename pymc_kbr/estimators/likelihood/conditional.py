@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_kbr.estimators.likelihood.evidence import Effort, choose_kernel
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
 from pymc_kbr.estimators.likelihood.smooth_function import Basis, SmoothFunction, fit_log_variance, fit_mean
 
 LOG_CHI_SQUARE = 1.2703628
 """Minus the mean of the logarithm of a squared standard normal variable."""
+
+UNEVEN = 0.1
+"""Standard deviation of log deviations above which means are fitted with weights."""
 
 BEYOND = 0.5
 """How far log deviations go beyond those of the fitted rows."""
@@ -68,59 +71,60 @@ class Conditional:
         return self.centre + self.scale * (self.mean.at(inputs) + deviation * z)
 
 
-def fit_conditional(
-    inputs: Inputs, y: np.ndarray, held_out: np.ndarray, rng: np.random.Generator, effort: Effort
-) -> Conditional:
-    """Fit mean, spread and shape of one statistic.
+class Learnt(NamedTuple):
+    """A fitted conditional, and the log density (n,) of each row as the others have it."""
+
+    conditional: Conditional
+    left_out: np.ndarray
+
+
+def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, effort: Effort) -> Learnt:
+    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows.
 
     Parameters
     ----------
     inputs : Inputs
         n rows; the past standardised.
     y : ndarray of shape (n,)
-    held_out : ndarray of shape (n,)
-        Of bool: rows that choose the shape and are not fitted.
     rng : numpy.random.Generator
     effort : Effort
     """
-    centre, scale = float(y[~held_out].mean()), float(y[~held_out].std())
-    fitted, target = inputs.rows(~held_out), (y[~held_out] - centre) / scale
-    landmarks = fitted.rows(rng.permutation(len(target))[: effort.landmarks])
-    chosen = choose_kernel(fitted, target, rng, effort=effort)
-    mean = fit_mean(Basis(chosen[0], fitted, landmarks), target, np.full(len(target), chosen[1]))
-    squares = _squares(target - mean.left_out)
+    centre, scale = float(y.mean()), float(y.std())
+    target = (y - centre) / scale
+    landmarks = inputs.rows(rng.permutation(len(y))[: effort.landmarks])
+    chosen = choose_kernel(inputs, target, rng, effort=effort)
+    mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
+    basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
+    log_variance = fit_log_variance(basis, _squares(target - mean.left_out), start)
+    deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
+    if np.std(np.log(deviations)) > UNEVEN:
+        # Once more, now that it is known where residuals are small.
+        chosen = choose_kernel(inputs, target, rng, deviations=deviations, start=chosen, effort=effort)
+        mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
+        log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
+    g = log_variance.left_out
+    z = (target - mean.left_out) * np.exp(-0.5 * g)
+    shape = let_move(fit_shape(z, rng), inputs, z, rng)
+    limits = (float(g.min()) - 2 * BEYOND, float(g.max()) + 2 * BEYOND)
+    conditional = Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
+    logs = shape.log_density(z[:, None], inputs.theta, inputs.past[:, None])[:, 0]
+    return Learnt(conditional, logs - 0.5 * g - np.log(scale))
+
+
+def _spread_basis(
+    inputs: Inputs, landmarks: Inputs, squares: np.ndarray, rng: np.random.Generator, effort: Effort
+) -> tuple[Basis, np.ndarray]:
+    """A basis for log variances, by a regression of log squares, and a first guess of them (n,)."""
     logs = np.log(squares) + LOG_CHI_SQUARE
     constant, unit = logs.mean(), logs.std()
-    spread, noise = choose_kernel(fitted, (logs - constant) / unit, rng, effort=effort)
-    first = fit_mean(Basis(spread, fitted, landmarks), (logs - constant) / unit, np.full(len(logs), noise))
-    basis = Basis(_scaled(spread, unit), fitted, landmarks)
-    log_variance = fit_log_variance(basis, squares, constant + unit * first.left_out)
-    # Once more, now that it is known where residuals are small.
-    deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
-    chosen = choose_kernel(fitted, target, rng, deviations=deviations, start=chosen, effort=effort)
-    mean = fit_mean(Basis(chosen[0], fitted, landmarks), target, chosen[1] * deviations**2)
-    log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
-    g = log_variance.left_out
-    limits = (float(g.min()) - 2 * BEYOND, float(g.max()) + 2 * BEYOND)
-    unshaped = Conditional(mean.function, log_variance.function, _NORMAL, limits, centre, scale)
-    outside = inputs.rows(held_out)
-    z, _ = unshaped.standardised(outside.theta, y[held_out][:, None], outside.past[:, None])
-    residuals = (target - mean.left_out) * np.exp(-0.5 * g)
-    shape = let_move(fit_shape(residuals, z[:, 0], rng), fitted, residuals, (outside, z[:, 0]), rng)
-    return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
-
-
-_NORMAL = ResidualShape(np.zeros(1), np.zeros(1), np.ones(1))
+    standard = (logs - constant) / unit
+    kernel, noise = choose_kernel(inputs, standard, rng, effort=effort)
+    basis = Basis(kernel, inputs, landmarks)
+    first = fit_mean(basis, standard, np.full(len(logs), noise))
+    return basis.larger(unit), constant + unit * first.left_out
 
 
 def _squares(residuals: np.ndarray) -> np.ndarray:
     """Squared residuals, none so near to zero that its logarithm would weigh more than all others."""
     squares = residuals**2
     return np.maximum(squares, 1e-6 * np.median(squares) + 1e-300)
-
-
-def _scaled(kernel: ProductKernel, unit: float) -> ProductKernel:
-    """The kernel of functions that are larger by a factor."""
-    return replace(
-        kernel, slopes=kernel.slopes * unit, level=kernel.level * unit**2, bump=kernel.bump * unit**2
-    )

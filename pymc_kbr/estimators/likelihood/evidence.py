@@ -17,6 +17,9 @@ JITTER = 1e-6
 LINEAR_PRECISION = 1e-4
 """Prior precision of the linear part, for standardised targets: next to no penalty."""
 
+RETURN = 0.3
+"""By how much the logarithms of a start from elsewhere lie below the centre of their prior at least."""
+
 WIDTH = 1.5
 """Prior standard deviation of the logarithms of all settings about where they start."""
 
@@ -27,10 +30,13 @@ def with_jitter(gram: np.ndarray) -> np.ndarray:
 
 
 def start_kernel(inputs: Inputs) -> ProductKernel:
-    """Where the search starts, and the centre of the settings' prior."""
+    """Where the search starts, and the centre of the settings' prior.
+
+    Bandwidths start short: an interaction is seen from there, and not from where all functions are flat.
+    """
     q, past = inputs.theta.shape[1], inputs.past.shape[1]
-    theta = np.full(q, 0.6 / np.sqrt(q)) / np.maximum(inputs.theta.std(axis=0), 1e-12)
-    return ProductKernel(theta, np.full(past, 0.5 / np.sqrt(past)), np.full(past, 0.3), 0.3, 0.1)
+    theta = np.full(q, 1.5 / np.sqrt(q)) / np.maximum(inputs.theta.std(axis=0), 1e-12)
+    return ProductKernel(theta, np.full(past, 0.5 / np.sqrt(past)), np.full(past, 0.5), 0.3, 0.1)
 
 
 @dataclass(frozen=True)
@@ -100,16 +106,17 @@ class Effort(NamedTuple):
     ----------
     landmarks : int
         Of the final functions.
-    rows_for_kernel, landmarks_for_kernel : int
-        On which kernels are chosen.
+    rows_for_kernel, rows_for_final_kernel, landmarks_for_kernel : int
+        On which kernels are chosen, at first and once spreads are known.
     iterations : int
         In each choice.
     """
 
     landmarks: int = 300
-    rows_for_kernel: int = 1500
+    rows_for_kernel: int = 1200
+    rows_for_final_kernel: int = 3000
     landmarks_for_kernel: int = 80
-    iterations: int = 30
+    iterations: int = 25
 
 
 def choose_kernel(
@@ -142,7 +149,8 @@ def choose_kernel(
     noise : float
         Variance of the noise where its deviation is one.
     """
-    chosen = rng.permutation(len(targets))[: effort.rows_for_kernel]
+    count = effort.rows_for_kernel if start is None else effort.rows_for_final_kernel
+    chosen = rng.permutation(len(targets))[:count]
     centre = start_kernel(inputs).logs()
     scale = np.ones(len(targets)) if deviations is None else deviations
     some = inputs.rows(chosen)
@@ -154,7 +162,11 @@ def choose_kernel(
         gradient[:-1] += apart / WIDTH
         return value + 0.5 * float(apart @ apart), gradient
 
-    first = np.append(centre, np.log(0.5)) if start is None else np.append(start[0].logs(), np.log(start[1]))
+    first = np.append(centre, np.log(0.5))
+    if start is not None:
+        # Inputs that were given up come back: more is known now.
+        logs = np.maximum(start[0].logs(), centre - RETURN)
+        first = np.append(logs, np.log(start[1]))
     bounds = [(c - 7, c + 3.5) for c in centre] + [(-14.0, 3.0)]
     found = minimize(
         objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": effort.iterations}

@@ -11,7 +11,13 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, gaussian
-from pymc_kbr.estimators.likelihood.residual_shape import LOG_ROOT_2PI, ResidualShape, fit_parts, log_sum_exp
+from pymc_kbr.estimators.likelihood.residual_shape import (
+    HELD_OUT,
+    LOG_ROOT_2PI,
+    ResidualShape,
+    fit_parts,
+    log_sum_exp,
+)
 
 LOWEST, HIGHEST = float(np.log(0.03)), float(np.log(6.0))
 """Logs of the deviations of parts stay between them."""
@@ -30,6 +36,9 @@ PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 ROWS = 6000
 """From which the coefficients are learnt, at most."""
+
+ITERATIONS = 60
+"""For each penalty, at most."""
 
 SURPRISE = 5.0
 """Standard deviations of its score test from which an input is said to matter."""
@@ -115,11 +124,7 @@ class MovingShape:
 
 
 def let_move(
-    base: ResidualShape,
-    inputs: Inputs,
-    z: np.ndarray,
-    held_out: tuple[Inputs, np.ndarray],
-    rng: np.random.Generator,
+    base: ResidualShape, inputs: Inputs, z: np.ndarray, rng: np.random.Generator
 ) -> ResidualShape | MovingShape:
     """The mixture with moving parts, where held-out rows are better off with it.
 
@@ -129,9 +134,7 @@ def let_move(
         The best mixture that does not move.
     inputs : Inputs
     z : ndarray of shape (n,)
-        Residuals at the inputs.
-    held_out : tuple of Inputs and ndarray
-        The same of rows that were not fitted.
+        Residuals at the inputs, each standardised by functions fitted to other rows.
     rng : numpy.random.Generator
     """
     rows = rng.permutation(len(z))[:ROWS]
@@ -142,25 +145,30 @@ def let_move(
         return base
     features = _features(inputs, matter)
     phi = features(inputs.theta, inputs.past[:, None])[:, 0]
-    c = len(start.means)
-    x = np.concatenate(
-        [start.log_shares, start.means, np.log(start.deviations), np.zeros(phi.shape[1] * 3 * c)]
-    )
-    best: ResidualShape | MovingShape = base
-    outside, z_out = held_out
-    score = float(np.mean(base.log_density(z_out[:, None], outside.theta, outside.past[:, None])))
+    first = int((1 - HELD_OUT) * len(z))
+    x = np.concatenate([start.log_shares, start.means, np.log(start.deviations)])
+    x = np.concatenate([x, np.zeros(phi.shape[1] * len(x))])
+    best, score = None, float(np.mean(base.log_density(z[first:])))
     for penalty in PENALTIES:
-        found = minimize(
-            _objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options={"maxiter": 60}
-        )
-        x = found.x
-        shape = _shape(x, features, c)
-        new = float(np.mean(shape.log_density(z_out[:, None], outside.theta, outside.past[:, None])))
+        x = _maximised(x, phi[:first], z[:first], penalty)
+        new = _log_likelihood(x, phi[first:], z[first:]) / (len(z) - first)
         if new > score:
-            best, score = shape, new
+            best, score = (penalty, x), new
         elif penalty < PENALTIES[1]:
             break
-    return best
+    if best is None:
+        return base
+    penalty, x = best
+    return _shape(_maximised(x, phi, z, penalty), features, len(start.means))
+
+
+def _maximised(x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float) -> np.ndarray:
+    options = {"maxiter": ITERATIONS}
+    return minimize(_objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options=options).x
+
+
+def _log_likelihood(x: np.ndarray, phi: np.ndarray, z: np.ndarray) -> float:
+    return -_objective(x, phi, z, 0.0)[0]
 
 
 def _shape(x: np.ndarray, features: ShapeFeatures, c: int) -> MovingShape:

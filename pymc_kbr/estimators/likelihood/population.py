@@ -57,11 +57,11 @@ class Population:
         values: np.ndarray,
         base: np.ndarray,
         particles: int,
-        rng: np.random.Generator,
+        streams: Streams,
     ) -> None:
         k, q = len(values), start.shape[1]
         self.log_likelihood, self.log_prior = log_likelihood, log_prior
-        self.streams = Streams(rng.spawn(k))
+        self.streams = streams
         self.active = np.arange(k)
         self.start = start[np.isfinite(start).all(axis=1)]
         self.spread = _spread(self.start)
@@ -71,10 +71,10 @@ class Population:
         self.origin = self.free.copy()
         self.moved = np.zeros(self.values.shape, dtype=bool)
         self.here, self.sweeps, self.accepted = np.zeros(k, dtype=int), np.zeros(k, dtype=int), np.zeros(k)
-        self.twins = np.zeros(k, dtype=bool)
+        self.twins, self.poor = np.zeros((2, k), dtype=bool)
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
-        self.scale, self.inverse, self.usual = np.empty((k, q, q)), np.empty((k, q, q)), np.ones(k)
+        self.scale, self.inverse, self.usual = np.tile(np.eye(q), (k, 1, 1)), np.empty((k, q, q)), np.ones(k)
         self.sizes = _sizes(min(self.free.shape[1] // 2, FIT_ROWS), q)
         self._learn(self.active)
 
@@ -196,7 +196,8 @@ class Population:
         reached = np.stack([self.forgotten[rows], self.moved[rows].mean(axis=1), np.ones(len(rows))], axis=1)
         reached[ending, 2] = self.unique(rows[ending])
         enough = (reached >= np.where(ending[:, None], LAST, BETWEEN)).all(axis=1)
-        tired = self.here[rows] >= np.where(ending, SWEEPS[1], SWEEPS[0])
+        enough &= ~self.poor[rows]
+        tired = self.here[rows] >= np.where(ending | self.poor[rows], SWEEPS[1], SWEEPS[0])
         tired &= ~self.twins[rows] | (self.here[rows] >= SWEEPS[1] + POLISH)
         self.capped[rows] = ending & tired & ~enough
         self.twins[rows] |= ending & enough & (reached[:, 2] < 1)
@@ -205,10 +206,13 @@ class Population:
         going = rows[done & ~last]
         if going.size:
             self._raise(going)
-        # At the last temperature what was learnt from copies is learnt again from what they became.
+        # What was learnt from copies is learnt again from what they became.
         again = rows[~done & ending & ~self.twins[rows] & np.isin(self.here[rows], RELEARN)]
-        if going.size or again.size:
-            self._learn(np.concatenate([going, again]))
+        poor = rows[~done & self.poor[rows] & (self.here[rows] % 3 == 0)]
+        self.origin[poor] = self.free[poor]
+        learning = np.unique(np.concatenate([going, again, poor]))
+        if learning.size:
+            self._learn(learning)
 
     def _raise(self, rows: np.ndarray) -> None:
         """The next temperature and the particles that survive it."""
@@ -225,7 +229,7 @@ class Population:
         for part in (self.free, self.values, self.prior, self.label, self.ancestor):
             part[rows] = part[index, picked]
         self.origin[rows] = self.free[rows]
-        self.moved[rows] = False
+        self.moved[rows], self.poor[rows] = False, False
         self.here[rows] = 0
         for row in rows:
             self.steps[row].append(float(self.temperature[row]))
@@ -247,6 +251,11 @@ class Population:
                 self.mixtures.append(mixture)
             for kept, new in zip(self.mixtures[half], mixture, strict=True):
                 kept[rows] = new
+        q = within.shape[1]
+        change = np.linalg.slogdet(within)[1] / 2 - np.linalg.slogdet(self.scale[rows])[1]
+        # A few points only say little of the target's width: they spread until it stays what it is.
+        few = self.unique(rows) * m < min(20 * (q + 1), m / 4)
+        self.poor[rows] = few | (self.poor[rows] & (np.abs(change) > 0.2 * q))
         self.scale[rows] = np.linalg.cholesky(within)
         self.inverse[rows] = np.linalg.inv(self.scale[rows])
         usual = [usual_squares(points, members, self.inverse[rows]) for points, members in clouds]

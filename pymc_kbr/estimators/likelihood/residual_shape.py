@@ -17,6 +17,12 @@ MOST_PARTS = 6
 ROWS_FOR_PARTS = 6000
 """Rows on which the number of parts is chosen."""
 
+HELD_OUT = 0.25
+"""Share of these that choose it."""
+
+GAIN = 1e-3
+"""Of mean held-out log density, for which another part is taken."""
+
 LEAST_DEVIATION = 0.03
 """Of a part, in deviations of the residuals."""
 
@@ -64,28 +70,25 @@ def log_sum_exp(terms: list[Any], xp: Any = np) -> Any:
     return highest + xp.log(total)
 
 
-def fit_shape(z: np.ndarray, held_out: np.ndarray, rng: np.random.Generator) -> ResidualShape:
+def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
     """The mixture with the largest held-out density among those of one to `MOST_PARTS` parts.
 
     Parameters
     ----------
     z : ndarray of shape (n,)
         Residuals, each standardised by functions fitted to other rows.
-    held_out : ndarray of shape (h,)
-        Residuals of rows that were not fitted.
     rng : numpy.random.Generator
     """
-    some = z if len(z) <= ROWS_FOR_PARTS else rng.choice(z, ROWS_FOR_PARTS, replace=False)
-    best, score = None, -np.inf
+    some = rng.permutation(z)[:ROWS_FOR_PARTS]
+    fitted, held_out = np.split(some, [int((1 - HELD_OUT) * len(some))])
+    best, score = 1, -np.inf
     for parts in range(1, MOST_PARTS + 1):
-        mixture = fit_parts(some, parts, rng)
-        new = float(np.mean(mixture.log_density(held_out)))
-        if new > score + 5e-4:
-            best, score = mixture, new
-        elif parts > 3:
+        new = float(np.mean(fit_parts(fitted, parts, rng).log_density(held_out)))
+        if new > score + GAIN:
+            best, score = parts, new
+        elif parts > best + 1:
             break
-    assert best is not None
-    return best
+    return fit_parts(some, best, rng)
 
 
 def fit_parts(z: np.ndarray, parts: int, rng: np.random.Generator) -> ResidualShape:

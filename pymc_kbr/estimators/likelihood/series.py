@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,11 @@ MOST_INPUTS = 8
 MOST_ROWS = 25_000
 """Of the pooled regression."""
 
-EFFORT = Effort(landmarks=400, rows_for_kernel=2500, landmarks_for_kernel=100)
+TRIAL_ROWS = 8000
+"""Of one that is compared with single conditionals."""
+
+EFFORT = Effort(landmarks=400, rows_for_kernel=2500, rows_for_final_kernel=4000, landmarks_for_kernel=100)
+TRIAL_EFFORT = Effort(landmarks=200)
 
 
 @dataclass(frozen=True)
@@ -77,40 +81,49 @@ class Series:
         return np.column_stack(columns)
 
 
+class Pooled(NamedTuple):
+    """A fitted series, and the log density of each pooled value (row, time) as the others have it."""
+
+    series: Series
+    row: np.ndarray
+    time: np.ndarray
+    left_out: np.ndarray
+
+
 def fit_series(
-    theta: np.ndarray, points: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
-) -> Series:
-    """Fit one conditional to the values of all series, those of held-out rows left out.
+    theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, *, trial: bool = False
+) -> Pooled:
+    """Fit one conditional to the values of all series.
 
     Parameters
     ----------
     theta : ndarray of shape (n, q)
     points : ndarray of shape (n, e)
-    held_out : ndarray of shape (n,)
     rng : numpy.random.Generator
+    trial : bool
+        Whether fewer rows will do.
     """
-    size = points.shape[1]
+    n, size = points.shape
     longest = min(LONGEST_LAG, size // 2)
-    row, time = _pairs(np.flatnonzero(~held_out), longest, size, rng)
+    row, time = _pairs(n, longest, size, rng)
     lags = np.arange(longest + 1)
     found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
     lags = lags[found] if len(found) else np.array([1])
     start = max(int(lags.max()), 1)
-    row, time = _pairs(np.arange(len(points)), start, size, rng)
+    row, time = (cells[: TRIAL_ROWS if trial else MOST_ROWS] for cells in _pairs(n, start, size, rng))
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
-    conditional = fit_conditional(inputs, points[row, time], held_out[row], rng, EFFORT)
-    return Series(conditional, tuple(int(lag) for lag in lags), start, size, centre, scale)
+    learnt = fit_conditional(inputs, points[row, time], rng, TRIAL_EFFORT if trial else EFFORT)
+    series = Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
+    return Pooled(series, row, time, learnt.left_out)
 
 
-def _pairs(
-    rows: np.ndarray, start: int, size: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(n: int, start: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows and times of pooled values from `start` on, in random order."""
     length = size - start
-    cells = rng.permutation(len(rows) * length)[:MOST_ROWS]
-    return rows[cells // length], start + cells % length
+    cells = rng.permutation(n * length)
+    return cells // length, start + cells % length
 
 
 def _lagged(points: np.ndarray, row: np.ndarray, time: np.ndarray, lags: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,6 +86,17 @@ class Basis:
         self.features = np.empty((len(gram), m + 1 + inputs.theta.shape[1] + inputs.past.shape[1]))
         self.features[:, :m] = solve_triangular(self._factor, gram.T, lower=True, check_finite=False).T
         self.features[:, m:] = inputs.linear() / np.sqrt(LINEAR_PRECISION)
+
+    def larger(self, unit: float) -> Basis:
+        """The basis of functions that are larger by a factor."""
+        other, m, kernel = copy(self), len(self.landmarks.theta), self.kernel
+        other.kernel = replace(
+            kernel, slopes=kernel.slopes * unit, level=kernel.level * unit**2, bump=kernel.bump * unit**2
+        )
+        other._factor = self._factor * unit
+        other.features = self.features.copy()
+        other.features[:, :m] *= unit
+        return other
 
     def function(self, v: np.ndarray) -> SmoothFunction:
         """The function of whitened coefficients v."""

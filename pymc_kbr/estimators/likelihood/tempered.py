@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from pymc_kbr.estimators.likelihood.population import Population
+from pymc_kbr.estimators.likelihood.streams import Streams
 from pymc_kbr.estimators.likelihood.tempering import Counted, effective_size
+
+MOST_PARTICLES, MOST_VALUES = 60_000, 4_000_000
+"""Of observations that run side by side: particles, and likelihoods of starting rows."""
 
 
 @dataclass(frozen=True)
@@ -107,26 +111,41 @@ def tempered(
     """
     start, values = np.asarray(start, dtype=float), np.asarray(start_log_likelihood, dtype=float)
     _check(start, values, particles, start_log_weights)
-    counted = Counted(log_likelihood, len(values))
     base = np.zeros(len(start)) if start_log_weights is None else np.asarray(start_log_weights, dtype=float)
     inside = np.isfinite(start).all(axis=1)
     prior = np.full(len(start), -np.inf)
     prior[inside] = log_prior(start[inside])
-    values = counted.cleaned(values, np.arange(len(values)))
-    values = np.where(np.isfinite(prior) & np.isfinite(base), values, -np.inf)
-    _check_possible(values)
-    population = Population(counted, log_prior, start, prior, values, base, particles, rng)
-    _run(population)
-    if not population.final:
-        population.grow(particles)
+    generators = rng.spawn(len(values))
+    together = max(1, min(MOST_VALUES // len(start), MOST_PARTICLES // particles))
+    done = []
+    for first in range(0, len(values), together):
+        group = slice(first, first + together)
+        counted = Counted(log_likelihood, np.arange(len(values))[group])
+        likelihoods = np.where(
+            np.isfinite(prior) & np.isfinite(base), counted.cleaned(values[group]), -np.inf
+        )
+        _check_possible(likelihoods, first)
+        population = Population(
+            counted, log_prior, start, prior, likelihoods, base, particles, Streams(generators[group])
+        )
         _run(population)
-    return _result(population)
+        if not population.final:
+            population.grow(particles)
+            _run(population)
+        done.append(_result(population))
+    return done[0] if len(done) == 1 else _joined(done)
 
 
 def _run(population: Population) -> None:
     while population.active.size:
         population.sweep()
         population.advance()
+
+
+def _joined(groups: Sequence[Tempered]) -> Tempered:
+    parts = {f.name: [getattr(group, f.name) for group in groups] for f in fields(Tempered)}
+    temperatures = tuple(steps for group in parts.pop("temperatures") for steps in group)
+    return Tempered(temperatures=temperatures, **{n: np.concatenate(part) for n, part in parts.items()})
 
 
 def _result(population: Population) -> Tempered:
@@ -167,11 +186,11 @@ def _check(
         raise ValueError(f"particles is {particles}; at least 10 are needed")
 
 
-def _check_possible(values: np.ndarray) -> None:
-    lost = np.flatnonzero(~np.isfinite(values).any(axis=1))
+def _check_possible(values: np.ndarray, first: int) -> None:
+    lost = first + np.flatnonzero(~np.isfinite(values).any(axis=1))
     if lost.size:
         raise ValueError(
-            f"no starting row is possible for observation {', '.join(map(str, lost[:10]))} of {len(values)}: "
+            f"no starting row is possible for observation {', '.join(map(str, lost[:10]))}: "
             "every log-likelihood is minus infinity or NaN. The observation lies outside what was simulated, "
             "or the prior's density is zero at all rows"
         )

@@ -91,19 +91,19 @@ class Counted:
     Parameters
     ----------
     log_likelihood : callable (free (b, m, q), observations (b,)) -> (b, m)
-    observations : int
+    numbers : ndarray of int, shape (k,)
+        What the k observations that are asked about are called by the function.
     """
 
     def __init__(
-        self, log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray], observations: int
+        self, log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray], numbers: np.ndarray
     ) -> None:
-        self.log_likelihood = log_likelihood
-        self.undefined = np.zeros(observations, dtype=int)
-        self.evaluations = np.zeros(observations, dtype=int)
+        self.log_likelihood, self.numbers = log_likelihood, numbers
+        self.undefined, self.evaluations = np.zeros((2, len(numbers)), dtype=int)
 
     def __call__(self, free: np.ndarray, observations: np.ndarray) -> np.ndarray:
-        """Log-likelihoods (b, m) of points (b, m, q) for some observations."""
-        values = np.asarray(self.log_likelihood(free, observations), dtype=float)
+        """Log-likelihoods (b, m) of points (b, m, q) for some of the observations."""
+        values = np.asarray(self.log_likelihood(free, self.numbers[observations]), dtype=float)
         if values.shape != free.shape[:2]:
             raise ValueError(
                 f"the log-likelihood of points of shape {free.shape} has shape {values.shape}; it must be "
@@ -112,7 +112,7 @@ class Counted:
         self.evaluations[observations] += free.shape[1]
         return self.cleaned(values, observations)
 
-    def cleaned(self, values: np.ndarray, observations: np.ndarray) -> np.ndarray:
+    def cleaned(self, values: np.ndarray, observations: np.ndarray | slice = slice(None)) -> np.ndarray:
         """NaN and plus infinity are no likelihoods: such points are refused, and counted."""
         wrong = np.isnan(values) | (values == np.inf)
         self.undefined[observations] += wrong.sum(axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from pymc_kbr.arrays.scaling import nonzero, units_of
+from pymc_kbr.arrays.scaling import unit_deviations, units_of
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import regress
@@ -105,7 +105,7 @@ def choose_curves(
 def _candidates(column: np.ndarray, cell: Cells | None) -> list[Curve]:
     """Curves that are defined on all values of a column, the straight one first."""
     scale = float(units_of(column[:, None])[0])
-    unit = float(nonzero(np.std(column / scale))) * scale
+    unit = float(unit_deviations(column[:, None])[0])
     curves = [Curve("linear", float(np.mean(column / scale)) * scale, unit)]
     lower, middle, upper = np.quantile(column, [0.16, 0.5, 0.84])
     if upper > lower:
@@ -128,7 +128,7 @@ def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: 
     if not np.all(np.isfinite(y)) or not np.isfinite(slope) or np.std(y) == 0:
         return -np.inf
     residuals = regress(features, penalties, y[:, None]).residuals
-    deviation = float(nonzero(residuals.std()))
+    deviation = float(unit_deviations(residuals)[0])
     r = residuals / deviation
     w = fit_spread(features, r, RIDGE * penalties, NO_PAIRS, iterations=25)
     z, logdet = standardised(features, r, w, NO_PAIRS)

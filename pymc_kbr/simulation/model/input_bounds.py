@@ -52,8 +52,10 @@ def _bounds(variable: Variable, free: set[Variable], table: ReferenceTable) -> B
         if type(op).__name__ not in VIEWS and scalar not in (basic.Identity, basic.Cast):
             return -np.inf, np.inf
         variable = variable.owner.inputs[0]
-    return _bounds_of_columns(table, table.parameter_columns.slices()[variable.name]) if variable in free else (
-        -np.inf, np.inf
+    return (
+        _bounds_of_columns(table, table.parameter_columns.slices()[variable.name])
+        if variable in free
+        else (-np.inf, np.inf)
     )
 
 

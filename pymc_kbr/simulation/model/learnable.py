@@ -118,7 +118,8 @@ def copied(model: pm.Model) -> tuple[FunctionGraph, dict[Variable, Variable]]:
         return fgraph_from_model(model)
     except (NotImplementedError, ValueError) as error:
         raise ValueError(
-            f"PyMC cannot copy the model: {error}; give initial values to the sampler (`pm.sample(initvals=...)`) "
+            f"PyMC cannot copy the model: {error}; give initial values to the sampler "
+            "(`pm.sample(initvals=...)`) "
             "instead of the variables, and pass the outermost model"
         ) from error
 
@@ -165,7 +166,9 @@ def _learnable(model: pm.Model, members: list[SimulatorRows]) -> Learnable:
     lengths = [int(shape[0]) for shape in shapes]
     with made:
         row = pm.DiscreteUniform(ROW, 0, max(lengths) - 1) if max(lengths) > 1 else 0
-        simulated = one_row(members[0], [each[row] for each in stacked], pytensor.shared(np.random.default_rng()))
+        simulated = one_row(
+            members[0], [each[row] for each in stacked], pytensor.shared(np.random.default_rng())
+        )
         made.register_rv(simulated, members[0].name, observed=_first_row(model, members[0]))
     varying = tuple(
         place for place, varies in enumerate(random) if varies or any(rows.differs(place) for rows in members)

@@ -14,7 +14,6 @@ from pytensor.graph.basic import Variable
 
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
-from pymc_kbr.simulation.model.read import QUICK
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
@@ -42,11 +41,11 @@ def LearnedSimulator(
     likelihood : KernelLikelihood
         Fitted to simulations of one observation: d statistics given p parameters.
     *parameters : tensors, or one dict of str to tensor
-        Random variables, functions of them (and of covariates) and constants, which are the p columns of what
-        the likelihood was fitted to, in that order. Either p of them, each a scalar or, for g groups, of shape
-        (g,); or fewer, side by side: scalars and vectors (k,) of one parameter set, or, as soon as one has two
-        dimensions, (g,) and (g, k) of g groups. Scalars among batches are the same in all groups. A dict
-        says them by the names of `table`, in any order.
+        Random variables, functions of them (and of covariates) and constants, which are the p columns of
+        what the likelihood was fitted to, in that order. Either p of them, each a scalar or, for g groups,
+        of shape (g,); or fewer, side by side: scalars and vectors (k,) of one parameter set, or, as soon as
+        one has two dimensions, (g,) and (g, k) of g groups. Scalars among batches are the same in all
+        groups. A dict says them by the names of `table`, in any order.
     observed : array_like or pm.Data
         Shape (d,): one observation. Shape (n, d): n observations. Parameters of one set belong to all n,
         which are independent trials; those of g groups to one observation each, n = g, unless `group` says
@@ -60,9 +59,9 @@ def LearnedSimulator(
         The table that the likelihood was fitted to. Parameters that have names must then have those of
         the table, in its order, and the widths of its variables.
     outside : {"-inf", "extrapolate"}
-        What becomes of parameters below the lowest or above the highest that was simulated, parameter by parameter
-        (`simulated_range_`): probability zero, the default, which cuts the prior off there, and draws that
-        are NaN; or whatever the likelihood's formula says, which nothing supports.
+        What becomes of parameters below the lowest or above the highest that was simulated, parameter by
+        parameter (`simulated_range_`): probability zero, the default, which cuts the prior off there, and
+        draws that are NaN; or whatever the likelihood's formula says, which nothing supports.
 
     Returns
     -------
@@ -83,11 +82,13 @@ def LearnedSimulator(
     NUTS sees a wall where the simulated range ends. Where the posterior comes close to it, simulate from
     a wider prior: divergences say so.
 
-    Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy function
-    inside the graph: samplers of JAX in PyMC take the data as they are when they compile; nutpie runs
-    it in Python.
+    Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy
+    function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the
+    data as they are when they compile.
     """
-    model = pm.modelcontext(None)
+    model = pm.Model.get_context(error_if_none=False)
+    if model is None:
+        raise TypeError(f"there is no model to put {name!r} into; call this inside `with pm.Model():`")
     _check(name, likelihood, outside)
     columns = None if table is None else table.parameter_columns
     parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns)
@@ -105,7 +106,8 @@ def LearnedSimulator(
 
 def _check(name: str, likelihood: Any, outside: str) -> None:
     needed = ("prepare", "describe", "log_density", "draw_statistics")
-    if not all(callable(getattr(likelihood, method, None)) for method in needed) or isinstance(likelihood, type):
+    lacks = [method for method in needed if not callable(getattr(likelihood, method, None))]
+    if lacks or isinstance(likelihood, type):
         raise TypeError(
             f"the likelihood of {name!r} is {likelihood!r}; it must be a KernelLikelihood that is fitted: "
             "`pk.KernelLikelihood().fit(table.parameters, table.statistics, table.support)`"
@@ -180,8 +182,8 @@ def _rows(
 def _grouped(name: str, layout: str, group: Any, count: int, groups: int | None) -> Variable:
     if groups is None:
         raise ValueError(
-            f"`group` is given, and {name!r} has one set of parameters, to which all observations belong; leave "
-            "`group` out, or give at least one parameter one value a group"
+            f"`group` is given, and {name!r} has one set of parameters, to which all observations belong; "
+            "leave `group` out, or give at least one parameter one value a group"
         )
     rows = pt.as_tensor(group)
     if rows.type.ndim != 1 or not rows.type.dtype.startswith(("int", "uint")):
@@ -198,8 +200,8 @@ def _grouped(name: str, layout: str, group: Any, count: int, groups: int | None)
     wrong = np.flatnonzero((places < 0) | (places >= groups))
     if len(wrong):
         raise ValueError(
-            f"the `group` of {name!r} is {places[wrong[0]]} at observation {wrong[0]}; with {groups} groups it may be "
-            f"0 to {groups - 1}"
+            f"the `group` of {name!r} is {places[wrong[0]]} at observation {wrong[0]}; with {groups} "
+            f"groups it may be 0 to {groups - 1}"
         )
     return rows.astype("int64")
 
@@ -210,7 +212,8 @@ def _dims(model: pm.Model, name: str, dims: Any, shape: tuple[int, ...]) -> tupl
     named = (dims,) if isinstance(dims, str) else tuple(dims)
     if len(named) != len(shape):
         raise ValueError(
-            f"the dims of {name!r} are {named}, and its observed value has the shape {shape}; name each dimension"
+            f"the dims of {name!r} are {named}, and its observed value has the shape {shape}; name each "
+            "dimension"
         )
     for dim, length in zip(named, shape, strict=True):
         known = model.dim_lengths.get(dim)

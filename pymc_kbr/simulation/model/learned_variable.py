@@ -52,8 +52,8 @@ class Likelihood(Protocol):
 class LearnedSimulatorRV(RandomVariable):
     """Statistics drawn from a learned likelihood.
 
-    Its inputs are parameters (g, p) and, for each of n observations, the row that it belongs to: what depends on
-    the parameters alone is worked out g times, not n.
+    Its inputs are parameters (g, p) and, for each of n observations, the row that it belongs to: what
+    depends on the parameters alone is worked out g times, not n.
 
     Parameters
     ----------
@@ -85,9 +85,7 @@ class LearnedSimulatorRV(RandomVariable):
         self.layout = layout
         self.in_order = in_order
         self.outside = outside
-        super().__init__(
-            dtype=dtype or pytensor.config.floatX, inplace=inplace, signature=SIGNATURES[layout]
-        )
+        super().__init__(dtype=dtype or pytensor.config.floatX, inplace=inplace, signature=SIGNATURES[layout])
 
     # A fitted likelihood is what it is: two that hold the same arrays are not compared entry by entry.
     def __eq__(self, other: object) -> bool:
@@ -192,12 +190,14 @@ def learned_log_density(
     (value,) = values
     if theta.type.ndim != 2 or value.type.ndim != op.ndim_supp:
         raise ValueError(
-            "the log density of a learned simulator is that of one set of parameters (g, p) and its data; got "
-            f"parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
+            "the log density of a learned simulator is that of one set of parameters (g, p) and its data; "
+            f"got parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
         )
     prepared = _prepared(op, value)
     theta = theta.astype("float64")
-    lowest, highest = (pt.constant(bound) for bound in np.asarray(op.likelihood.simulated_range_, dtype=float))
+    lowest, highest = (
+        pt.constant(bound) for bound in np.asarray(op.likelihood.simulated_range_, dtype=float)
+    )
     inside = pt.all((theta >= lowest) & (theta <= highest), axis=1)
     if op.outside == "-inf":
         # Outside, the formula is evaluated at the border: NaN there would reach the gradient inside.

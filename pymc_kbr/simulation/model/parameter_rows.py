@@ -62,9 +62,9 @@ def parameter_rows(
     widths = [_product(shape[len(shape) - core :]) for shape, core in zip(shapes, cores, strict=True)]
     if sum(widths) != size:
         raise ValueError(
-            f"the parameters of {name!r}, of shapes {shapes}, are {sum(widths)} columns; its likelihood was fitted "
-            f"to {size}; pass all of them, each a scalar or, for g groups, of shape (g,), in the order of the "
-            "table's columns"
+            f"the parameters of {name!r}, of shapes {shapes}, are {sum(widths)} columns; its likelihood was "
+            f"fitted to {size}; pass all of them, each a scalar or, for g groups, of shape (g,), in the "
+            "order of the table's columns"
         )
     lengths = {shape[0] for shape, core in zip(shapes, cores, strict=True) if len(shape) > core}
     if len(lengths - {1}) > 1:
@@ -73,7 +73,9 @@ def parameter_rows(
             "all must have the same number of groups, or be the same for all groups"
         )
     batched = [len(shape) > core for shape, core in zip(shapes, cores, strict=True)]
-    longest = next((t for t, s, b in zip(tensors, shapes, batched, strict=True) if b and s[0] == max(lengths)), None)
+    longest = next(
+        (t for t, s, b in zip(tensors, shapes, batched, strict=True) if b and s[0] == max(lengths)), None
+    )
     count = 1 if longest is None else longest.shape[0]
     parts = [
         pt.broadcast_to(t.reshape((t.shape[0] if b else 1, width)), (count, width))
@@ -89,8 +91,9 @@ def _in_order(name: str, parameters: Sequence[Any], columns: Columns | None) -> 
         given = dict(parameters[0])
         if expected is None:
             raise ValueError(
-                f"the parameters of {name!r} are given by the names {list(given)}, and those of the likelihood are "
-                "not known; pass the table that it was fitted to as `table`, or the parameters in its order"
+                f"the parameters of {name!r} are given by the names {list(given)}, and those of the "
+                "likelihood are not known; pass the table that it was fitted to as `table`, or the "
+                "parameters in its order"
             )
         if set(given) != set(expected):
             raise ValueError(
@@ -101,14 +104,17 @@ def _in_order(name: str, parameters: Sequence[Any], columns: Columns | None) -> 
         return list(parameters)
     if len(parameters) != len(expected):
         raise ValueError(
-            f"{name!r} is given {len(parameters)} parameters; the table that its likelihood was fitted to has "
-            f"{len(expected)}: {expected}"
+            f"{name!r} is given {len(parameters)} parameters; the table that its likelihood was fitted to "
+            f"has {len(expected)}: {expected}"
         )
     names = [getattr(parameter, "name", None) for parameter in parameters]
-    if any(mine is not None and mine.split("::")[-1] != yours for mine, yours in zip(names, expected, strict=True)):
+    if any(
+        mine is not None and mine.split("::")[-1] != yours
+        for mine, yours in zip(names, expected, strict=True)
+    ):
         raise ValueError(
-            f"the parameters of {name!r} are {names} in this order; those of the table are {expected}; pass them in "
-            f"that order, or, where the names are meant to differ, as a dict by the table's names"
+            f"the parameters of {name!r} are {names} in this order; those of the table are {expected}; pass "
+            "them in that order, or, where the names are meant to differ, as a dict by the table's names"
         )
     return list(parameters)
 
@@ -116,7 +122,7 @@ def _in_order(name: str, parameters: Sequence[Any], columns: Columns | None) -> 
 def _core_dimensions(
     name: str, shapes: list[tuple[int, ...]], size: int, columns: Columns | None
 ) -> list[int]:
-    """How many of each parameter's dimensions belong to one set of parameters; the one before is the batch."""
+    """How many of each parameter's dimensions belong to one set; the one before is that of groups."""
     if columns is not None:
         cores = [len(variable.shape) for variable in columns.variables]
         for shape, core, variable in zip(shapes, cores, columns.variables, strict=True):
@@ -129,7 +135,8 @@ def _core_dimensions(
     dimensions = [len(shape) for shape in shapes]
     if max(dimensions) > 2:
         raise ValueError(
-            f"the parameters of {name!r} have the shapes {shapes}; they must be scalars, of shape (g,) or (g, k)"
+            f"the parameters of {name!r} have the shapes {shapes}; they must be scalars, of shape (g,) or "
+            "(g, k)"
         )
     if max(dimensions) == 2:
         return [max(dimension - 1, 0) for dimension in dimensions]

@@ -71,9 +71,7 @@ def replace_simulators(
         observed = value if _may_change(value) else value.eval(mode=QUICK)
         dims = model.named_vars_to_dims.get(rows.name) if _keeps_shape(rows) else None
         with made:
-            LearnedSimulator(
-                rows.name, known.likelihood, each, observed=observed, dims=dims, outside=outside
-            )
+            LearnedSimulator(rows.name, known.likelihood, each, observed=observed, dims=dims, outside=outside)
     return made
 
 

@@ -95,7 +95,9 @@ def read_simulators(model: pm.Model, trials: Collection[str] = ()) -> list[Simul
             f"{[rv.name for rv in model.observed_RVs]}"
         )
     if set(trials) - set(names):
-        raise ValueError(f"trials names {sorted(set(trials) - set(names))}; the model's simulators are {names}")
+        raise ValueError(
+            f"trials names {sorted(set(trials) - set(names))}; the model's simulators are {names}"
+        )
     _refuse_dependents(model, found)
     for rv in found:
         _refuse_random_inputs(model, rv)
@@ -114,8 +116,8 @@ def _refuse_dependents(model: pm.Model, found: list[Variable]) -> None:
         used = [rv.name for rv in found if rv in above and rv in simulated]
         if used:
             raise ValueError(
-                f"the variable {variable.name!r} depends on the values of the simulator {used[0]!r}, which would no "
-                "longer be simulated; leave it out of the model"
+                f"the variable {variable.name!r} depends on the values of the simulator {used[0]!r}, which "
+                "would no longer be simulated; leave it out of the model"
             )
 
 
@@ -124,14 +126,15 @@ def _refuse_random_inputs(model: pm.Model, rv: Variable) -> None:
     for above in ancestors(rv.owner.inputs[2:], blockers=free):
         if above not in free and above.owner is not None and isinstance(above.owner.op, RandomVariable):
             raise ValueError(
-                f"an input of the simulator {rv.name!r} depends on {above.name or above.owner.op.name!r}, which is "
-                "random and no free variable of the model; a simulator is learned as a function of free variables"
+                f"an input of the simulator {rv.name!r} depends on {above.name or above.owner.op.name!r}, "
+                "which is random and no free variable of the model; a simulator is learned as a function "
+                "of free variables"
             )
 
 
 def _rows_of(rv: Variable, trials: bool) -> SimulatorRows:
     op: SimulatorRV = rv.owner.op
-    _, size, *inputs = rv.owner.inputs
+    inputs = rv.owner.inputs[2:]
     batch = rv.type.ndim - op.ndim_supp
     whole = type(op).__dict__["_sum_stat"] is not identity
     if whole and trials:

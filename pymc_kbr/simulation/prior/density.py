@@ -93,3 +93,21 @@ def model_prior(
     support = prior_support(graph, sampler.block(0)[:256])
     rows = PriorRows(sampler, support)[slice(0, draws)]
     return ModelPrior(rows, support, graph)
+
+
+def known_log_prior(prior: object, columns: Columns) -> LogDensity | None:
+    """The log density of a model's prior at parameters (n, p) of a table; None where none is known.
+
+    Parameters
+    ----------
+    prior : pymc.Model or anything else
+        There is no density of anything else, nor of a model that PyMC has none of.
+    columns : Columns
+        Of the table's parameters.
+    """
+    if not isinstance(prior, pm.Model):
+        return None
+    try:
+        return log_density_of(read_prior(prior, [variable.name for variable in columns.variables]))
+    except (NotImplementedError, ValueError):
+        return None

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import expit, log_expit
 
+from pymc_kbr.estimators.likelihood import tempered as module
 from pymc_kbr.estimators.likelihood.tempered import tempered
 
 
@@ -11,21 +14,31 @@ def log_normal(points, deviation=1.0):
     return -((points / deviation) ** 2).sum(axis=-1) / 2 - q * np.log(deviation * np.sqrt(2 * np.pi))
 
 
+def log_logistic(points):
+    """Uniform between zero and one, in the unconstrained space."""
+    return (log_expit(points) + log_expit(-points)).sum(axis=-1)
+
+
 def linear(observed, deviation):
     """The log-likelihood of observations that are the parameters with noise."""
     return lambda free, which: log_normal(free - observed[which][:, None], deviation)
 
 
-def run(log_likelihood, start, k, particles, rng, **keywords):
+def run(log_likelihood, start, k, particles, rng, log_prior=log_normal, **keywords):
     values = log_likelihood(np.broadcast_to(start, (k, *start.shape)), np.arange(k))
-    return tempered(log_likelihood, log_normal, start, values, particles, rng, **keywords)
+    return tempered(log_likelihood, log_prior, start, values, particles, rng, **keywords)
 
 
-@pytest.mark.parametrize(("q", "deviation"), [(1, 0.1), (2, 0.3), (5, 0.2)])
+def within_errors(values, expected, errors=4.0):
+    """Whether the mean of independent values is the expected one, by their own spread."""
+    return abs(np.mean(values) - expected) < errors * np.std(values, ddof=1) / np.sqrt(len(values))
+
+
+@pytest.mark.parametrize(("q", "deviation"), [(1, 0.1), (2, 0.3), (5, 0.2), (20, 0.7)])
 def test_posteriors_and_evidence_of_normal_models(q, deviation, rng):
-    k, m = 20, 400
+    k, m = (20, 400) if q < 20 else (6, 1000)
     observed = rng.normal(size=(k, q)) * np.sqrt(1 + deviation**2)
-    done = run(linear(observed, deviation), rng.normal(size=(2000, q)), k, m, rng)
+    done = run(linear(observed, deviation), rng.normal(size=(4000, q)), k, m, rng)
     gain = 1 / (1 + deviation**2)
     scaled = (done.particles - gain * observed[:, None]) / (deviation * np.sqrt(gain))
     # Moves leave almost independent draws: errors of means are 1 / sqrt(m) each, over k q of them.
@@ -33,13 +46,205 @@ def test_posteriors_and_evidence_of_normal_models(q, deviation, rng):
     assert np.mean(means**2) < 1.5 + 4 * np.sqrt(2 / (k * q))
     np.testing.assert_allclose(scaled.var(axis=1).mean(), 1, atol=4 * np.sqrt(2 / (k * m * q)) + 0.02)
     ratios = np.exp(done.log_evidence - log_normal(observed, np.sqrt(1 + deviation**2)))
-    assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(k)
+    assert within_errors(ratios, 1)
     assert done.unique.min() == 1
+    assert all(steps[-1] == 1 and np.all(np.diff(steps) > 0) for steps in done.temperatures)
+
+
+def test_four_modes_far_apart_keep_their_weights_and_evidence(rng):
+    """Signs of two of three parameters do not matter, and modes are twenty deviations apart."""
+    deviation, k, m = 0.1, 20, 500
+
+    def log_likelihood(free, which):
+        folded = np.concatenate([np.abs(free[..., :2]), free[..., 2:]], axis=-1)
+        return log_normal(folded - 1, deviation)
+
+    done = [run(log_likelihood, rng.normal(size=(5000, 3)), 1, m, rng) for _ in range(k)]
+    modes = np.stack([(d.particles[0, :, :2] > 0) @ [1, 2] for d in done])
+    shares = np.stack([(modes == mode).mean(axis=1) for mode in range(4)], axis=1)
+    for mode in range(4):
+        assert within_errors(shares[:, mode], 0.25)
+    # Shares are as certain as those of as many independent draws as there are ancestors.
+    ancestors = np.mean([d.ancestors[0] for d in done])
+    assert np.sqrt(np.mean((shares - 0.25) ** 2)) < 1.5 * np.sqrt(0.25 * 0.75 / min(ancestors, m))
+    evidence = 3 * stats.norm.logpdf(1, 0, np.sqrt(1 + deviation**2)) + np.log(4)
+    assert within_errors([np.exp(d.log_evidence[0] - evidence) for d in done], 1)
+
+
+def test_unequal_modes_of_a_mixture(rng):
+    """Exact shares and evidence of a likelihood that is a mixture of a tight and a wide normal."""
+    k, q = 20, 3
+
+    def log_likelihood(free, which):
+        tight, wide = log_normal(free - 1, 0.15), log_normal(free + 1, 0.4)
+        return np.logaddexp(np.log(0.3) + tight, np.log(0.7) + wide)
+
+    parts = [
+        np.log(share) + q * stats.norm.logpdf(1, 0, np.sqrt(1 + d**2))
+        for share, d in ((0.3, 0.15), (0.7, 0.4))
+    ]
+    done = [run(log_likelihood, rng.normal(size=(4000, q)), 1, 1000, rng) for _ in range(k)]
+    evidence = np.logaddexp(*parts)
+    assert within_errors([np.exp(d.log_evidence[0] - evidence) for d in done], 1)
+    shares = [(d.particles[0].mean(axis=1) > 0.2).mean() for d in done]
+    centres = np.array([1 / 1.0225, -1 / 1.16])
+    deviations = np.sqrt(np.array([0.0225 / 1.0225, 0.16 / 1.16]) / q)
+    expected = stats.norm.sf(0.2, centres, deviations) @ np.exp(np.array(parts) - evidence)
+    assert within_errors(shares, expected)
+
+
+def test_a_thin_curved_posterior(rng):
+    """The second parameter is the square of the first, less a half, within 0.1."""
+    k = 12
+    noise = 0.1
+
+    def log_likelihood(free, which):
+        return log_normal(free[..., 1:] - free[..., :1] ** 2 + 0.5, noise)
+
+    done = [run(log_likelihood, rng.normal(size=(3000, 2)), 1, 600, rng) for _ in range(k)]
+    x = np.linspace(-6, 6, 20_001)
+    law = stats.norm.pdf(x) * stats.norm.pdf(x**2 - 0.5, 0, np.sqrt(1 + noise**2))
+    evidence = np.log(law.sum() * (x[1] - x[0]))
+    assert within_errors([np.exp(d.log_evidence[0] - evidence) for d in done], 1)
+    assert within_errors([(d.particles[0, :, 0] ** 2).mean() for d in done], law @ x**2 / law.sum())
+    assert within_errors([d.particles[0, :, 0].mean() for d in done], 0)
+
+
+def test_a_posterior_that_hugs_a_bound(rng):
+    """A uniform prior and an exponential likelihood: most of the posterior is within a hundredth of it."""
+    rate, k = 200.0, 15
+
+    def log_likelihood(free, which):
+        return -rate * expit(free[..., 0])
+
+    done = [run(log_likelihood, rng.logistic(size=(3000, 3)), 1, 600, rng, log_logistic) for _ in range(k)]
+    draws = expit(np.concatenate([d.particles[0] for d in done]))
+    # Particles of one run are not quite independent: a KS statistic twice that of independent draws.
+    limit = 2 * 1.63 / np.sqrt(len(draws))
+    assert stats.kstest(draws[:, 0], stats.expon(scale=1 / rate).cdf).statistic < limit
+    assert stats.kstest(draws[:, 1], stats.uniform.cdf).statistic < limit
+    assert within_errors([np.exp(d.log_evidence[0]) * rate for d in done], 1)
+
+
+def test_heavy_tails_of_the_prior_stay(rng):
+    """Parameters that the likelihood says nothing about keep their prior, a Student of two degrees."""
+    q = 4
+    start = rng.standard_t(2, size=(5000, q))
+    done = run(
+        lambda free, which: log_normal(free[..., :1] - 3, 0.2),
+        start,
+        5,
+        1000,
+        rng,
+        lambda free: stats.t.logpdf(free, 2).sum(axis=-1),
+    )
+    ranks = stats.t.cdf(done.particles[..., 1:].reshape(-1, q - 1), 2)
+    for column in ranks.T:
+        assert stats.kstest(column, stats.uniform.cdf).statistic < 2 * 1.63 / np.sqrt(len(column))
+    assert not done.capped.any()
+
+
+def test_rows_with_weights_are_draws_of_the_prior(rng):
+    """Rows from a wider density, weighted, give what rows of the prior give."""
+    k = 20
+    start = 2 * rng.normal(size=(6000, 2))
+    weights = log_normal(start) - log_normal(start, 2.0)
+    observed = rng.normal(size=(k, 2))
+    done = run(linear(observed, 0.3), start, k, 400, rng, start_log_weights=weights + 7)
+    ratios = np.exp(done.log_evidence - log_normal(observed, np.sqrt(1.09)))
+    assert within_errors(ratios, 1)
+    errors = (done.particles.mean(axis=1) - observed / 1.09) / (0.3 / np.sqrt(1.09)) * np.sqrt(400)
+    assert np.mean(errors**2) < 1.5 + 4 * np.sqrt(2 / (2 * k))
+
+
+def test_an_observation_gets_the_same_draws_alone_and_among_others(rng, monkeypatch):
+    observed, start = rng.normal(size=(6, 2)), rng.normal(size=(500, 2))
+    seed = np.random.default_rng
+    together = run(linear(observed, 0.1), start, 6, 100, seed(3))
+    monkeypatch.setattr(module, "MOST_PARTICLES", 200)
+    apart = run(linear(observed, 0.1), start, 6, 100, seed(3))
+    np.testing.assert_allclose(apart.particles, together.particles, rtol=1e-9)
+    np.testing.assert_allclose(apart.log_evidence, together.log_evidence)
+    np.testing.assert_allclose(np.concatenate(apart.temperatures), np.concatenate(together.temperatures))
+    np.testing.assert_array_equal(apart.sweeps, together.sweeps)
+
+
+def test_more_particles_grow_from_scouts_without_copies(rng):
+    observed = np.array([[0.5, -0.5]])
+    done = run(linear(observed, 0.1), rng.normal(size=(1000, 2)), 1, 6000, rng)
+    assert done.particles.shape == (1, 6000, 2)
+    assert len(np.unique(done.particles[0], axis=0)) == 6000
+    assert done.evaluations[0] < 20 * 6000
+    scaled = (done.particles[0] - observed / 1.01) / (0.1 / np.sqrt(1.01))
+    for column in scaled.T:
+        assert stats.kstest(column, stats.norm.cdf).statistic < 2 * 1.63 / np.sqrt(6000)
+    # Copies of one scout have forgotten it: neighbours in memory are as far apart as others.
+    near = np.linalg.norm(np.diff(scaled, axis=0), axis=1)
+    far = np.linalg.norm(scaled - np.roll(scaled, 2500, axis=0), axis=1)
+    assert abs(near.mean() / far.mean() - 1) < 0.1
+
+
+def test_one_possible_row_is_enough(rng):
+    """A likelihood of one on a disc that holds few rows, and zero elsewhere."""
+    start = np.vstack([rng.normal(size=(300, 2)) - 5, [[1.5, 1.5]]])
+
+    def log_likelihood(free, which):
+        return np.where(((free - 1.5) ** 2).sum(axis=-1) < 0.01, 0.0, -np.inf)
+
+    done = run(log_likelihood, start, 1, 500, rng)
+    radius = np.linalg.norm(done.particles[0] - 1.5, axis=1) / 0.1
+    assert done.unique[0] == 1
+    assert stats.kstest(radius**2, stats.uniform.cdf).statistic < 2 * 1.63 / np.sqrt(500)
+
+
+def test_undefined_likelihoods_count_as_zero_and_are_counted(rng):
+    def log_likelihood(free, which):
+        wrong = np.where(free[..., 1] > 1, np.inf, 0.0)
+        return np.where(free[..., 0] > 1, np.nan, log_normal(free - 0.7, 0.5)) + wrong
+
+    done = run(log_likelihood, rng.normal(size=(1000, 2)), 2, 200, rng)
+    assert done.particles.max() <= 1
+    assert np.all(done.undefined > 0)
+
+
+def test_the_likelihood_is_never_asked_outside_the_prior(rng):
+    def log_prior(free):
+        return np.where(np.all(np.abs(free) < 1, axis=1), 0.0, -np.inf)
+
+    def log_likelihood(free, which):
+        assert np.all(np.abs(free) < 1)
+        return log_normal(free - 0.9, 0.3)
+
+    start = rng.uniform(-1, 1, size=(1000, 2))
+    values = log_likelihood(start[None], np.arange(1))
+    done = tempered(log_likelihood, log_prior, start, values, 200, rng)
+    assert np.all(np.abs(done.particles) < 1)
 
 
 def test_an_observation_without_a_possible_row_is_named(rng):
     start = rng.normal(size=(50, 2))
     values = np.zeros((3, 50))
     values[1] = -np.inf
-    with pytest.raises(ValueError, match="possible for observation 1 of 3"):
+    with pytest.raises(ValueError, match="no starting row is possible for observation 1:"):
         tempered(lambda free, which: np.zeros(free.shape[:2]), log_normal, start, values, 50, rng)
+
+
+def test_bad_input_is_refused(rng):
+    start, values = rng.normal(size=(50, 2)), np.zeros((1, 50))
+
+    def flat(free, which):
+        return np.zeros(free.shape[:2])
+
+    for arguments, words in (
+        ((flat, log_normal, start[:, 0], values, 50), "start has shape"),
+        ((flat, log_normal, start, values[:, :5], 50), "start_log_likelihood has shape"),
+        ((flat, log_normal, start, values, 5), "at least 10"),
+        (
+            (lambda free, which: np.zeros(3), log_normal, start, values, 50),
+            "log-likelihood of points of shape",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            tempered(*arguments, rng)
+    with pytest.raises(ValueError, match="start_log_weights has shape"):
+        tempered(flat, log_normal, start, values, 50, rng, start_log_weights=np.zeros(3))

@@ -1,0 +1,1 @@
+"""Hierarchical models whose likelihood is learnt once, from simulations of a single group."""

@@ -1,0 +1,83 @@
+"""From a fitted form, a prior and observations to draws or weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.weighted import effective_sample_size
+from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.likelihood.form import Prepared
+from pymc_kbr.estimators.likelihood.tempered import tempered
+
+
+class Start(NamedTuple):
+    """Rows that stand for the prior.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, p)
+    described : ndarray of shape (n, w)
+        What of the likelihood depends on them alone.
+    log_weights : ndarray of shape (n,), optional
+        That make them draws of the prior, up to a constant.
+    seed : int
+    """
+
+    rows: np.ndarray
+    described: np.ndarray
+    log_weights: np.ndarray | None
+    seed: int
+
+
+def drawn_posteriors(
+    evaluation: Evaluation,
+    start: Start,
+    prepared: Sequence[Prepared],
+    support: Support,
+    free_log_prior: Callable[[np.ndarray], np.ndarray],
+    particles: int,
+) -> list[tuple[np.ndarray, dict[str, float]]]:
+    """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
+
+    def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        k, m, q = free.shape
+        described = evaluation.describe(support.backward(free.reshape(-1, q))).reshape(k, m, -1)
+        pairs = zip(described, numbers, strict=True)
+        return np.stack([evaluation.log_likelihood(part, prepared[i]) for part, i in pairs])
+
+    found = tempered(
+        log_likelihood,
+        free_log_prior,
+        support.forward(start.rows),
+        np.stack([evaluation.log_likelihood(start.described, data) for data in prepared]),
+        particles,
+        np.random.default_rng(start.seed),
+        start_log_weights=start.log_weights,
+    )
+    notes = ("log_evidence", "ancestors", "acceptance", "capped")
+    return [
+        (support.backward(free), {name: float(getattr(found, name)[i]) for name in notes})
+        for i, free in enumerate(found.particles)
+    ]
+
+
+def weighted_rows(
+    evaluation: Evaluation, start: Start, prepared: Sequence[Prepared]
+) -> list[tuple[np.ndarray, dict[str, float]]]:
+    """Weights (n,) of the rows for each observation, and what is noted: where parameters are discrete."""
+    base = np.zeros(len(start.rows)) if start.log_weights is None else start.log_weights
+    found = []
+    for data in prepared:
+        logs = evaluation.log_likelihood(start.described, data) + base
+        weights = np.exp(logs - logsumexp(logs))
+        noted = {
+            "log_evidence": float(logsumexp(logs) - logsumexp(base)),
+            "ancestors": effective_sample_size(weights),
+        }
+        found.append((weights, noted))
+    return found

@@ -1,0 +1,216 @@
+"""The autoregressive form: its parts against their formulas, and the whole against known likelihoods."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm
+
+from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive, fit_autoregressive
+from pymc_kbr.estimators.likelihood.evidence import Evidence, start_kernel, with_jitter
+from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
+from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape
+from pymc_kbr.estimators.likelihood.screening import screen
+from pymc_kbr.estimators.likelihood.smooth_function import Basis, fit_log_variance, fit_mean
+
+KERNEL = ProductKernel(np.array([0.5, 0.2]), np.array([0.7, 0.1, 0.4]), np.array([0.3, 0.6, 0.1]), 0.4, 0.2)
+
+
+@pytest.fixture
+def inputs(rng):
+    return Inputs(rng.normal(size=(60, 2)), rng.normal(size=(60, 3)))
+
+
+def dependent_pair(n, rng):
+    """Two parameters; a normal statistic, and one whose product with it and spread depend on them."""
+    theta = rng.uniform(-1, 1, size=(n, 2))
+    first = theta[:, 0] + 0.5 * rng.normal(size=n)
+    second = theta[:, 1] * first + np.exp(0.8 * theta[:, 0]) * 0.4 * rng.normal(size=n)
+    return theta, np.column_stack([first, second])
+
+
+def log_density_of_pair(theta, x):
+    first = norm.logpdf(x[:, 0], theta[:, 0], 0.5)
+    return first + norm.logpdf(x[:, 1], theta[:, 1] * x[:, 0], 0.4 * np.exp(0.8 * theta[:, 0]))
+
+
+def series(n, length, rng):
+    """Values without mean, whose spread depends on the value before."""
+    theta = rng.uniform(0, 1, size=(n, 1))
+    x = np.zeros((n, length))
+    for j in range(length):
+        before = x[:, j - 1] if j else np.zeros(n)
+        x[:, j] = np.sqrt(0.2 + theta[:, 0] * np.minimum(before**2, 4)) * rng.normal(size=n)
+    return theta, x
+
+
+def log_density_of_series(theta, x):
+    before = np.column_stack([np.zeros(len(x)), x[:, :-1]])
+    return norm.logpdf(x, 0, np.sqrt(0.2 + theta * np.minimum(before**2, 4))).sum(axis=1)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return fit_autoregressive(*dependent_pair(1500, np.random.default_rng(1)), np.random.default_rng(2))
+
+
+@pytest.fixture(scope="module")
+def fitted_series():
+    return fit_autoregressive(*series(600, 8, np.random.default_rng(3)), np.random.default_rng(4))
+
+
+def test_the_kernel_is_its_formula(inputs):
+    found = KERNEL(inputs, inputs.rows(slice(5)))
+    for i in range(60):
+        for m in range(5):
+            t = KERNEL.theta_scales * (inputs.theta[i] - inputs.theta[m])
+            x = KERNEL.past_scales * (inputs.past[i] - inputs.past[m])
+            linear = np.sum(KERNEL.slopes**2 * inputs.past[i] * inputs.past[m])
+            expected = np.exp(-t @ t / 2) * (KERNEL.level + linear + KERNEL.bump * np.exp(-x @ x / 2))
+            np.testing.assert_allclose(found[i, m], expected)
+
+
+def test_the_kernel_comes_back_from_its_logarithms():
+    again = ProductKernel.from_logs(KERNEL.logs(), 2)
+    np.testing.assert_allclose(again.logs(), KERNEL.logs())
+    np.testing.assert_allclose(again.slopes, KERNEL.slopes)
+
+
+def test_the_evidence_is_that_of_a_gaussian_process(inputs, rng):
+    y, deviations = rng.normal(size=60), np.exp(0.3 * rng.normal(size=60))
+    landmarks, noise = inputs.rows(slice(20)), 0.3
+    evidence = Evidence(inputs, landmarks, y, deviations)
+    logs = np.append(KERNEL.logs(), np.log(noise))
+    features, prior = KERNEL(inputs, landmarks), with_jitter(KERNEL(landmarks, landmarks))
+    cov = features @ np.linalg.solve(prior, features.T) + 1e4 * inputs.linear() @ inputs.linear().T
+    cov += noise * np.diag(deviations**2)
+    expected = 0.5 * (y @ np.linalg.solve(cov, y) + np.linalg.slogdet(cov)[1])
+    # The constants that no setting changes are left out.
+    zero = evidence(logs)[0] - expected
+    other = logs + 0.1 * rng.normal(size=len(logs))
+    kernel = ProductKernel.from_logs(other[:-1], 2)
+    features, prior = kernel(inputs, landmarks), with_jitter(kernel(landmarks, landmarks))
+    cov = features @ np.linalg.solve(prior, features.T) + 1e4 * inputs.linear() @ inputs.linear().T
+    cov += np.exp(other[-1]) * np.diag(deviations**2)
+    expected = 0.5 * (y @ np.linalg.solve(cov, y) + np.linalg.slogdet(cov)[1])
+    np.testing.assert_allclose(evidence(other)[0] - expected, zero, atol=1e-5)
+
+
+def test_the_gradient_of_the_evidence(inputs, rng):
+    y = inputs.theta[:, 0] * inputs.past[:, 1] + 0.3 * rng.normal(size=60)
+    evidence = Evidence(inputs, inputs.rows(slice(20)), y, np.exp(0.2 * inputs.theta[:, 1]))
+    logs = np.append(start_kernel(inputs).logs(), -1.0) + 0.1 * rng.normal(size=11)
+    _, gradient = evidence(logs)
+    steps = 1e-5 * np.eye(len(logs))
+    numeric = [(evidence(logs + s)[0] - evidence(logs - s)[0]) / 2e-5 for s in steps]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-3)
+
+
+def test_left_out_means_are_those_of_fits_without_the_row(inputs, rng):
+    y, noise = rng.normal(size=60), np.full(60, 0.5)
+    landmarks = inputs.rows(slice(20))
+    left_out = fit_mean(Basis(KERNEL, inputs, landmarks), y, noise).left_out
+    for i in (3, 40):
+        others = np.delete(np.arange(60), i)
+        fitted = fit_mean(Basis(KERNEL, inputs.rows(others), landmarks), y[others], noise[others])
+        np.testing.assert_allclose(left_out[i], fitted.function.at(inputs.rows([i]))[0], rtol=1e-6)
+
+
+def test_log_variances_are_at_the_maximum_of_their_likelihood(inputs, rng):
+    squares = np.exp(inputs.theta[:, 0]) * rng.normal(size=60) ** 2
+    basis = Basis(KERNEL, inputs, inputs.rows(slice(20)))
+    fitted = fit_log_variance(basis, squares, np.zeros(60)).function.at(inputs)
+    v = np.linalg.lstsq(basis.features, fitted, rcond=None)[0]
+    assert np.linalg.matrix_rank(basis.features) == basis.features.shape[1]
+
+    def objective(v):
+        g = basis.features @ v
+        return 0.5 * np.sum(g + squares * np.exp(-g)) + 0.5 * v @ v
+
+    best = objective(v)
+    for _ in range(20):
+        assert objective(v + 0.05 * rng.normal(size=len(v)) / np.sqrt(len(v))) > best - 1e-2
+
+
+def test_an_effect_without_correlation_is_screened_in(rng):
+    theta, x = rng.normal(size=(2000, 2)), rng.normal(size=(2000, 30))
+    by_mean = theta[:, 1] * x[:, 7] + 0.5 * rng.normal(size=2000)
+    assert abs(np.corrcoef(by_mean, x[:, 7])[0, 1]) < 0.1
+    assert list(screen(theta, x, by_mean, 5)) == [7]
+    by_spread = np.exp(0.7 * np.abs(x[:, 11])) * rng.normal(size=2000)
+    assert list(screen(theta, x, by_spread, 5)) == [11]
+    assert len(screen(theta, x, rng.normal(size=2000), 5)) == 0
+
+
+def test_densities_integrate_to_one(pair):
+    grid = np.linspace(-12, 12, 161)
+    points = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(1, -1, 2)
+    logs = pair.log_density(pair.describe(np.array([[0.5, -0.5], [-0.9, 0.8]])), points)
+    np.testing.assert_allclose(np.exp(logs).sum(axis=1) * (grid[1] - grid[0]) ** 2, 1, atol=1e-3)
+
+
+def test_a_pair_of_dependent_statistics_is_learnt(pair, rng):
+    theta, x = dependent_pair(1000, rng)
+    learnt = pair.log_density(pair.describe(theta), x[:, None])[:, 0]
+    gaps = log_density_of_pair(theta, x) - learnt
+    # A parametric fit of the right model with a dozen numbers loses 12 / 2 / 1500 nats; ten times that here.
+    assert np.mean(gaps) < 0.04 + 3 * np.std(gaps) / np.sqrt(1000)
+
+
+def test_values_of_a_series_share_one_conditional(fitted_series, rng):
+    assert fitted_series.series is not None
+    assert fitted_series.series.lags == (1,)
+    theta, x = series(1000, 8, rng)
+    learnt = fitted_series.log_density(theta, x[:, None])[:, 0]
+    gaps = log_density_of_series(theta, x) - learnt
+    assert np.mean(gaps) < 0.08 + 3 * np.std(gaps) / np.sqrt(1000)
+
+
+@pytest.mark.parametrize("form", ["pair", "fitted_series"])
+def test_points_for_all_parameters_equal_points_for_each(form, request, rng):
+    fitted: Autoregressive = request.getfixturevalue(form)
+    q, e = (2, 2) if form == "pair" else (1, 8)
+    theta, points = rng.uniform(0, 1, size=(7, q)), rng.normal(size=(1, 3, e))
+    shared = fitted.log_density(fitted.describe(theta), points)
+    np.testing.assert_allclose(shared, fitted.log_density(theta, np.repeat(points, 7, axis=0)), atol=1e-9)
+    assert shared.shape == (7, 3)
+
+
+@pytest.mark.parametrize("form", ["pair", "fitted_series"])
+def test_draws_have_uniform_transforms(form, request, rng):
+    fitted: Autoregressive = request.getfixturevalue(form)
+    theta = rng.uniform(0, 1, size=(2000, 2 if form == "pair" else 1))
+    transforms = fitted.transforms(theta, fitted.draw(theta, rng))
+    assert all(kstest(column, "uniform").pvalue > 1e-4 for column in transforms.T)
+    assert np.abs(np.corrcoef(transforms.T)[np.triu_indices(transforms.shape[1], 1)]).max() < 4.5 / np.sqrt(
+        2000
+    )
+
+
+def test_transforms_are_the_integral_of_the_density(pair):
+    theta = np.array([[0.5, -0.5]])
+    grid = np.linspace(-10, 0.7, 4001)
+    points = np.column_stack([np.full(len(grid), 0.3), grid])[None]
+    density = np.exp(pair.log_density(theta, points)[0])
+    first = np.exp(pair.conditionals[0].log_density(theta, np.array([[0.3]]), np.zeros((1, 1, 1))))[0, 0]
+    found = pair.transforms(theta, np.array([[0.3, 0.7]]))[0, 1]
+    np.testing.assert_allclose(found, np.trapezoid(density, grid) / first, atol=1e-5)
+
+
+def test_a_shape_moves_only_where_it_does(rng):
+    inputs = Inputs(rng.uniform(-1, 1, size=(3000, 2)), np.zeros((3000, 1)))
+    sign = np.where(rng.random(3000) < 0.5, -1.0, 1.0)
+    apart = 0.5 * (1 + inputs.theta[:, 0])
+    z = sign * apart + np.sqrt(1 - apart**2 * 0.9) * rng.normal(size=3000)
+    base = ResidualShape(np.zeros(1), np.zeros(1), np.ones(1))
+    moved = let_move(base, inputs, z, rng)
+    assert isinstance(moved, MovingShape)
+    assert not moved.features.by_theta[1].any()
+    assert let_move(base, inputs, rng.normal(size=3000), rng) is base
+
+
+def test_a_fitted_form_is_pickled(pair, rng):
+    theta, x = dependent_pair(5, rng)
+    again = pickle.loads(pickle.dumps(pair))
+    np.testing.assert_array_equal(again.log_density(theta, x[:, None]), pair.log_density(theta, x[:, None]))

@@ -1,0 +1,52 @@
+"""The autoregressive form written with PyTensor: the same numbers as with NumPy, and their gradient."""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+
+from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
+
+INTERPRETED = Mode(linker="py", optimizer="fast_compile")
+"""Without compilers, which would take longer than the test."""
+
+
+@pytest.fixture(scope="module", params=[2, 6])
+def fitted(request):
+    """Statistics whose shape moves with a parameter, each with a conditional of its own, and a series."""
+    rng = np.random.default_rng(5)
+    theta, x = rng.uniform(-1, 1, size=(600, 2)), np.zeros((600, request.param))
+    for j in range(request.param):
+        if request.param == 2:
+            x[:, j] = theta[:, 1] + np.where(rng.random(600) < 0.5, -1, 1) * (1 + theta[:, 0])
+            x[:, j] += 0.3 * rng.normal(size=600)
+        else:
+            before = x[:, j - 1] if j else 0.0
+            x[:, j] = theta[:, 0] * before + 0.5 * np.exp(theta[:, 1]) * rng.normal(size=600)
+    return fit_autoregressive(theta, x, rng), theta[:4], rng.normal(size=(4, 3, request.param))
+
+
+def test_both_namespaces_agree(fitted):
+    form, theta, points = fitted
+    symbols = pt.dmatrix("theta"), pt.dtensor3("points")
+    logs = form.log_density(form.describe(symbols[0], pt), symbols[1], pt)
+    expected = form.log_density(form.describe(theta), points)
+    found = logs.eval({symbols[0]: theta, symbols[1]: points}, mode=INTERPRETED)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    fixed = form.log_density(symbols[0], points[:1], pt).eval({symbols[0]: theta}, mode=INTERPRETED)
+    np.testing.assert_allclose(fixed, form.log_density(theta, points[:1]), rtol=1e-8, atol=1e-8)
+
+
+def test_the_gradient_is_that_of_finite_differences(fitted):
+    form, theta, points = fitted
+    symbol = pt.dmatrix("theta")
+    total = form.log_density(form.describe(symbol, pt), points, pt).sum()
+    found = pytensor.grad(total, symbol).eval({symbol: theta}, mode=INTERPRETED)
+    step = 1e-5
+    for i in range(theta.shape[1]):
+        up, down = theta.copy(), theta.copy()
+        up[:, i] += step
+        down[:, i] -= step
+        numeric = (form.log_density(up, points) - form.log_density(down, points)).sum(axis=1) / (2 * step)
+        np.testing.assert_allclose(found[:, i], numeric, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,118 @@
+"""What `LearnedSimulator` refuses, and what it says."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_kbr as pk
+from tests.models import LinearLikelihood, table, vector_model
+
+X = np.zeros((4, 3))
+
+
+def learned(*parameters, likelihood=None, observed=X, **kwargs):
+    """In a model with the scalars a, b and the vector t of four groups."""
+    with pm.Model(coords={"statistic": range(3), "day": range(5)}):
+        named = {"a": pm.Normal("a"), "b": pm.Normal("b"), "t": pm.Normal("t", shape=4)}
+        likelihood = LinearLikelihood() if likelihood is None else likelihood
+        given = [named[p] if isinstance(p, str) else p for p in parameters]
+        pk.LearnedSimulator("y", likelihood, *given, observed=observed, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "kwargs", "words"),
+    [
+        ((), {}, "no parameters; pass the 2"),
+        (("a",), {}, "are 1 columns; its likelihood was fitted to 2"),
+        (("a", "b", "a"), {}, "are 3 columns; its likelihood was fitted to 2"),
+        (("t",), {}, "are 4 columns"),
+        (("t", np.zeros(3)), {}, r"batches of \[3, 4\] groups"),
+        ((np.zeros((2, 2, 2)),), {}, r"of shape \(g,\) or \(g, k\)"),
+        (("a", "b"), {"observed": np.zeros((4, 2))}, r"shape \(4, 2\).*must be \(3,\).*or \(n, 3\)"),
+        (("a", "b"), {"observed": np.zeros(4)}, r"shape \(4,\)"),
+        (("a", "b"), {"observed": np.zeros((0, 3))}, "no rows"),
+        (("a", "b"), {"observed": np.where(np.arange(4)[:, None] == 2, np.nan, X)}, r"1 of 4 rows \(row 2\)"),
+        (("a", "b"), {"observed": np.ma.masked_equal(X + np.eye(4, 3), 1)}, r"3 of 4 rows \(row 0, 1, 2\)"),
+        (("a", "t"), {"observed": np.zeros((3, 3))}, "those of 4 groups, and there are 3 observations"),
+        (("a", "t"), {"observed": np.zeros(3)}, "those of 4 groups, and there are 1 observations"),
+        (("a", "b"), {"group": [0, 0, 0, 0]}, "one set of parameters"),
+        (("a", "t"), {"group": [0, 1, 2]}, "has 3 entries, and `observed` is 4 observations"),
+        (("a", "t"), {"group": [0, 1, 4, 2]}, "is 4 at observation 2; with 4 groups it may be 0 to 3"),
+        (("a", "t"), {"group": [0, -1, 2, 1]}, "is -1 at observation 1"),
+        (("a", "b"), {"outside": "clip"}, "'-inf', 'extrapolate'"),
+        (("a", "b"), {"dims": ("day",)}, "name each dimension"),
+        (("a", "b"), {"dims": ("day", "statistic")}, "dimension 'day' the length 5"),
+        (({"a": 1.0, "b": 2.0},), {}, "pass the table"),
+        (("a", "b"), {"likelihood": pk.KernelLikelihood()}, "is not fitted"),
+    ],
+)
+def test_what_does_not_fit(parameters, kwargs, words):
+    with pytest.raises(ValueError, match=words):
+        learned(*parameters, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"likelihood": pk.Rejection()}, "must be a KernelLikelihood that is fitted"),
+        ({"likelihood": pk.KernelLikelihood}, "must be a KernelLikelihood that is fitted"),
+        ({"observed": [["a", "b", "c"]]}, "no array of numbers"),
+        ({"group": [0.0, 1.0, 2.0, 3.0]}, "one whole number an observation"),
+    ],
+)
+def test_what_is_of_the_wrong_type(kwargs, words):
+    with pytest.raises(TypeError, match=words):
+        learned("a", "t", **kwargs)
+
+
+def test_without_a_model():
+    with pytest.raises(TypeError, match=r"inside `with pm.Model\(\):`"):
+        pk.LearnedSimulator("y", LinearLikelihood(), 0.0, 1.0, observed=X)
+
+
+@pytest.fixture(scope="module")
+def of_names():
+    """A table of the parameters mean and scale."""
+    return table(30, vector_model())
+
+
+def named(likelihood_table, *order, **kwargs):
+    with pm.Model() as model:
+        variables = {name: pm.Normal(name) for name in ("mean", "scale", "other")}
+        given = [variables[name] if isinstance(name, str) else name(variables) for name in order]
+        pk.LearnedSimulator(
+            "y", LinearLikelihood(2, 2), *given, observed=np.zeros((3, 2)), table=likelihood_table, **kwargs
+        )
+    return model
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        (("scale", "mean"), r"\['scale', 'mean'\] in this order; those of the table are \['mean', 'scale'\]"),
+        (("mean", "other"), r"\['mean', 'other'\]"),
+        (("mean",), "given 1 parameters; the table .* has 2"),
+        ((lambda v: {"mean": v["mean"]},), r"by the names \['mean'\]; the table has \['mean', 'scale'\]"),
+        (
+            (lambda v: {"mean": np.zeros((2, 2, 2)), "scale": 1.0},),
+            r"'mean' of 'y' has the shape \(2, 2, 2\)",
+        ),
+    ],
+)
+def test_names_and_order_are_those_of_the_table(of_names, order, words):
+    with pytest.raises(ValueError, match=words):
+        named(of_names, *order)
+
+
+def test_names_put_parameters_in_the_tables_order(of_names):
+    point = {"mean": np.array(0.3), "scale": np.array(-0.7), "other": np.array(0.0)}
+    given = [
+        named(of_names, "mean", "scale"),
+        named(of_names, lambda v: {"scale": v["scale"], "mean": v["mean"]}),
+        named(of_names, "mean", lambda v: v["scale"] + 0),
+    ]
+    values = [model.compile_logp(mode="FAST_COMPILE")(point) for model in given]
+    assert values[0] == pytest.approx(values[1])
+    assert values[0] == pytest.approx(values[2])
+    other = named(of_names, lambda v: {"scale": v["mean"], "mean": v["scale"]})
+    assert other.compile_logp(mode="FAST_COMPILE")(point) != pytest.approx(values[0])

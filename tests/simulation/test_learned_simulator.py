@@ -1,0 +1,219 @@
+"""A learned likelihood as a variable of a PyMC model, with one whose density is known in its place."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.blocking import DictToArrayBijection
+from pytensor import tensor as pt
+
+import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood.choice import FORMS
+from tests.models import LinearLikelihood
+
+QUICK = {"mode": "FAST_COMPILE"}
+GROUPS = np.array([0, 0, 2, 1, 2, 2, 0])
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+def trial_densities(model, name="y", **values):
+    """One value an observation, at given values of the free variables."""
+    point = {**model.initial_point(), **{k: np.asarray(v, dtype=float) for k, v in values.items()}}
+    return model.compile_logp([model[name]], sum=False, **QUICK)(point)[0]
+
+
+def relative_errors(model, rng, spread=0.3):
+    """Of the gradient, against central differences."""
+    f = model.compile_logp(**QUICK)
+    start = DictToArrayBijection.map(model.initial_point())
+    at = start.data + spread * rng.normal(size=len(start.data))
+    gradient = model.compile_dlogp(**QUICK)(DictToArrayBijection.rmap(type(start)(at, start.point_map_info)))
+    numerical = []
+    for i in range(len(at)):
+        values = []
+        for step in (-2e-4, -1e-4, 1e-4, 2e-4):
+            moved = at.copy()
+            moved[i] += step
+            values.append(float(f(DictToArrayBijection.rmap(type(start)(moved, start.point_map_info)))))
+        numerical.append((values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 12e-4)
+    return np.abs(gradient - numerical) / np.maximum(np.abs(numerical), 1e-3)
+
+
+def test_one_observation(rng):
+    likelihood, x = LinearLikelihood(), rng.normal(size=3)
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pk.LearnedSimulator("y", likelihood, a, b, observed=x)
+    assert trial_densities(model, a=0.4, b=-1.0) == pytest.approx(likelihood.exact([0.4, -1.0], x[None])[0])
+
+
+@pytest.mark.parametrize("given", ["scalars", "vector", "a row", "scalar and vector"])
+def test_trials_of_one_set_of_parameters(rng, given):
+    likelihood, x = LinearLikelihood(3), rng.normal(size=(5, 3))
+    theta = np.array([0.4, -1.0, 0.2])
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=3)
+        parameters = {
+            "scalars": (t[0], t[1], t[2]),
+            "vector": (t,),
+            "a row": (t[None],),
+            "scalar and vector": (t[0], t[1:]),
+        }[given]
+        pk.LearnedSimulator("y", likelihood, *parameters, observed=x)
+    assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta, x))
+
+
+@pytest.mark.parametrize("given", ["columns", "matrix", "column and matrix"])
+def test_one_observation_a_group(rng, given):
+    likelihood, x, theta = LinearLikelihood(3), rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=(4, 3))
+        parameters = {
+            "columns": (t[:, 0], t[:, 1], t[:, 2]),
+            "matrix": (t,),
+            "column and matrix": (t[:, 0], t[:, 1:]),
+        }[given]
+        pk.LearnedSimulator("y", likelihood, *parameters, observed=x)
+    assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta, x))
+
+
+def test_a_scalar_among_groups_is_the_same_in_all(rng):
+    likelihood, x = LinearLikelihood(), rng.normal(size=(4, 3))
+    with pm.Model() as model:
+        a, b = pm.Normal("a", shape=4), pm.Normal("b")
+        pk.LearnedSimulator("y", likelihood, a, b, observed=x)
+    theta = np.column_stack([np.arange(4.0), np.full(4, 0.7)])
+    assert trial_densities(model, a=theta[:, 0], b=0.7) == pytest.approx(likelihood.exact(theta, x))
+
+
+def test_groups_of_different_numbers_of_trials_are_described_once_each(rng):
+    likelihood, x, theta = LinearLikelihood(), rng.normal(size=(7, 3)), rng.normal(size=(3, 2))
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=(3, 2))
+        pk.LearnedSimulator("y", likelihood, t, observed=x, group=GROUPS)
+    assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta[GROUPS], x))
+    assert {each.type.shape for each in likelihood.described} == {(3, 2)}
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 1)])
+def test_a_single_statistic_may_be_a_number_a_row(rng, shape):
+    likelihood, x = LinearLikelihood(1, 1), rng.normal(size=shape)
+    with pm.Model() as model:
+        a = pm.Normal("a")
+        pk.LearnedSimulator("y", likelihood, a, observed=x)
+    assert trial_densities(model, a=0.3) == pytest.approx(likelihood.exact([[0.3]], x.reshape(-1, 1)))
+
+
+def test_parameters_that_depend_on_covariates_beside_other_terms(rng):
+    likelihood, x, covariate = LinearLikelihood(), rng.normal(size=(6, 3)), np.linspace(-1, 1, 6)
+    with pm.Model() as model:
+        slope, scale = pm.Normal("slope"), pm.HalfNormal("scale")
+        pk.LearnedSimulator("y", likelihood, slope * covariate, pt.log(scale), observed=x)
+        pm.Normal("z", slope, 1, observed=[0.1, 0.2])
+    theta = np.column_stack([0.8 * covariate, np.full(6, -0.5)])
+    densities = trial_densities(model, slope=0.8, scale_log__=-0.5)
+    assert densities == pytest.approx(likelihood.exact(theta, x))
+    assert relative_errors(model, rng).max() < 1e-6
+
+
+def fitted(form, rows=300, seed=2):
+    """A learned likelihood of three statistics, one of them a count, of two parameters."""
+    rng = np.random.default_rng(seed)
+    theta = np.column_stack([rng.normal(size=rows), rng.uniform(0.2, 3, rows)])
+    x = np.column_stack(
+        [
+            theta[:, 0] + theta[:, 1] * rng.normal(size=rows),
+            np.sin(theta[:, 0]) + 0.3 * rng.standard_t(4, rows),
+            rng.poisson(2 * theta[:, 1]),
+        ]
+    )
+    support = pk.Support.from_bounds({"b": (0.2, 3)}, ["a", "b"])
+    return pk.KernelLikelihood(form).fit(theta, x, support, random_seed=1), x
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_gradient_of_a_fitted_likelihood(rng, form):
+    likelihood, x = fitted(form)
+    with pm.Model() as model:
+        a, b = pm.Normal("a", shape=3), pm.Uniform("b", 0.3, 2.9)
+        pk.LearnedSimulator("y", likelihood, a, b, observed=x[:7], group=GROUPS)
+    assert relative_errors(model, rng).max() < 1e-6
+    theta = np.array([[0.2, 1.3], [-0.4, 1.3], [1.1, 1.3]])
+    b_free = np.log((1.3 - 0.3) / (2.9 - 1.3))
+    exact = [likelihood.log_likelihood(theta[[g]], row)[0] for g, row in zip(GROUPS, x[:7], strict=True)]
+    assert trial_densities(model, a=theta[:, 0], b_interval__=b_free) == pytest.approx(exact)
+
+
+def test_outside_of_what_was_simulated(rng):
+    x = rng.normal(size=(3, 3))
+    likelihood = LinearLikelihood(lowest=-1.0, highest=1.0)
+    models = {}
+    for outside in ("-inf", "extrapolate"):
+        with pm.Model() as models[outside]:
+            t = pm.Normal("t", shape=(3, 2))
+            pk.LearnedSimulator("y", likelihood, t, observed=x, outside=outside)
+    theta = np.array([[0.5, 0.5], [1.5, 0.0], [1.0, -1.0]])
+    exact = likelihood.exact(theta, x)
+    assert trial_densities(models["extrapolate"], t=theta) == pytest.approx(exact)
+    cut = trial_densities(models["-inf"], t=theta)
+    assert cut[1] == -np.inf
+    assert cut[[0, 2]] == pytest.approx(exact[[0, 2]])
+    gradient = models["-inf"].compile_dlogp(**QUICK)({"t": theta})
+    assert np.all(np.isfinite(gradient))
+
+
+def test_data_may_be_changed_in_number_too(rng):
+    likelihood, x = LinearLikelihood(), rng.normal(size=(7, 3))
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=(3, 2))
+        data, group = pm.Data("data", x[:4]), pm.Data("group", GROUPS[:4])
+        pk.LearnedSimulator("y", likelihood, t, observed=data, group=group)
+    theta = rng.normal(size=(3, 2))
+    assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta[GROUPS[:4]], x[:4]))
+    with model:
+        pm.set_data({"data": x, "group": GROUPS})
+    assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta[GROUPS], x))
+    with model:
+        pm.set_data({"data": np.where(np.arange(7)[:, None] == 4, np.nan, x)})
+    with pytest.raises(ValueError, match="row 4"):
+        trial_densities(model, t=theta)
+
+
+def test_draws_have_the_likelihoods_mean_and_covariance():
+    likelihood = LinearLikelihood()
+    theta = np.array([[1.0, -1.0], [0.0, 2.0]])
+    with pm.Model() as model:
+        t = pm.Normal("t", theta, 1e-9, shape=(2, 2))
+        y = pk.LearnedSimulator("y", likelihood, t, observed=np.zeros((3, 3)), group=[1, 0, 1])
+    draws = pm.draw(y, 4000, random_seed=1)
+    assert draws.shape == (4000, 3, 3)
+    cov = likelihood.factor @ likelihood.factor.T
+    errors = (draws.mean(axis=0) - theta[[1, 0, 1]] @ likelihood.slopes.T) / np.sqrt(np.diag(cov) / 4000)
+    assert np.abs(errors).max() < 4  # nine standard normal errors
+    assert np.cov(draws[:, 1].T) == pytest.approx(cov, abs=6 * np.abs(cov).max() / np.sqrt(4000))
+    with model:
+        again = pm.draw(y, 2, random_seed=1)
+    np.testing.assert_array_equal(again, pm.draw(y, 2, random_seed=1))
+
+
+def test_draws_outside_of_what_was_simulated_are_nan():
+    with pm.Model():
+        t = pm.Normal("t", [[0.0, 0.0], [5.0, 0.0]], 1e-9, shape=(2, 2))
+        inside = LinearLikelihood(lowest=-1, highest=1)
+        y = pk.LearnedSimulator("y", inside, t, observed=np.zeros((2, 3)))
+        z = pk.LearnedSimulator("z", inside, t, observed=np.zeros((2, 3)), outside="extrapolate")
+    drawn = pm.draw(y, random_seed=1)
+    assert np.isnan(drawn).all(axis=1).tolist() == [False, True]
+    assert np.all(np.isfinite(pm.draw(z, random_seed=1)))
+
+
+def test_a_model_with_one_can_be_simulated_in_batches():
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=2)
+        pk.LearnedSimulator("y", LinearLikelihood(), t, observed=np.zeros((4, 3)))
+    table = pk.simulate(200, model=model, batched=True, random_seed=1, progressbar=False)
+    assert table.statistics.shape == (200, 12)
+    assert np.linalg.matrix_rank(np.cov(table.statistics.T)) == 12
