@@ -11,7 +11,7 @@ from pymc_kbr.estimators.likelihood.conditional import Conditional, Learnt, fit_
 from pymc_kbr.estimators.likelihood.evidence import Effort
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.screening import screen
-from pymc_kbr.estimators.likelihood.series import Series, fit_series
+from pymc_kbr.estimators.likelihood.series import Series, choose_lags, fit_series
 
 MOST_INPUTS = 10
 """Earlier statistics that a conditional sees."""
@@ -24,6 +24,9 @@ SHORTEST_SERIES = 5
 
 PROBES = 3
 """Statistics on which one conditional for all is compared with one for each."""
+
+TIMES = 10
+"""At which series of different lags are compared."""
 
 EFFORTS = ((12, Effort()), (40, Effort(200, 1000, 1500, 60, 20)), (np.inf, Effort(120, 600, 900, 40, 15)))
 """Of each conditional, for up to so many statistics."""
@@ -135,11 +138,28 @@ def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     series = None
     if size >= SHORTEST_SERIES:
         others, fitted = np.split(rng.permutation(n), [n // 5])
-        tried = fit_series(theta[fitted], points[fitted], rng, trial=True)
-        if single.is_worse_than(tried, others):
-            series = fit_series(theta, points, rng)
+        tried = [
+            fit_series(theta[fitted], points[fitted], lags, rng, trial=True)
+            for lags in choose_lags(theta[fitted], points[fitted], rng)
+        ]
+        best = max(tried, key=lambda each: np.mean(_later(each, theta[others], points[others], tried)))
+        if single.is_worse_than(best, others):
+            series = fit_series(theta, points, np.array(best.lags), rng)
     each = [single(j) for j in range(size if series is None else series.start)]
     return Autoregressive(tuple(c.conditional for c, _ in each), tuple(past for _, past in each), series)
+
+
+def _later(series: Series, theta: np.ndarray, points: np.ndarray, tried: list[Series]) -> np.ndarray:
+    """Log densities, under one of several series, of the last values that all of them describe."""
+    first = max(each.start for each in tried)
+    times = np.unique(np.linspace(first, series.size - 1, TIMES).astype(int))
+    past = series.past(points[:, None])
+    return np.column_stack(
+        [
+            series.conditional.log_density(theta, points[:, None, j], past[:, :, j - series.start])[:, 0]
+            for j in times
+        ]
+    )
 
 
 class _Single:
