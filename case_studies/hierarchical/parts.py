@@ -51,7 +51,7 @@ class Sizes:
     smc_waiting: int = 500
     smc_epidemic: int = 100
     data_sets: int = 100
-    density: tuple[int, ...] = (10_000, 50_000)
+    density: tuple[int, ...] = (10_000, 40_000)
     points: int = 200
 
     @classmethod

@@ -138,9 +138,10 @@ def summary(lines: pd.DataFrame, run: Run, group: Iterable[str]) -> dict[str, An
         Of `beside`.
     run : Run
     group : iterable of str
-        Parameters of the group; the others are its members'.
+        Parameters of the group, deviations among them by their names; the others are its members'.
     """
     of_group = lines["parameter"].isin(list(group))
+    of_deviations = of_group & lines["parameter"].str.contains("deviation")
     members = lines[~of_group]
     return {
         "method": lines["method"].iloc[0],
@@ -150,7 +151,8 @@ def summary(lines: pd.DataFrame, run: Run, group: Iterable[str]) -> dict[str, An
         "seconds_sampling": run.seconds,
         "divergences": run.divergences,
         "fewest_effective": run.fewest,
-        "largest_error_group": lines.loc[of_group, "error"].abs().max(),
+        "error_of_means": lines.loc[of_group & ~of_deviations, "error"].abs().max(),
+        "error_of_deviations": lines.loc[of_deviations, "error"].abs().max(),
         "rms_error_members": float(np.sqrt(np.mean(members["error"] ** 2))),
         "largest_error_members": members["error"].abs().max(),
         "ratio_group": lines.loc[of_group, "ratio"].mean(),

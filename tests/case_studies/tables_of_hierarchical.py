@@ -13,7 +13,7 @@ SAMPLERS = {
     2: ["seconds_simulating", "seconds_fit", "seconds_sampling"],
     3: ["divergences"],
     4: ["fewest_effective"],
-    5: ["largest_error_group"],
+    5: ["error_of_means", "error_of_deviations"],
     6: ["rms_error_members", "largest_error_members"],
     7: ["ratio_group", "ratio_members"],
 }

@@ -116,7 +116,7 @@ def test_errors_are_in_deviations_of_the_reference():
     assert list(lines["parameter"]) == ["mean", "member[0]", "member[1]"]
     found = summary(lines, moved.after({"simulations": 10}), ["mean"])
     # The mean of 4,000 draws has a deviation of 0.016.
-    assert found["largest_error_group"] == pytest.approx(1, abs=0.07)
+    assert found["error_of_means"] == pytest.approx(1, abs=0.07)
     assert found["ratio_group"] == pytest.approx(2)
     assert found["rms_error_members"] == pytest.approx(0.5, abs=0.07)
     assert (found["simulations"], found["divergences"]) == (60, 3)
