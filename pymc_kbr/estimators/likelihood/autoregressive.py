@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.estimators.likelihood.conditional import Conditional, Learnt, fit_conditional
+from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditional
 from pymc_kbr.estimators.likelihood.evidence import Effort
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.screening import screen
@@ -24,6 +24,9 @@ SHORTEST_SERIES = 5
 
 PROBES = 3
 """Statistics on which one conditional for all is compared with one for each."""
+
+MANY_ROWS = 5000
+"""From which a conditional fitted to four fifths of them is not fitted again."""
 
 TIMES = 10
 """At which series of different lags are compared."""
@@ -124,7 +127,7 @@ class Autoregressive:
 
 
 def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Autoregressive:
-    """Fit a conditional to each statistic, or one to all of a series, as left-out values have it.
+    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
 
     Parameters
     ----------
@@ -134,32 +137,32 @@ def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
         Continuous statistics.
     rng : numpy.random.Generator
     """
-    single, (n, size) = _Single(theta, points, rng), points.shape
-    series = None
-    if size >= SHORTEST_SERIES:
-        others, fitted = np.split(rng.permutation(n), [n // 5])
-        tried = [
-            fit_series(theta[fitted], points[fitted], lags, rng, trial=True)
-            for lags in choose_lags(theta[fitted], points[fitted], rng)
-        ]
-        best = max(tried, key=lambda each: np.mean(_later(each, theta[others], points[others], tried)))
-        if single.is_worse_than(best, others):
-            series = fit_series(theta, points, np.array(best.lags), rng)
+    single, size = _Single(theta, points, rng), points.shape[1]
+    lags = _lags_of_series(theta, points, single, rng) if size >= SHORTEST_SERIES else None
+    series = None if lags is None else fit_series(theta, points, lags, rng)
     each = [single(j) for j in range(size if series is None else series.start)]
-    return Autoregressive(tuple(c.conditional for c, _ in each), tuple(past for _, past in each), series)
+    return Autoregressive(tuple(c for c, _ in each), tuple(past for _, past in each), series)
 
 
-def _later(series: Series, theta: np.ndarray, points: np.ndarray, tried: list[Series]) -> np.ndarray:
-    """Log densities, under one of several series, of the last values that all of them describe."""
+def _lags_of_series(
+    theta: np.ndarray, points: np.ndarray, single: _Single, rng: np.random.Generator
+) -> np.ndarray | None:
+    """Lags with which rows that were not fitted are likelier than with a conditional for each statistic."""
+    n, size = points.shape
+    others, fitted = np.split(rng.permutation(n), [n // 5])
+    some, seen = (theta[fitted], points[fitted]), (theta[others], points[others])
+    tried = [fit_series(*some, lags, rng, trial=True) for lags in choose_lags(*some, rng)]
     first = max(each.start for each in tried)
-    times = np.unique(np.linspace(first, series.size - 1, TIMES).astype(int))
-    past = series.past(points[:, None])
-    return np.column_stack(
-        [
-            series.conditional.log_density(theta, points[:, None, j], past[:, :, j - series.start])[:, 0]
-            for j in times
-        ]
-    )
+    times = np.unique(np.linspace(first, size - 1, TIMES).astype(int))
+    best = max(tried, key=lambda each: each.log_densities(*seen, times).mean())
+    probing = _Single(*some, rng)
+    probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
+    own = np.column_stack([probing.log_density(j, *seen) for j in probes])
+    if best.log_densities(*seen, probes).mean() > own.mean():
+        return np.array(best.lags)
+    if n >= MANY_ROWS:
+        single.adopt(probing)
+    return None
 
 
 class _Single:
@@ -167,10 +170,10 @@ class _Single:
 
     def __init__(self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> None:
         self._theta, self._points, self._rng = theta, points, rng
-        self._known: dict[int, tuple[Learnt, Past]] = {}
+        self._known: dict[int, tuple[Conditional, Past]] = {}
         self._effort = next(effort for most, effort in EFFORTS if points.shape[1] <= most)
 
-    def __call__(self, j: int) -> tuple[Learnt, Past]:
+    def __call__(self, j: int) -> tuple[Conditional, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
         if j not in self._known:
             past = self._past(j)
@@ -188,13 +191,11 @@ class _Single:
         seen = self._points[:, columns]
         return Past(tuple(map(int, columns)), seen.mean(axis=0), seen.std(axis=0), self._points.shape[1])
 
-    def is_worse_than(self, series: Series, rows: np.ndarray) -> bool:
-        """Whether values of rows that the series has not seen are less likely by their own conditionals."""
-        theta, points = self._theta[rows], self._points[rows]
-        past = series.past(points[:, None])
-        gain = 0.0
-        for j in np.unique(np.linspace(series.start, series.size - 1, PROBES).astype(int)):
-            y, before = points[:, None, j], past[:, :, j - series.start]
-            pooled = series.conditional.log_density(theta, y, before)[:, 0]
-            gain += float(np.mean(pooled - self(j)[0].left_out[rows]))
-        return gain > 0
+    def log_density(self, j: int, theta: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Log densities (k,) of statistic j of other rows."""
+        conditional, past = self(j)
+        return conditional.log_density(theta, points[:, None, j], past(points)[:, None])[:, 0]
+
+    def adopt(self, other: _Single) -> None:
+        """Keep the conditionals that another has fitted."""
+        self._known |= other._known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,22 @@ from pymc_kbr.estimators.likelihood.evidence import Effort, choose_kernel
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
-from pymc_kbr.estimators.likelihood.smooth_function import Basis, SmoothFunction, fit_log_variance, fit_mean
+from pymc_kbr.estimators.likelihood.smooth_function import (
+    Basis,
+    Fitted,
+    SmoothFunction,
+    fit_log_variance,
+    fit_mean,
+)
 
 LOG_CHI_SQUARE = 1.2703628
 """Minus the mean of the logarithm of a squared standard normal variable."""
+
+SMALLER = 0.4
+"""Ratio of the sizes of log variances' priors that are tried."""
+
+LEAST_PRIOR, LARGEST_PRIOR = 1e-5, 30.0
+"""Variances of these priors at which the search ends."""
 
 UNEVEN = 0.1
 """Standard deviation of log deviations above which means are fitted with weights."""
@@ -71,14 +83,7 @@ class Conditional:
         return self.centre + self.scale * (self.mean.at(inputs) + deviation * z)
 
 
-class Learnt(NamedTuple):
-    """A fitted conditional, and the log density (n,) of each row as the others have it."""
-
-    conditional: Conditional
-    left_out: np.ndarray
-
-
-def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, effort: Effort) -> Learnt:
+def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, effort: Effort) -> Conditional:
     """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows.
 
     Parameters
@@ -95,7 +100,7 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     chosen = choose_kernel(inputs, target, rng, effort=effort)
     mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
     basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
-    log_variance = fit_log_variance(basis, _squares(target - mean.left_out), start)
+    basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start)
     deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
     if np.std(np.log(deviations)) > UNEVEN:
         # Once more, now that it is known where residuals are small.
@@ -106,9 +111,7 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     z = (target - mean.left_out) * np.exp(-0.5 * g)
     shape = let_move(fit_shape(z, rng), inputs, z, rng)
     limits = (float(g.min()) - 2 * BEYOND, float(g.max()) + 2 * BEYOND)
-    conditional = Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
-    logs = shape.log_density(z[:, None], inputs.theta, inputs.past[:, None])[:, 0]
-    return Learnt(conditional, logs - 0.5 * g - np.log(scale))
+    return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
 
 
 def _spread_basis(
@@ -122,6 +125,31 @@ def _spread_basis(
     basis = Basis(kernel, inputs, landmarks)
     first = fit_mean(basis, standard, np.full(len(logs), noise))
     return basis.larger(unit), constant + unit * first.left_out
+
+
+def _choose_size(basis: Basis, squares: np.ndarray, start: np.ndarray) -> tuple[Basis, Fitted]:
+    """Log variances in a prior of the size under which left-out rows are likeliest, and its basis.
+
+    The kernel was chosen for logarithms of squares, which tell less of a spread than its likelihood does.
+    """
+    best = basis, fit_log_variance(basis, squares, start)
+    score = _left_out_score(best[1], squares)
+    for factor in (SMALLER, 1 / SMALLER):
+        improved = False
+        while True:
+            other = best[0].larger(factor)
+            fitted = fit_log_variance(other, squares, best[1].left_out)
+            new = _left_out_score(fitted, squares)
+            if new <= score or not LEAST_PRIOR < other.kernel.level < LARGEST_PRIOR:
+                break
+            best, score, improved = (other, fitted), new, True
+        if improved:
+            break
+    return best
+
+
+def _left_out_score(fitted: Fitted, squares: np.ndarray) -> float:
+    return -float(np.mean(fitted.left_out + squares * np.exp(-fitted.left_out)))
 
 
 def _squares(residuals: np.ndarray) -> np.ndarray:

@@ -21,7 +21,12 @@ RETURN = 0.3
 """By how much the logarithms of a start from elsewhere lie below the centre of their prior at least."""
 
 WIDTH = 1.5
-"""Prior standard deviation of the logarithms of all settings about where they start."""
+WIDTH_ABOVE = 0.8
+"""Prior standard deviations of the logarithms of all settings below where they start, and above.
+
+Functions that are rougher than there are mostly noise: the kernel at a landmark that is itself a row is free
+to follow that row.
+"""
 
 
 def with_jitter(gram: np.ndarray) -> np.ndarray:
@@ -158,8 +163,9 @@ def choose_kernel(
 
     def objective(logs: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = evidence(logs)
-        apart = (logs[:-1] - centre) / WIDTH
-        gradient[:-1] += apart / WIDTH
+        width = np.where(logs[:-1] > centre, WIDTH_ABOVE, WIDTH)
+        apart = (logs[:-1] - centre) / width
+        gradient[:-1] += apart / width
         return value + 0.5 * float(apart @ apart), gradient
 
     first = np.append(centre, np.log(0.5))

@@ -21,7 +21,7 @@ HELD_OUT = 0.25
 """Share of these that choose it."""
 
 GAIN = 1e-3
-"""Of mean held-out log density, for which another part is taken."""
+"""Of mean held-out log density, besides its standard error, for which another part is taken."""
 
 LEAST_DEVIATION = 0.03
 """Of a part, in deviations of the residuals."""
@@ -81,11 +81,12 @@ def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
     """
     some = rng.permutation(z)[:ROWS_FOR_PARTS]
     fitted, held_out = np.split(some, [int((1 - HELD_OUT) * len(some))])
-    best, score = 1, -np.inf
-    for parts in range(1, MOST_PARTS + 1):
-        new = float(np.mean(fit_parts(fitted, parts, rng).log_density(held_out)))
-        if new > score + GAIN:
-            best, score = parts, new
+    best, logs = 1, fit_parts(fitted, 1, rng).log_density(held_out)
+    for parts in range(2, MOST_PARTS + 1):
+        new = fit_parts(fitted, parts, rng).log_density(held_out)
+        gain = new - logs
+        if gain.mean() > GAIN + gain.std() / np.sqrt(len(gain)):
+            best, logs = parts, new
         elif parts > best + 1:
             break
     return fit_parts(some, best, rng)

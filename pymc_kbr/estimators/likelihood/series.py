@@ -62,6 +62,14 @@ class Series:
         ]
         return (xp.stack(columns, axis=-1) - self.centre) / self.scale
 
+    def log_densities(self, theta: np.ndarray, points: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Log density of each of the values at some times, of points (k, size): shape (k, times)."""
+        past = self.past(points[:, None])
+        columns = [
+            self.conditional.log_density(theta, points[:, None, j], past[:, :, j - self.start]) for j in times
+        ]
+        return np.hstack(columns)
+
     def log_density(self, theta: Any, points: Any, xp: Any = np, *, shared: bool = False) -> Any:
         """Sum of the log densities of the values from `start` on, (k, r)."""
         k, r, length, inputs = points.shape[0], points.shape[1], self.size - self.start, len(self.lags)
@@ -125,8 +133,8 @@ def fit_series(
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
-    learnt = fit_conditional(inputs, points[row, time], rng, TRIAL_EFFORT if trial else EFFORT)
-    return Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
+    conditional = fit_conditional(inputs, points[row, time], rng, TRIAL_EFFORT if trial else EFFORT)
+    return Series(conditional, tuple(map(int, lags)), start, size, centre, scale)
 
 
 def _pairs(n: int, start: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
