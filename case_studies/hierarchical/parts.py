@@ -49,7 +49,7 @@ class Sizes:
     draws: int = 1000
     draws_epidemic: int = 500
     smc_waiting: int = 500
-    smc_epidemic: int = 100
+    smc_epidemic: int = 400
     data_sets: int = 100
     density: tuple[int, ...] = (10_000, 40_000)
     points: int = 200
