@@ -11,10 +11,13 @@ from pymc_kbr.estimators.likelihood.conditional import Conditional, Learnt, fit_
 from pymc_kbr.estimators.likelihood.evidence import Effort
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.screening import screen
-from pymc_kbr.estimators.likelihood.series import Pooled, Series, fit_series
+from pymc_kbr.estimators.likelihood.series import Series, choose_lags, fit_series
 
 MOST_INPUTS = 10
 """Earlier statistics that a conditional sees."""
+
+ROWS_FOR_INPUTS = 2000
+"""On which these are screened."""
 
 SHORTEST_SERIES = 5
 """Statistics from which one conditional for all of them is tried."""
@@ -22,10 +25,11 @@ SHORTEST_SERIES = 5
 PROBES = 3
 """Statistics on which one conditional for all is compared with one for each."""
 
-MANY = 12
-"""Statistics from which each one's conditional is fitted with less effort."""
+TIMES = 10
+"""At which series of different lags are compared."""
 
-FEWER = Effort(200, 1000, 1500, 60, 20)
+EFFORTS = ((12, Effort()), (40, Effort(200, 1000, 1500, 60, 20)), (np.inf, Effort(120, 600, 900, 40, 15)))
+"""Of each conditional, for up to so many statistics."""
 
 CELLS_AT_ONCE = 1_000_000
 """Pairs of parameters and points times landmarks that are in memory at once."""
@@ -130,14 +134,32 @@ def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
         Continuous statistics.
     rng : numpy.random.Generator
     """
-    single, size = _Single(theta, points, rng), points.shape[1]
+    single, (n, size) = _Single(theta, points, rng), points.shape
     series = None
     if size >= SHORTEST_SERIES:
-        pooled = fit_series(theta, points, rng, trial=True)
-        if single.is_worse_than(pooled):
-            series = fit_series(theta, points, rng).series
+        others, fitted = np.split(rng.permutation(n), [n // 5])
+        tried = [
+            fit_series(theta[fitted], points[fitted], lags, rng, trial=True)
+            for lags in choose_lags(theta[fitted], points[fitted], rng)
+        ]
+        best = max(tried, key=lambda each: np.mean(_later(each, theta[others], points[others], tried)))
+        if single.is_worse_than(best, others):
+            series = fit_series(theta, points, np.array(best.lags), rng)
     each = [single(j) for j in range(size if series is None else series.start)]
     return Autoregressive(tuple(c.conditional for c, _ in each), tuple(past for _, past in each), series)
+
+
+def _later(series: Series, theta: np.ndarray, points: np.ndarray, tried: list[Series]) -> np.ndarray:
+    """Log densities, under one of several series, of the last values that all of them describe."""
+    first = max(each.start for each in tried)
+    times = np.unique(np.linspace(first, series.size - 1, TIMES).astype(int))
+    past = series.past(points[:, None])
+    return np.column_stack(
+        [
+            series.conditional.log_density(theta, points[:, None, j], past[:, :, j - series.start])[:, 0]
+            for j in times
+        ]
+    )
 
 
 class _Single:
@@ -146,7 +168,7 @@ class _Single:
     def __init__(self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> None:
         self._theta, self._points, self._rng = theta, points, rng
         self._known: dict[int, tuple[Learnt, Past]] = {}
-        self._effort = Effort() if points.shape[1] <= MANY else FEWER
+        self._effort = next(effort for most, effort in EFFORTS if points.shape[1] <= most)
 
     def __call__(self, j: int) -> tuple[Learnt, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
@@ -159,19 +181,20 @@ class _Single:
     def _past(self, j: int) -> Past:
         columns = np.arange(j)
         if j > MOST_INPUTS:
-            rows = self._rng.permutation(len(self._points))
+            rows = self._rng.permutation(len(self._points))[:ROWS_FOR_INPUTS]
             columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_INPUTS)
         if not len(columns):
             return Past((), np.zeros(1), np.ones(1), self._points.shape[1])
         seen = self._points[:, columns]
         return Past(tuple(map(int, columns)), seen.mean(axis=0), seen.std(axis=0), self._points.shape[1])
 
-    def is_worse_than(self, pooled: Pooled) -> bool:
-        """Whether left-out values of some statistics are less likely by their own conditionals."""
-        probes = np.unique(np.linspace(pooled.series.start, pooled.series.size - 1, PROBES).astype(int))
+    def is_worse_than(self, series: Series, rows: np.ndarray) -> bool:
+        """Whether values of rows that the series has not seen are less likely by their own conditionals."""
+        theta, points = self._theta[rows], self._points[rows]
+        past = series.past(points[:, None])
         gain = 0.0
-        for j in probes:
-            cells = pooled.time == j
-            own = self(j)[0].left_out[pooled.row[cells]]
-            gain += float(np.mean(pooled.left_out[cells] - own))
+        for j in np.unique(np.linspace(series.start, series.size - 1, PROBES).astype(int)):
+            y, before = points[:, None, j], past[:, :, j - series.start]
+            pooled = series.conditional.log_density(theta, y, before)[:, 0]
+            gain += float(np.mean(pooled - self(j)[0].left_out[rows]))
         return gain > 0

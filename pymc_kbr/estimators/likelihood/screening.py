@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-ROWS = 2000
-"""On which inputs are screened."""
-
-SURPRISE = 5.0
+SURPRISE = 4.0
 """Standard deviations of a chi-squared test by which an input must improve a regression."""
 
 FAR = 3.0
@@ -24,7 +21,6 @@ def screen(theta: np.ndarray, candidates: np.ndarray, y: np.ndarray, most: int) 
     ----------
     theta : ndarray of shape (n, q)
     candidates : ndarray of shape (n, c)
-        In random order of rows.
     y : ndarray of shape (n,)
     most : int
         Of them, at most.
@@ -35,7 +31,7 @@ def screen(theta: np.ndarray, candidates: np.ndarray, y: np.ndarray, most: int) 
     is that of x, x^2 and |x| and their products with parameters, so that an effect whose sign depends on a
     parameter is seen too.
     """
-    theta, x, y = _cut(theta[:ROWS]), _cut(candidates[:ROWS]), y[:ROWS]
+    theta, x = _cut(theta), _cut(candidates)
     near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:MOST_PARAMETERS]
     moduli = np.column_stack([np.ones(len(theta)), theta[:, np.sort(near)]])
     found, residuals = _forward(theta, x, moduli, y, most)

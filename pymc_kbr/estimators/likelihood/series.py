@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,17 @@ MOST_INPUTS = 8
 MOST_ROWS = 25_000
 """Of the pooled regression."""
 
+PROLONGED = 3
+"""By how many lags the longest one is exceeded in a trial."""
+
+ROWS_FOR_LAGS = 6000
+"""On which lags are screened."""
+
 TRIAL_ROWS = 8000
 """Of one that is compared with single conditionals."""
 
-EFFORT = Effort(landmarks=400, rows_for_kernel=2500, rows_for_final_kernel=4000, landmarks_for_kernel=100)
-TRIAL_EFFORT = Effort(landmarks=200)
+EFFORT = Effort(400, 2500, 4000, 100, 50)
+TRIAL_EFFORT = Effort(200)
 
 
 @dataclass(frozen=True)
@@ -81,42 +87,46 @@ class Series:
         return np.column_stack(columns)
 
 
-class Pooled(NamedTuple):
-    """A fitted series, and the log density of each pooled value (row, time) as the others have it."""
+def choose_lags(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Sets of lags that are worth a trial: those that a screening finds, and these filled up and prolonged.
 
-    series: Series
-    row: np.ndarray
-    time: np.ndarray
-    left_out: np.ndarray
+    A memory that fades is longer than what is seen of it in one value at a time.
+    """
+    n, size = points.shape
+    longest = min(LONGEST_LAG, size // 2)
+    row, time = (cells[:ROWS_FOR_LAGS] for cells in _pairs(n, longest, size, rng))
+    lags = np.arange(longest + 1)
+    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
+    if not len(found) or found.max() == 0:
+        return [np.append(lags[found], 1)]
+    filled = np.arange(1, min(found.max() + PROLONGED, longest) + 1)
+    filled = np.concatenate([found[found == 0], filled])
+    return [lags[found], filled] if found.max() > 1 and len(filled) > len(found) else [lags[found]]
 
 
 def fit_series(
-    theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, *, trial: bool = False
-) -> Pooled:
+    theta: np.ndarray, points: np.ndarray, lags: np.ndarray, rng: np.random.Generator, *, trial: bool = False
+) -> Series:
     """Fit one conditional to the values of all series.
 
     Parameters
     ----------
     theta : ndarray of shape (n, q)
     points : ndarray of shape (n, e)
+    lags : ndarray of shape (l,)
+        Of int; zero stands for the time.
     rng : numpy.random.Generator
     trial : bool
         Whether fewer rows will do.
     """
     n, size = points.shape
-    longest = min(LONGEST_LAG, size // 2)
-    row, time = _pairs(n, longest, size, rng)
-    lags = np.arange(longest + 1)
-    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
-    lags = lags[found] if len(found) else np.array([1])
-    start = max(int(lags.max()), 1)
+    start = int(lags.max())
     row, time = (cells[: TRIAL_ROWS if trial else MOST_ROWS] for cells in _pairs(n, start, size, rng))
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
     learnt = fit_conditional(inputs, points[row, time], rng, TRIAL_EFFORT if trial else EFFORT)
-    series = Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
-    return Pooled(series, row, time, learnt.left_out)
+    return Series(learnt.conditional, tuple(map(int, lags)), start, size, centre, scale)
 
 
 def _pairs(n: int, start: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
