@@ -111,7 +111,7 @@ def group_level(data: Regions) -> list[Any]:
     count = len(data.crowding)
     centre, slope = pm.Normal("mean_log_R0", 0.7, 0.25), pm.Normal("slope", 0, 0.2)
     deviation = pm.HalfNormal("deviation_log_R0", 0.2)
-    days = pm.Normal("log_days", np.log(5.0), 0.1)
+    days = pm.Normal("log_days", np.log(5.0), 0.05)
     return [
         pm.Normal("log_R0", centre + slope * data.crowding, deviation, shape=count),
         days,
@@ -134,11 +134,12 @@ def simulator_model(data: Regions, random_seed: int, epsilon: float) -> pm.Model
 
     def draw(rng: np.random.Generator, *parameters: Any, size: Any = None) -> np.ndarray:
         columns = [np.broadcast_to(one, len(data.crowding)) for one in parameters]
-        return simulate(np.column_stack(columns), rng)
+        return simulate(np.column_stack(columns), rng).ravel()
 
     def scaled(cases: np.ndarray) -> np.ndarray:
-        return summarise(cases) / deviations
+        return (summarise(cases.reshape(-1, WEEKS)) / deviations).ravel()
 
     with pm.Model() as model:
-        pm.Simulator("cases", draw, *group_level(data), sum_stat=scaled, epsilon=epsilon, observed=data.cases)
+        cases = data.cases.ravel()
+        pm.Simulator("cases", draw, *group_level(data), sum_stat=scaled, epsilon=epsilon, observed=cases)
     return model

@@ -45,11 +45,11 @@ class Sizes:
     waiting: int = 50_000
     trials: int = 20_000
     regions: int = 10_000
-    reference_regions: int = 30_000
+    reference_regions: int = 20_000
     draws: int = 1000
     draws_epidemic: int = 500
     smc_waiting: int = 500
-    smc_epidemic: int = 100
+    smc_epidemic: int = 400
     data_sets: int = 100
     density: tuple[int, ...] = (10_000, 40_000)
     points: int = 200
