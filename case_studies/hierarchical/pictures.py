@@ -33,6 +33,7 @@ def draw(folder: Path, path: Path) -> None:
         panel.set_yticks(range(len(methods)), [method.replace(", ", ",\n") for method in methods])
         panel.invert_yaxis()
         panel.set_xscale("symlog", linthresh=WANTED, linscale=0.5)
+        panel.xaxis.set_major_formatter("{x:g}")
         panel.set(title=title, xlabel="error of the posterior mean, in the reference's deviations")
     handles, labels = panels[0].get_legend_handles_labels()
     known = dict(zip(labels, handles, strict=True))
