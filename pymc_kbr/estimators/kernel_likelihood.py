@@ -165,8 +165,8 @@ class KernelLikelihood(Estimator):
         return getattr(self, "table_", None) is None or self.table_.draws is None
 
     def for_scores(self) -> Self:
-        """One that is fitted to fewer rows and makes few draws, where posteriors are only compared."""
-        few: Self = clone(self)
+        """One that makes few draws, for posteriors that are only compared; if not fitted, to fewer rows."""
+        few: Self = copy(self) if hasattr(self, "table_") else clone(self)
         few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
         return few
 

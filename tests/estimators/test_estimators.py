@@ -41,6 +41,10 @@ def test_one_and_many_observations_agree(fitted):
     assert together.shape == (3, 600)
     for observation, weights, posterior in zip(OBSERVED, together, fitted.condition(OBSERVED), strict=True):
         np.testing.assert_allclose(fitted.weights(observation), weights, atol=1e-10)
+        if isinstance(fitted, pk.KernelLikelihood):  # each of several draws from a stream of its own
+            error = 5 * np.sqrt(np.diag(posterior.cov()) / 100)
+            assert np.all(np.abs(fitted.condition(observation).mean() - posterior.mean()) < error)
+            continue
         np.testing.assert_allclose(fitted.condition(observation).mean(), posterior.mean(), atol=1e-9)
 
 
@@ -85,9 +89,9 @@ def test_defaults_come_close_to_the_exact_mean(name, linear):
 def test_a_constant_statistic_is_dropped_with_a_warning(name, linear):
     constant = np.hstack([linear[1], np.full((600, 1), 3.0)])
     with pytest.warns(UserWarning, match=r"columns \[3\] are constant"):
-        fitted = ESTIMATORS[name](**FIXED[name]).fit(linear[0], constant)
+        fitted = ESTIMATORS[name](**FIXED[name]).fit(linear[0], constant, random_seed=1)
     observed = np.append(OBSERVED[0], 3.0)
-    expected = ESTIMATORS[name](**FIXED[name]).fit(*linear).weights(OBSERVED[0])
+    expected = ESTIMATORS[name](**FIXED[name]).fit(*linear, random_seed=1).weights(OBSERVED[0])
     np.testing.assert_allclose(fitted.weights(observed), expected, atol=1e-10)
 
 

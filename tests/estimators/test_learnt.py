@@ -12,6 +12,7 @@ from pymc_kbr.estimators.summaries import (
     LinearPosteriorMean,
     PosteriorMean,
     Relevance,
+    Transformed,
     coordinates,
     make_summary,
     posterior_mean,
@@ -147,7 +148,7 @@ def test_estimators_measure_the_tables_rows_by_estimates_without_them(name, arra
 
 def test_names_are_of_what_they_say(arrays):
     kinds = {"relevance": Relevance, "posterior_mean": PosteriorMean}
-    kinds["linear_posterior_mean"] = LinearPosteriorMean
+    kinds |= {"linear_posterior_mean": LinearPosteriorMean, "transformed": Transformed}
     assert kinds == SUMMARIES
     assert make_summary(True, *arrays).scale[1] == pytest.approx(arrays[0][:, 1].std())
     np.testing.assert_array_equal(make_summary(False, *arrays).scale, np.ones(3))

@@ -69,7 +69,7 @@ def test_a_posterior_draws_as_it_is_told(rng):
     posterior = Posterior.of(atoms, np.full(100, 0.01), Support.unbounded(1))
     assert np.isin(posterior.draw(200, 0, smoothing="none"), atoms.points).all()
     assert np.abs(posterior.draw(500, 0)).std() < np.abs(posterior.draw(500, 0, smoothing="global")).std()
-    with pytest.raises(ValueError, match="'local', 'global', 'none'"):
+    with pytest.raises(ValueError, match="'local', 'global', 'repeats', 'none'"):
         posterior.draw(10, 0, smoothing="some")
 
 
@@ -208,7 +208,7 @@ def test_atoms_on_a_line_are_smoothed_on_it(rng):
 
 
 def test_the_names_are_those_there_are():
-    assert list(SMOOTHINGS) == ["local", "global", "none"]
+    assert list(SMOOTHINGS) == ["local", "global", "repeats", "none"]
     for name in SMOOTHINGS:
         assert check_smoothing(name) is None
 
