@@ -42,6 +42,13 @@ def closer(model: Any) -> pk.ReferenceTable:
     return table
 
 
+def learnt(model: Any, table: pk.ReferenceTable) -> Any:
+    likelihood = pk.KernelLikelihood().fit(table.parameters, table.statistics, table.support, random_seed=1)
+    logs: np.ndarray = likelihood.log_likelihood(table.parameters, table.statistics[0])
+    pk.LearnedSimulator("y", likelihood, *table.parameters[0], observed=table.statistics[0])
+    return pk.learn_simulators(model, 1_000, random_seed=1), logs
+
+
 def simulator(rate: Any) -> Any:
     def fn(rng: np.random.Generator, rate: np.ndarray, size: Any = None) -> np.ndarray:
         counts: np.ndarray = rng.poisson(rate, size)
@@ -59,6 +66,7 @@ def estimators(parameters: np.ndarray, statistics: np.ndarray) -> Sequence[pk.Es
         pk.ImportanceWeightedKernelBayes(),
         pk.KernelBayes(),
         pk.KernelDensity(),
+        pk.KernelLikelihood("auto", 1_000),
         pk.Adjusted(pk.Localised(1000), "kernel_ridge"),
         *(estimator() for estimator in pk.ESTIMATORS.values()),
     ]

@@ -26,7 +26,6 @@ STUDIES = {
     ],
     "nonlinear_regression": ["cross_validation", "surface", "modes", "chosen", "dimensions", "sizes"],
     "simulators": ["simulators"],
-    "hierarchical": ["density", "trials", "waiting", "waiting_parameters", "epidemic", "epidemic_parameters"],
     "coalescent.runtime": ["runtime"],
     "coalescent.rivals": ["rivals"],
     "coalescent.unif": ["unif"],

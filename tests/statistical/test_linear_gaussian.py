@@ -26,7 +26,7 @@ MEANS = OBSERVED @ (20 * MIX) @ COVARIANCE
 # posterior deviation: inside that radius rejection and Nadaraya-Watson average a slope that they do
 # not see, the more so away from the prior's centre. The ridge regressions see the slope.
 BIAS = {"rejection": 0.15, "nadaraya_watson": 0.15, "conditional_mean": 0.02, "localised": 0.05}
-BIAS |= {"kbr": 0.02, "iw_kbr": 0.02, "kde": 0.15, "adjusted": 0.02}
+BIAS |= {"kbr": 0.02, "iw_kbr": 0.02, "kde": 0.15, "adjusted": 0.02, "kernel_likelihood": 0.05}
 # Widest draws, as a multiple of the exact deviation. Kernel density estimation smooths the likelihood in
 # both statistics and parameters, and its cross-validated bandwidth is that of the joint density.
 WIDEST = dict.fromkeys(BIAS, 1.25) | {"kde": 1.5}

@@ -104,7 +104,7 @@ def fit_mixture(
         elif (idle := idle + 1) == 2:
             break
     fitted = _fitted(z, best, seed)
-    factors = np.swapaxes(fitted.precisions_cholesky_, 1, 2)
+    factors = np.ascontiguousarray(np.swapaxes(fitted.precisions_cholesky_, 1, 2))
     return NormalMixture(fitted.weights_, fitted.means_, factors)
 
 
