@@ -22,22 +22,42 @@ class Landmarks:
     centres : ndarray of shape (l, q)
     precisions : ndarray of shape (l, q)
         One over squared bandwidths; zero where a parameter does not matter.
+    directions : ndarray of shape (q, q), optional
+        By which parameters are multiplied before they are compared with centres.
     """
 
     centres: np.ndarray
     precisions: np.ndarray
+    directions: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.centres)
 
     def kernel(self, theta: Any, xp: Any = np) -> Any:
         """Kernels at parameters (k, q), shape (k, l)."""
+        if self.directions is not None:
+            theta = xp.dot(theta, self.directions)
+        return self._kernel(theta, xp)
+
+    def _kernel(self, theta: Any, xp: Any) -> Any:
         squared = (
             xp.dot(theta**2, self.precisions.T)
             - 2 * xp.dot(theta, (self.precisions * self.centres).T)
             + np.sum(self.precisions * self.centres**2, axis=1)
         )
         return xp.exp(-0.5 * xp.maximum(squared, 0.0))
+
+    def slopes(self, theta: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """Derivatives (k, e, q) of functions with coefficients (1 + q + l, e) of `raw` at parameters (k, q)."""
+        q = theta.shape[1]
+        turned = theta if self.directions is None else theta @ self.directions
+        kernel = self._kernel(turned, np)
+        weighted = np.einsum("le,lq->leq", coefficients[1 + q :], self.precisions)
+        slopes = np.tensordot(kernel, weighted * self.centres[:, None, :], axes=1)
+        slopes -= np.tensordot(kernel, weighted, axes=1) * turned[:, None, :]
+        if self.directions is not None:
+            slopes = slopes @ self.directions.T
+        return slopes + coefficients[1 : 1 + q].T
 
     def raw(self, theta: Any, xp: Any = np) -> Any:
         """One, the parameters, and the kernels, shape (k, 1 + q + l)."""
@@ -66,7 +86,9 @@ class Basis:
         return self.landmarks.raw(theta) @ self.mix
 
 
-def make_basis(theta: np.ndarray, groups: Sequence[Landmarks]) -> tuple[Basis, np.ndarray]:
+def make_basis(
+    theta: np.ndarray, groups: Sequence[Landmarks], weights: Sequence[float] | None = None
+) -> tuple[Basis, np.ndarray]:
     """The basis of some groups of landmarks, and its values at the rows.
 
     Parameters
@@ -74,6 +96,9 @@ def make_basis(theta: np.ndarray, groups: Sequence[Landmarks]) -> tuple[Basis, n
     theta : ndarray of shape (n, q)
     groups : sequence of Landmarks
         Functions of different groups are orthogonal in the space of the kernels, as in an additive model.
+        All have the same directions.
+    weights : sequence of float, optional
+        Of each group's kernel in the sum: the larger, the less its functions are penalised.
 
     Returns
     -------
@@ -88,12 +113,15 @@ def make_basis(theta: np.ndarray, groups: Sequence[Landmarks]) -> tuple[Basis, n
     """
     n, q = theta.shape
     landmarks = Landmarks(
-        np.vstack([group.centres for group in groups]), np.vstack([group.precisions for group in groups])
+        np.vstack([group.centres for group in groups]),
+        np.vstack([group.precisions for group in groups]),
+        groups[0].directions,
     )
     linear = np.column_stack([np.ones(n), theta])
     into_linear = _orthonormal(linear)
     flat = linear @ into_linear
-    whiten = [_whitening(group) for group in groups]
+    shares = [1.0] * len(groups) if weights is None else weights
+    whiten = [_whitening(group) * np.sqrt(share) for group, share in zip(groups, shares, strict=True)]
     kernel = landmarks.kernel(theta)
     starts = np.cumsum([0, *[len(group) for group in groups]])
     features = np.hstack([kernel[:, a:b] @ w for a, b, w in zip(starts, starts[1:], whiten, strict=False)])
@@ -122,6 +150,6 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
 
 def _whitening(group: Landmarks) -> np.ndarray:
     """A mix (l, r) of a group's kernels under which coefficients have the norm of their function."""
-    values, vectors = eigh(group.kernel(group.centres))
+    values, vectors = eigh(group._kernel(group.centres, np))
     kept = values > NEGLIGIBLE * values[-1]
     return vectors[:, kept] / np.sqrt(values[kept])

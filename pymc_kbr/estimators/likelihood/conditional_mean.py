@@ -7,17 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
-from pymc_kbr.kernels import median_heuristic
-
 RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
 """From which each statistic's own is chosen."""
-
-SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
-"""Bandwidths that are tried, over the median heuristic."""
-
-ROWS_FOR_BANDWIDTH, LANDMARKS_FOR_BANDWIDTH = 2000, 300
-"""Rows and landmarks with which the bandwidth is chosen."""
 
 LARGEST_LEVERAGE = 0.99
 """A row that determines its own prediction to this share is not divided by less than one minus it."""
@@ -105,31 +96,3 @@ def regress_weighted(
                 coefficients[:, j] = 0
                 coefficients[smooth, j] = vectors @ (shrink * right)
     return Fitted(coefficients, residuals)
-
-
-def mean_basis(
-    theta: np.ndarray, points: np.ndarray, landmarks: int, rng: np.random.Generator
-) -> tuple[Basis, np.ndarray]:
-    """The basis whose bandwidth has the smallest leave-one-out error, and its values at the rows.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-    landmarks : int
-        Drawn from the rows.
-    """
-    n = len(theta)
-    median = median_heuristic(theta)
-    some = rng.permutation(n)[:ROWS_FOR_BANDWIDTH]
-    few = theta[some[:LANDMARKS_FOR_BANDWIDTH]]
-
-    def error(scale: float) -> float:
-        group = Landmarks(few, np.full(few.shape, (scale * median) ** -2))
-        basis, features = make_basis(theta[some], [group])
-        left_out = regress(features, basis.penalties, points[some]).residuals
-        return float(np.sum(np.log(np.mean(left_out**2, axis=0) + 1e-300)))
-
-    best = min(SCALES, key=error)
-    chosen = theta[rng.permutation(n)[:landmarks]]
-    return make_basis(theta, [Landmarks(chosen, np.full(chosen.shape, (best * median) ** -2))])

@@ -6,28 +6,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
-from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
-from pymc_kbr.estimators.likelihood.conditional_mean import mean_basis, regress, regress_weighted
+from pymc_kbr.estimators.likelihood.basis import Landmarks
+from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
+from pymc_kbr.estimators.likelihood.mean_basis import mean_basis
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
-from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, choose_spread, fit_spread, standardised
-from pymc_kbr.kernels import median_heuristic
+from pymc_kbr.estimators.likelihood.spread import (
+    LARGEST_LOG,
+    Below,
+    choose_spread,
+    factor_at,
+    fit_spread,
+    standardised,
+)
+from pymc_kbr.estimators.likelihood.spread_basis import choose_basis, frames, whitening
 
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
 
-JOINT_LANDMARKS, POINTS_A_PARAMETER = 300, 24
-"""Of the factor's kernels: one of all parameters, and one of each by itself."""
-
-SHARE_OF_DEVIATION = 0.35
-"""Bandwidth of a kernel of one parameter, of its deviation."""
-
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """For the factor, tried from the first on."""
-
-MOST_PAIRED = 24
-"""Statistics up to which entries below the diagonal depend on the parameters."""
 
 HELD_OUT = 0.2
 """Share of the rows on which ridge and size of the mixture are chosen."""
@@ -37,6 +36,8 @@ HELD_OUT = 0.2
 class LocationScale:
     """x = m(theta) + (T(theta) W)^-1 z, with W constant, T lower triangular and z of a normal mixture.
 
+    T = (I + C) exp(a), with a diagonal and C below it.
+
     Parameters
     ----------
     mean, spread : Landmarks
@@ -44,7 +45,7 @@ class LocationScale:
     mean_coefficients : ndarray of shape (1 + q + l, e)
         Of the constant, the parameters and the kernels.
     spread_coefficients : ndarray of shape (1 + q + s, e + e * e)
-        Of the logarithms of T's diagonal, and of all its entries, zero but below the diagonal.
+        Of a, and of all entries of C, zero but below the diagonal.
     whiten : ndarray of shape (e, e)
         W, lower triangular.
     mixture : NormalMixture
@@ -58,7 +59,7 @@ class LocationScale:
     mixture: NormalMixture
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
-        """Means, logarithms of the diagonal and entries below it at parameters (k, q): (k, 2 e + e^2)."""
+        """m, a and C at parameters (k, q): (k, 2 e + e^2), or (k, 2 e) without C."""
         means = xp.dot(self.mean.raw(theta, xp), self.mean_coefficients)
         spread = xp.dot(self.spread.raw(theta, xp), self.spread_coefficients)
         return xp.concatenate([means, spread], axis=1)
@@ -71,7 +72,7 @@ class LocationScale:
         z = xp.exp(logs)[:, None, :] * r
         if self._paired:
             below = xp.reshape(described[:, 2 * e :], (-1, e, e))
-            z = z + xp.matmul(r, xp.swapaxes(below, 1, 2))
+            z = z + xp.matmul(z, xp.swapaxes(below, 1, 2))
         volume = xp.sum(logs, axis=1)[:, None] + np.log(np.diag(self.whiten)).sum()
         return self.mixture.log_density(z, xp) + volume
 
@@ -80,13 +81,10 @@ class LocationScale:
         e = len(self.whiten)
         z = self.mixture.draw(len(described), rng)
         logs = np.clip(described[:, e : 2 * e], -LARGEST_LOG, LARGEST_LOG)
-        r = np.empty_like(z)
-        for j in range(e):
-            left = z[:, j]
-            if self._paired and j > 0:
-                entries = described[:, 2 * e + j * e : 2 * e + j * e + j]
-                left = left - np.sum(entries * r[:, :j], axis=1)
-            r[:, j] = left * np.exp(-logs[:, j])
+        for j in range(1, e if self._paired else 0):
+            entries = described[:, 2 * e + j * e : 2 * e + j * e + j]
+            z[:, j] -= np.sum(entries * z[:, :j], axis=1)
+        r = z * np.exp(-logs)
         return described[:, :e] + solve_triangular(self.whiten, r.T, lower=True).T
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -97,7 +95,7 @@ class LocationScale:
         z = np.exp(logs) * r
         if self._paired:
             below = described[:, 2 * e :].reshape(-1, e, e)
-            z = z + np.einsum("kij,kj->ki", below, r)
+            z = z + np.einsum("kij,kj->ki", below, z)
         return self.mixture.transforms(z)
 
     @property
@@ -129,26 +127,30 @@ def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     into, points = _decorrelated(theta, points)
     of_mean, features = mean_basis(theta, points, MEAN_LANDMARKS, rng)
     mean = regress(features, of_mean.penalties, points)
-    again = _whitening(mean.residuals)
+    again = whitening(mean.residuals)
     into, points = again @ into, points @ again.T
     mean = regress(features, of_mean.penalties, points)
-    of_spread, parts = _spread_basis(theta, rng)
-    pairs = np.tril_indices(e, -1) if e <= MOST_PAIRED else (np.empty(0, int), np.empty(0, int))
-    whiten = _whitening(mean.residuals)
-    r = mean.residuals @ whiten.T
-    w, ridge = choose_spread(parts, r, of_spread.penalties, RIDGES, pairs, held_out)
-    precisions = _precisions(parts @ w, pairs, whiten)
+    back = solve_triangular(into, np.eye(e), lower=True)
+    residuals = mean.residuals @ back.T
+    frame, of_spread, parts = choose_basis(theta, residuals, held_out, rng)
+    whiten, below = frames(residuals)[frame]
+    r = residuals @ whiten.T
+    chosen = choose_spread(parts, r, of_spread.penalties, RIDGES, below, held_out)
+    precisions = _precisions(parts @ chosen.coefficients, r, below, whiten @ back)
     mean = regress_weighted(features, of_mean.penalties, points, precisions, mean)
-    whiten = _whitening(mean.residuals)
-    r = mean.residuals @ whiten.T
-    w = fit_spread(parts, r, ridge * of_spread.penalties, pairs, None)
-    z, _ = standardised(parts, r, w, pairs)
+    residuals = mean.residuals @ back.T
+    whiten, below = frames(residuals)[frame]
+    r = residuals @ whiten.T
+    w = fit_spread(parts, r, chosen.ridge * of_spread.penalties, below, chosen.coefficients)
+    z, _ = standardised(parts, r, w, below)
+    spread = of_spread.mix @ _squared(w, e, below)
+    spread[0] += _squared(np.concatenate([np.zeros(e), below.constants])[None, :], e, below)[0]
     return LocationScale(
         of_mean.landmarks,
         of_spread.landmarks,
-        of_mean.mix @ solve_triangular(into, mean.coefficients.T, lower=True).T,
-        of_spread.mix @ _squared(w, e, pairs),
-        whiten @ into,
+        of_mean.mix @ (mean.coefficients @ back.T),
+        spread,
+        whiten,
         fit_mixture(z, held_out, seed),
     )
 
@@ -157,49 +159,25 @@ def _decorrelated(theta: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np
     """A lower triangular factor (e, e), and points (n, e) whose linear residuals it makes uncorrelated."""
     columns = np.column_stack([np.ones(len(theta)), theta])
     slopes, *_ = np.linalg.lstsq(columns, points, rcond=None)
-    into = _whitening(points - columns @ slopes)
+    into = whitening(points - columns @ slopes)
     return into, points @ into.T
 
 
-def _spread_basis(theta: np.ndarray, rng: np.random.Generator) -> tuple[Basis, np.ndarray]:
-    """Kernels of each parameter by itself, and one of all."""
-    n, q = theta.shape
-    levels = (np.arange(POINTS_A_PARAMETER) + 0.5) / POINTS_A_PARAMETER
-    groups = []
-    for j in range(q):
-        centres, precisions = np.zeros((POINTS_A_PARAMETER, q)), np.zeros((POINTS_A_PARAMETER, q))
-        centres[:, j] = np.quantile(theta[:, j], levels)
-        precisions[:, j] = (SHARE_OF_DEVIATION * theta[:, j].std()) ** -2
-        groups.append(Landmarks(centres, precisions))
-    if q > 1:
-        chosen = theta[rng.permutation(n)[:JOINT_LANDMARKS]]
-        groups.append(Landmarks(chosen, np.full(chosen.shape, median_heuristic(theta) ** -2)))
-    return make_basis(theta, groups)
-
-
-def _whitening(residuals: np.ndarray) -> np.ndarray:
-    """Lower triangular W with W times the residuals of unit covariance."""
-    cov = np.atleast_2d(np.cov(residuals.T))
-    unit = np.sqrt(np.diag(cov))
-    factor = cholesky(cov / unit / unit[:, None] + 1e-9 * np.eye(len(cov)), lower=True)
-    return solve_triangular(factor, np.eye(len(cov)), lower=True) / unit
-
-
-def _precisions(values: np.ndarray, pairs: tuple[np.ndarray, np.ndarray], whiten: np.ndarray) -> np.ndarray:
+def _precisions(values: np.ndarray, residuals: np.ndarray, below: Below, whiten: np.ndarray) -> np.ndarray:
     """One over the variance (n, e) of each statistic at each row."""
-    n, e = len(values), len(whiten)
-    factor = np.zeros((n, e, e))
-    factor[:, np.arange(e), np.arange(e)] = np.exp(np.clip(values[:, :e], -LARGEST_LOG, LARGEST_LOG))
-    factor[:, pairs[0], pairs[1]] = values[:, e:]
-    inverse = np.linalg.inv(factor @ whiten)
+    n, e = residuals.shape
+    at = factor_at(values, residuals, below)
+    unit = np.tile(np.eye(e), (n, 1, 1))
+    unit[:, below.rows, below.columns] = at.entries
+    inverse = np.linalg.inv((unit * np.exp(at.logs)[:, None, :]) @ whiten)
     return 1 / np.sum(inverse**2, axis=2)
 
 
-def _squared(w: np.ndarray, e: int, pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _squared(w: np.ndarray, e: int, below: Below) -> np.ndarray:
     """Coefficients of entries below the diagonal in the places of a square matrix, row by row."""
-    if not len(pairs[0]):
+    if not len(below.rows):
         return w
     whole = np.zeros((len(w), e + e * e))
     whole[:, :e] = w[:, :e]
-    whole[:, e + pairs[0] * e + pairs[1]] = w[:, e:]
+    whole[:, e + below.rows * e + below.columns] = w[:, e:]
     return whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -10,14 +11,64 @@ from scipy.optimize import minimize
 LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
+LEAST_CURVATURE = 0.1
+"""Of the likelihood in a direction of the outputs: where it is less, steps are no longer for that."""
+
+NO_BETTER = 0.02
+"""Nats of a held-out row: once a smaller ridge loses as many, none that is smaller still is tried."""
+
+
+class Below(NamedTuple):
+    """Entries of a unit triangular matrix.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of int, shape (b,)
+        Of the entries that depend on the parameters.
+    constants : ndarray of shape (b,)
+        To which a function of the parameters is added.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    constants: np.ndarray
+
+
+class Factor(NamedTuple):
+    """At n rows: logarithms of the diagonal (n, e), residuals times it (n, e), entries (n, b), z (n, e)."""
+
+    logs: np.ndarray
+    scaled: np.ndarray
+    entries: np.ndarray
+    z: np.ndarray
+
+
+def factor_at(values: np.ndarray, residuals: np.ndarray, below: Below) -> Factor:
+    """z = (I + C) exp(a) r at rows, from values (n, e + b) of a and of C less its constants."""
+    e = residuals.shape[1]
+    logs = np.clip(values[:, :e], -LARGEST_LOG, LARGEST_LOG)
+    scaled, entries = np.exp(logs) * residuals, values[:, e:] + below.constants
+    z = scaled.copy()
+    for place, (j, k) in enumerate(zip(below.rows.tolist(), below.columns.tolist(), strict=True)):
+        z[:, j] += entries[:, place] * scaled[:, k]
+    return Factor(logs, scaled, entries, z)
+
+
+def standardised(
+    features: np.ndarray, residuals: np.ndarray, coefficients: np.ndarray, below: Below
+) -> tuple[np.ndarray, np.ndarray]:
+    """T r (n, e) and log det T (n,)."""
+    at = factor_at(features @ coefficients, residuals, below)
+    return at.z, at.logs.sum(axis=1)
+
 
 def fit_spread(
     features: np.ndarray,
     residuals: np.ndarray,
     penalties: np.ndarray,
-    pairs: tuple[np.ndarray, np.ndarray],
+    below: Below,
     start: np.ndarray | None = None,
-    iterations: int = 60,
+    steps: int = 40,
 ) -> np.ndarray:
     """Coefficients by penalised normal likelihood.
 
@@ -26,12 +77,12 @@ def fit_spread(
     features : ndarray of shape (n, f)
         Orthonormal over the rows.
     residuals : ndarray of shape (n, e)
-        Of unit covariance over the rows.
     penalties : ndarray of shape (f,)
         Ridge times squared norm.
-    pairs : pair of ndarray of int, shape (b,)
-        Rows and columns of the entries below the diagonal.
+    below : Below
     start : ndarray of shape (f, e + b), optional
+    steps : int, default 40
+        Of L-BFGS, at most.
 
     Returns
     -------
@@ -40,60 +91,63 @@ def fit_spread(
 
     Notes
     -----
-    Minimises mean_i (|z_i|^2 / 2 - sum_j a_ij) + sum_f penalty_f |W_f|^2 / 2 with
-    z_ij = exp(a_ij) r_ij + sum_l c_ijl r_il. At T = I the mean's second derivatives are 2 for the
-    diagonal's logarithms and 1 below, since features are orthonormal: in these units L-BFGS needs few steps.
+    Minimises mean_i (|z_i|^2 / 2 - sum_j a_ij) + sum_f penalty_f |W_f|^2 / 2, with a diagonal and a unit
+    triangular factor, T = (I + C) exp(a): scales that move by themselves then leave C as it is. As features
+    are orthonormal, second derivatives at the start are close to the mean ones of the outputs for every
+    feature, plus its penalty: in the units of their eigenvectors L-BFGS needs few steps, however close
+    to singular the residuals are.
     """
     n, e = residuals.shape
-    upper, lower = pairs
-    outputs = e + len(upper)
-    curvature = np.concatenate([np.full(e, 2.0), np.ones(len(upper))])
-    unit = 1 / np.sqrt(curvature[None, :] + penalties[:, None])
-    products = residuals[:, lower]
+    outputs = e + len(below.rows)
+    first = np.zeros((features.shape[1], outputs)) if start is None else start
+    curvature, directions = _curvature(factor_at(features @ first, residuals, below), below)
+    unit = 1 / np.sqrt(np.maximum(curvature, 0) + LEAST_CURVATURE + penalties[:, None])
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        w = flat.reshape(-1, outputs) * unit
+        w = (flat.reshape(-1, outputs) * unit) @ directions.T
         values = features @ w
-        logs = np.clip(values[:, :e], -LARGEST_LOG, LARGEST_LOG)
-        scaled = np.exp(logs) * residuals
-        z = scaled.copy()
-        for j in range(e):
-            mine = upper == j
-            if mine.any():
-                z[:, j] += np.sum(values[:, e:][:, mine] * products[:, mine], axis=1)
-        loss = 0.5 * np.sum(z**2) / n - logs.sum() / n + 0.5 * np.sum(penalties[:, None] * w**2)
-        slopes = np.empty((n, outputs))
-        slopes[:, :e] = (z * scaled - 1) * (np.abs(values[:, :e]) < LARGEST_LOG)
-        slopes[:, e:] = z[:, upper] * products
+        at = factor_at(values, residuals, below)
+        loss = 0.5 * np.sum(at.z**2) / n - at.logs.sum() / n + 0.5 * np.sum(penalties[:, None] * w**2)
+        through, slopes = at.z.copy(), np.empty((n, outputs))
+        for place, (j, k) in enumerate(zip(below.rows.tolist(), below.columns.tolist(), strict=True)):
+            through[:, k] += at.entries[:, place] * at.z[:, j]
+            slopes[:, e + place] = at.z[:, j] * at.scaled[:, k]
+        slopes[:, :e] = (through * at.scaled - 1) * (np.abs(values[:, :e]) < LARGEST_LOG)
         gradient = features.T @ slopes / n + penalties[:, None] * w
-        return float(loss), (gradient * unit).ravel()
+        return float(loss), ((gradient @ directions) * unit).ravel()
 
-    first = np.zeros((features.shape[1], outputs)) if start is None else start
     found = minimize(
         objective,
-        (first / unit).ravel(),
+        ((first @ directions) / unit).ravel(),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": iterations, "maxcor": 8, "ftol": 1e-7, "gtol": 1e-5},
+        options={"maxiter": steps, "maxcor": 8, "ftol": 1e-7, "gtol": 1e-5},
     )
-    return found.x.reshape(-1, outputs) * unit
+    return (found.x.reshape(-1, outputs) * unit) @ directions.T
 
 
-def standardised(
-    features: np.ndarray,
-    residuals: np.ndarray,
-    coefficients: np.ndarray,
-    pairs: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """T r (n, e) and log det T (n,)."""
-    e = residuals.shape[1]
-    upper, lower = pairs
-    values = features @ coefficients
-    logs = np.clip(values[:, :e], -LARGEST_LOG, LARGEST_LOG)
-    z = np.exp(logs) * residuals
-    for place, (j, i) in enumerate(zip(upper.tolist(), lower.tolist(), strict=True)):
-        z[:, j] += values[:, e + place] * residuals[:, i]
-    return z, logs.sum(axis=1)
+def _curvature(at: Factor, below: Below) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues and eigenvectors of the mean squared derivatives of z by the outputs (e + b, e + b)."""
+    n, e = at.z.shape
+    whole = np.zeros((e + len(below.rows), e + len(below.rows)))
+    for j in range(e):
+        mine = np.flatnonzero(below.rows == j)
+        by_logs = np.zeros((n, e))
+        by_logs[:, j] = at.scaled[:, j]
+        by_logs[:, below.columns[mine]] = at.entries[:, mine] * at.scaled[:, below.columns[mine]]
+        derivatives = np.hstack([by_logs, at.scaled[:, below.columns[mine]]])
+        places = np.concatenate([np.arange(e), e + mine])
+        whole[np.ix_(places, places)] += derivatives.T @ derivatives / n
+    values, vectors = np.linalg.eigh(whole)
+    return values, vectors
+
+
+class ChosenSpread(NamedTuple):
+    """Coefficients (f, e + b), their ridge, and held-out rows' mean of log det T - |z|^2 / 2."""
+
+    coefficients: np.ndarray
+    ridge: float
+    held_out: float
 
 
 def choose_spread(
@@ -101,29 +155,23 @@ def choose_spread(
     residuals: np.ndarray,
     penalties: np.ndarray,
     ridges: Sequence[float],
-    pairs: tuple[np.ndarray, np.ndarray],
+    below: Below,
     held_out: np.ndarray,
-) -> tuple[np.ndarray, float]:
-    """Coefficients fitted to the rows that are not held out, at the smallest ridge that still helps.
+) -> ChosenSpread:
+    """Fitted to the rows that are not held out, at the smallest ridge that still helps.
 
     From the largest ridge down, each fit starting at the one before.
-
-    Returns
-    -------
-    coefficients : ndarray of shape (f, e + b)
-    ridge : float
     """
     fitted = ~held_out
-    best, best_ridge = None, float("nan")
-    tried: list[float] = []
+    best: ChosenSpread | None = None
     start = None
-    for ridge in ridges:
-        start = fit_spread(features[fitted], residuals[fitted], ridge * penalties, pairs, start)
-        z, logdet = standardised(features[held_out], residuals[held_out], start, pairs)
-        tried.append(float(np.mean(logdet - 0.5 * np.sum(z**2, axis=1))))
-        if best is None or tried[-1] > max(tried[:-1]):
-            best, best_ridge = start, ridge
-        elif tried[-1] < max(tried) - 0.02 and len(tried) > 2:
+    for count, ridge in enumerate(ridges):
+        start = fit_spread(features[fitted], residuals[fitted], ridge * penalties, below, start)
+        z, logdet = standardised(features[held_out], residuals[held_out], start, below)
+        reached = float(np.mean(logdet - 0.5 * np.sum(z**2, axis=1)))
+        if best is None or reached > best.held_out:
+            best = ChosenSpread(start, ridge, reached)
+        elif reached < best.held_out - NO_BETTER and count > 1:
             break
     assert best is not None
-    return best, best_ridge
+    return best

@@ -13,7 +13,7 @@ from pymc_kbr.arrays.scaling import unit_deviations, units_of
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import regress
-from pymc_kbr.estimators.likelihood.spread import fit_spread, standardised
+from pymc_kbr.estimators.likelihood.spread import Below, fit_spread, standardised
 from pymc_kbr.estimators.summaries.cells import Cells
 from pymc_kbr.kernels import median_heuristic
 
@@ -29,7 +29,7 @@ RIDGE = 1e-2
 GAIN = 0.03
 """Of mean log density, for which a statistic leaves its own units."""
 
-NO_PAIRS = (np.empty(0, dtype=int), np.empty(0, dtype=int))
+NO_PAIRS = Below(np.empty(0, dtype=int), np.empty(0, dtype=int), np.empty(0))
 
 
 class Curve(NamedTuple):
@@ -130,6 +130,6 @@ def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: 
     residuals = regress(features, penalties, y[:, None]).residuals
     deviation = float(unit_deviations(residuals)[0])
     r = residuals / deviation
-    w = fit_spread(features, r, RIDGE * penalties, NO_PAIRS, iterations=25)
+    w = fit_spread(features, r, RIDGE * penalties, NO_PAIRS, steps=25)
     z, logdet = standardised(features, r, w, NO_PAIRS)
     return slope - float(np.log(deviation)) + float(np.mean(logdet - 0.5 * z[:, 0] ** 2))

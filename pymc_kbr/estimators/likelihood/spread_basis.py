@@ -1,0 +1,141 @@
+"""Functions of the parameters of which a spread is made, and the frame of residuals in which it is simple."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
+from pymc_kbr.estimators.likelihood.spread import Below, choose_spread
+from pymc_kbr.kernels import median_heuristic
+
+JOINT_LANDMARKS = 300
+"""Of the kernel of all parameters."""
+
+WIDE_POINTS, WIDE = 16, 0.5
+"""Of a kernel of one parameter: how many, and their bandwidth over its deviation."""
+
+NARROW_POINTS, NARROW, SHARE_OF_NARROW = 50, 0.12, 0.1
+"""Of a second one, for kinks; its functions cost ten times as much."""
+
+SHARES = (1.0, 10.0, 0.1)
+"""Of the kernel of all parameters over those of one: small where scales multiply, large where they do not."""
+
+MOST_PAIRED = 24
+"""Statistics up to which entries below the diagonal depend on the parameters."""
+
+ROWS_COMPARED = 1500
+"""To which frames and shares are fitted that are compared."""
+
+RIDGES_COMPARED = (1.0, 1e-1, 1e-2, 1e-3)
+"""At which they are."""
+
+
+class Frame(NamedTuple):
+    """Residuals in which a factor is looked for.
+
+    Attributes
+    ----------
+    whiten : ndarray of shape (e, e)
+        Lower triangular: diagonal, where scales move and correlations between residuals are constant;
+        whole, where what moves are the scales of constant combinations.
+    below : Below
+        Constants are such that (I + C) times `whiten` whitens the residuals of all rows.
+    """
+
+    whiten: np.ndarray
+    below: Below
+
+
+def frames(residuals: np.ndarray) -> list[Frame]:
+    """Those that are tried for residuals (n, e)."""
+    whole = whitening(residuals)
+    e = len(whole)
+    rows, columns = np.tril_indices(e, -1) if e <= MOST_PAIRED else (np.empty(0, int), np.empty(0, int))
+    found = [Frame(whole, Below(rows, columns, np.zeros(len(rows))))]
+    if len(rows):
+        diagonal = np.diag(whole)
+        found.insert(0, Frame(np.diag(diagonal), Below(rows, columns, (whole / diagonal)[rows, columns])))
+    return found
+
+
+def choose_basis(
+    theta: np.ndarray, residuals: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
+) -> tuple[int, Basis, np.ndarray]:
+    """Which frame, and the basis whose share of the joint kernel, held-out rows prefer.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    residuals : ndarray of shape (n, e)
+    held_out : ndarray of bool, shape (n,)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    frame : int
+        Its place in `frames`.
+    basis : Basis
+    values : ndarray of shape (n, f)
+        Of the basis at the rows.
+    """
+    groups = _groups(theta, rng)
+    rest = np.flatnonzero(~held_out)[:ROWS_COMPARED]
+    some = np.concatenate([rest, np.flatnonzero(held_out)[:ROWS_COMPARED]])
+    left = held_out[some]
+    tried = frames(residuals)
+    shares = SHARES if theta.shape[1] > 1 else SHARES[:1]
+
+    def held_out_density(place: int, share: float) -> float:
+        frame = tried[place]
+        basis, values = make_basis(theta[some], groups, _weights(groups, share))
+        found = choose_spread(
+            values, residuals[some] @ frame.whiten.T, basis.penalties, RIDGES_COMPARED, frame.below, left
+        )
+        return found.held_out + float(np.log(np.diag(frame.whiten)).sum())
+
+    reached = {(place, shares[0]): held_out_density(place, shares[0]) for place in range(len(tried))}
+    place = max(range(len(tried)), key=lambda k: reached[k, shares[0]])
+    share = max(
+        shares, key=lambda s: reached[place, s] if (place, s) in reached else held_out_density(place, s)
+    )
+    basis, values = make_basis(theta, groups, _weights(groups, share))
+    return place, basis, values
+
+
+def whitening(residuals: np.ndarray) -> np.ndarray:
+    """Lower triangular W with W times the residuals of unit covariance."""
+    cov = np.atleast_2d(np.cov(residuals.T))
+    unit = np.sqrt(np.diag(cov))
+    factor = cholesky(cov / unit / unit[:, None] + 1e-9 * np.eye(len(cov)), lower=True)
+    return solve_triangular(factor, np.eye(len(cov)), lower=True) / unit
+
+
+def _groups(theta: np.ndarray, rng: np.random.Generator) -> list[Landmarks]:
+    """Two kernels of each parameter by itself, and, last, one of all where there are several."""
+    n, q = theta.shape
+    groups = [
+        _of_one(theta, j, points, bandwidth)
+        for points, bandwidth in ((WIDE_POINTS, WIDE), (NARROW_POINTS, NARROW))
+        for j in range(q)
+    ]
+    if q > 1:
+        chosen = theta[rng.permutation(n)[:JOINT_LANDMARKS]]
+        groups.append(Landmarks(chosen, np.full(chosen.shape, median_heuristic(theta) ** -2)))
+    return groups
+
+
+def _of_one(theta: np.ndarray, j: int, points: int, bandwidth: float) -> Landmarks:
+    levels = (np.arange(points) + 0.5) / points
+    centres, precisions = np.zeros((points, theta.shape[1])), np.zeros((points, theta.shape[1]))
+    centres[:, j] = np.quantile(theta[:, j], levels)
+    precisions[:, j] = (bandwidth * theta[:, j].std()) ** -2
+    return Landmarks(centres, precisions)
+
+
+def _weights(groups: list[Landmarks], share: float) -> list[float]:
+    """Of each group's kernel."""
+    q = groups[0].centres.shape[1]
+    return [1.0] * q + [SHARE_OF_NARROW] * q + [share] * (len(groups) - 2 * q)
