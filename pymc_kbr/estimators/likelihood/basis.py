@@ -48,7 +48,7 @@ class Landmarks:
         return xp.exp(-0.5 * xp.maximum(squared, 0.0))
 
     def slopes(self, theta: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Derivatives (k, e, q) of functions with coefficients (1 + q + l, e) of `raw` at parameters (k, q)."""
+        """Derivatives (k, e, q) at parameters (k, q), by coefficients (1 + q + l, e) of `raw`."""
         q = theta.shape[1]
         turned = theta if self.directions is None else theta @ self.directions
         kernel = self._kernel(turned, np)

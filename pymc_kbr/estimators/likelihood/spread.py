@@ -44,7 +44,7 @@ class Factor(NamedTuple):
 
 
 def factor_at(values: np.ndarray, residuals: np.ndarray, below: Below) -> Factor:
-    """z = (I + C) exp(a) r at rows, from values (n, e + b) of a and of C less its constants."""
+    """The factor (I + C) exp(a) at rows, from values (n, e + b) of a and of C less its constants."""
     e = residuals.shape[1]
     logs = np.clip(values[:, :e], -LARGEST_LOG, LARGEST_LOG)
     scaled, entries = np.exp(logs) * residuals, values[:, e:] + below.constants
