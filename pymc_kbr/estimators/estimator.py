@@ -26,6 +26,9 @@ from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior.posterior import Posterior
 
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""From points (n, p) to log densities (n,)."""
+
 
 class Estimator(BaseEstimator):
     """A posterior estimator on a reference table.
@@ -35,7 +38,7 @@ class Estimator(BaseEstimator):
     and gives the weights of scaled observations in `_row_weights`, which changes nothing. Where it
     `streams`, the table may be one that is read a part at a time; it `picks` where its weights then are
     those of few rows. One that `takes_draws` has its own use of a prior that is known by draws; others get
-    the density ratio.
+    the density ratio. One that `multiplies_prior` works with the prior's density, not with its rows alone.
     """
 
     scale: bool | str | Summary
@@ -44,6 +47,8 @@ class Estimator(BaseEstimator):
     streams = False
     picks = False
     takes_draws = False
+    multiplies_prior = False
+    _given_log_prior: LogDensity | None = None
     selection_: Any = None
     fitted_rows_: int
 
@@ -55,6 +60,7 @@ class Estimator(BaseEstimator):
         *,
         ratio: np.ndarray | None = None,
         prior: Any = None,
+        log_prior: LogDensity | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Self:
         """Fit the estimator to a reference table.
@@ -72,6 +78,9 @@ class Estimator(BaseEstimator):
             the posterior is then that under the other prior. Rows where it is zero are left out.
         prior : ndarray of shape (l, p), or pair of such and of weights of shape (l,), optional
             The other prior by draws, where its density is not known.
+        log_prior : callable, optional
+            From parameters (n, p) to log densities (n,) of the prior, the other one where there is one: for
+            estimators that multiply with it, which else estimate it from `prior` or from the rows.
         random_seed : int or numpy.random.Generator, optional
             For solvers that draw at random.
 
@@ -88,6 +97,9 @@ class Estimator(BaseEstimator):
         rng = np.random.default_rng(random_seed)
         rows: Any = parameters
         refuse_both(ratio, prior, getattr(self, "prior", None))
+        if log_prior is not None and not self.multiplies_prior:
+            raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
+        self._given_log_prior = log_prior
         if is_chunked(parameters) or is_chunked(statistics):
             self._refuse_unless_it_streams()
             if ratio is not None or prior is not None:
@@ -135,7 +147,7 @@ class Estimator(BaseEstimator):
         """What stands for this estimator, not fitted yet, where posteriors are only compared: itself."""
         return self
 
-    def under(self, known: Callable[[], Callable[[np.ndarray], np.ndarray] | None]) -> Self:
+    def under(self, known: Callable[[], LogDensity | None]) -> Self:
         """The fitted estimator with the prior's log density, which `known` gives, or None: itself.
 
         Rows tell of the prior by how many there are; an estimator that multiplies with its density asks.

@@ -8,17 +8,14 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed
-from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_trials
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
@@ -31,12 +28,10 @@ from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 
-LogDensity = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p) to log densities (n,)."""
 
 PARTICLES_FOR_SCORES = 200
 """Draws of each of many posteriors that are only compared."""
-
 
 LEAST_FOR_BOTH = 5
 """Statistics from which both forms are fitted even where posteriors are only compared."""
@@ -73,6 +68,7 @@ class KernelLikelihood(Estimator):
 
     smoothing = "repeats"
     takes_draws = True
+    multiplies_prior = True
     _to_be_compared = False
 
     def __init__(
@@ -87,28 +83,6 @@ class KernelLikelihood(Estimator):
         self.particles = particles
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
-
-    def fit(
-        self,
-        parameters: ArrayLike | RowSource,
-        statistics: ArrayLike | RowSource,
-        support: Support | None = None,
-        *,
-        ratio: np.ndarray | None = None,
-        prior: Any = None,
-        log_prior: LogDensity | None = None,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> Self:
-        """Fit the likelihood to a table: see `Estimator.fit`.
-
-        Parameters
-        ----------
-        log_prior : callable, optional
-            From parameters (n, p) to log densities (n,) of the prior. Where left out, the prior's density is
-            estimated: from `prior`, or from the rows, weighted by `ratio` where there is one.
-        """
-        self._given_log_prior = log_prior
-        return super().fit(parameters, statistics, support, ratio=ratio, prior=prior, random_seed=random_seed)
 
     def scale_of_statistics(self) -> bool | str | Summary:
         """How the table's statistics are scaled."""
@@ -152,11 +126,10 @@ class KernelLikelihood(Estimator):
         elif table.ratio is not None:
             logs = np.log(table.ratio)
         self._log_weights, self._seed = logs, int(rng.integers(2**63))
-        given = getattr(self, "_given_log_prior", None)
-        self.prior_estimated_ = float(given is None)
+        self.prior_estimated_ = float(self._given_log_prior is None)
         self.__dict__.pop("log_prior_", None)
-        if given is not None:
-            self.log_prior_ = given
+        if self._given_log_prior is not None:
+            self.log_prior_ = self._given_log_prior
         self._described = self._evaluation.describe(self._rows)
 
     @property

@@ -87,7 +87,10 @@ class Basis:
 
 
 def make_basis(
-    theta: np.ndarray, groups: Sequence[Landmarks], weights: Sequence[float] | None = None
+    theta: np.ndarray,
+    groups: Sequence[Landmarks],
+    weights: Sequence[float] | None = None,
+    of_linear: float = 0.0,
 ) -> tuple[Basis, np.ndarray]:
     """The basis of some groups of landmarks, and its values at the rows.
 
@@ -99,6 +102,8 @@ def make_basis(
         All have the same directions.
     weights : sequence of float, optional
         Of each group's kernel in the sum: the larger, the less its functions are penalised.
+    of_linear : float, default 0.0
+        Penalty of the linear part; the constant has none.
 
     Returns
     -------
@@ -118,7 +123,7 @@ def make_basis(
         groups[0].directions,
     )
     linear = np.column_stack([np.ones(n), theta])
-    into_linear = _orthonormal(linear)
+    into_linear = _constant_first(linear)
     flat = linear @ into_linear
     shares = [1.0] * len(groups) if weights is None else weights
     whiten = [_whitening(group) * np.sqrt(share) for group, share in zip(groups, shares, strict=True)]
@@ -137,8 +142,15 @@ def make_basis(
     for a, b, w in zip(starts, starts[1:], whiten, strict=False):
         mix[1 + q + a : 1 + q + b, flat.shape[1] :] = w @ root[rows : rows + w.shape[1]]
         rows += w.shape[1]
-    penalties = np.concatenate([np.zeros(flat.shape[1]), 1 / values[kept]])
+    penalties = np.concatenate([[0.0], np.full(flat.shape[1] - 1, of_linear), 1 / values[kept]])
     return Basis(landmarks, mix, penalties), np.hstack([flat, features @ root])
+
+
+def _constant_first(linear: np.ndarray) -> np.ndarray:
+    """A mix (1 + q, r) of a constant and others (n, 1 + q), the first the constant alone."""
+    mean = linear.mean(axis=0)
+    mix = _orthonormal(linear[:, 1:] - mean[1:])
+    return np.block([[np.ones((1, 1)), -mean[1:] @ mix], [np.zeros((len(mix), 1)), mix]])
 
 
 def _orthonormal(columns: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from pymc_kbr.estimators.likelihood.spread_basis import choose_basis, frames, wh
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
 
-RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+RIDGES = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """For the factor, tried from the first on."""
 
 HELD_OUT = 0.2

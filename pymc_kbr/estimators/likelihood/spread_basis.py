@@ -23,13 +23,16 @@ NARROW_POINTS, NARROW, SHARE_OF_NARROW = 50, 0.12, 0.1
 SHARES = (1.0, 10.0, 0.1)
 """Of the kernel of all parameters over those of one: small where scales multiply, large where they do not."""
 
+PENALTY_OF_LINEAR = 0.1
+"""So that at the largest ridge a spread hardly moves at all."""
+
 MOST_PAIRED = 24
 """Statistics up to which entries below the diagonal depend on the parameters."""
 
 ROWS_COMPARED = 1500
 """To which frames and shares are fitted that are compared."""
 
-RIDGES_COMPARED = (1.0, 1e-1, 1e-2, 1e-3)
+RIDGES_COMPARED = (100.0, 1.0, 1e-1, 1e-2, 1e-3)
 """At which they are."""
 
 
@@ -90,7 +93,7 @@ def choose_basis(
 
     def held_out_density(place: int, share: float) -> float:
         frame = tried[place]
-        basis, values = make_basis(theta[some], groups, _weights(groups, share))
+        basis, values = make_basis(theta[some], groups, _weights(groups, share), PENALTY_OF_LINEAR)
         found = choose_spread(
             values, residuals[some] @ frame.whiten.T, basis.penalties, RIDGES_COMPARED, frame.below, left
         )
@@ -101,7 +104,7 @@ def choose_basis(
     share = max(
         shares, key=lambda s: reached[place, s] if (place, s) in reached else held_out_density(place, s)
     )
-    basis, values = make_basis(theta, groups, _weights(groups, share))
+    basis, values = make_basis(theta, groups, _weights(groups, share), PENALTY_OF_LINEAR)
     return place, basis, values
 
 
