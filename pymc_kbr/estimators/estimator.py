@@ -135,10 +135,7 @@ class Estimator(BaseEstimator):
         return self
 
     def chosen_by(self, selection: Any, fitted_rows: int) -> Self:
-        """The fitted estimator with the choice that led to it, in `selection_`.
-
-        And the rows it was fitted to.
-        """
+        """The fitted estimator with the choice that led to it, and the number of rows it was fitted to."""
         noted = copy(self)
         noted.selection_, noted.fitted_rows_ = selection, fitted_rows
         return noted
