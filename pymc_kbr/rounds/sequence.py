@@ -135,7 +135,7 @@ class Rounds:
         """The estimator, fitted to some rows of a table."""
         ratio = None if table.prior_ratio is None else table.prior_ratio[rows]
         given: dict[str, Any] = {"ratio": ratio, "random_seed": rng}
-        if isinstance(self.estimator, KernelLikelihood):
+        if self.estimator.multiplies_prior:
             given["log_prior"] = self.forward.log_prior
         fitted: Estimator = clone(self.estimator).fit(
             table.parameters[rows], table.statistics[rows], table.support, **given
