@@ -151,17 +151,16 @@ def test_likely_bounds_are_taken_where_they_narrow_or_predictions_are_within_the
     assert np.std(noisy.statistics - table.statistics) == pytest.approx(0.5, rel=4 / np.sqrt(2 * 400))
 
 
-def test_errors_of_all_statistics_together_decide_whether_predictions_are_gone_by(monkeypatch):
-    looked = []
-    monkeypatch.setattr(
-        rounds_bounds.Emulator, "fit", lambda *_, **__: SimpleNamespace(error=error / np.sqrt(4))
-    )
-    monkeypatch.setattr(rounds_bounds, "likely_bounds", lambda *_: looked.append(error) or (True, {}))
-    monkeypatch.setattr(rounds_bounds, "narrower", lambda *_: (True, {}))
-    table = a_table(50, statistics=4)
-    for error in (19.9, 20.1):
-        narrower_with_noise(table, None, None, None, np.ones(4), 1)
-    assert looked == [19.9]
+@pytest.mark.parametrize(("together", "usable"), [(19.9, True), (20.1, False)])
+def test_errors_of_all_statistics_together_decide_whether_predictions_are_gone_by(
+    together, usable, monkeypatch
+):
+    emulator = SimpleNamespace(error=together / np.sqrt(4))
+    monkeypatch.setattr(rounds_bounds.Emulator, "fit", lambda *_, **__: emulator)
+    monkeypatch.setattr(rounds_bounds, "likely_bounds", lambda *_: (True, "likely"))
+    monkeypatch.setattr(rounds_bounds, "narrower", lambda *_: (True, "near"))
+    found = narrower_with_noise(a_table(50, statistics=4), None, None, None, np.ones(4), 1)
+    assert found == (True, "likely" if usable else "near", False)
 
 
 def test_only_rows_drawn_between_bounds_need_a_prior_that_has_them():
