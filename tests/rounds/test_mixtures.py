@@ -7,6 +7,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 from scipy.stats import chi2, multivariate_normal
+from sklearn.mixture import GaussianMixture
 
 import pymc_kbr as pk
 from pymc_kbr.embedding.embedding import Atoms
@@ -173,6 +174,25 @@ def test_a_mixture_has_a_part_for_each_mode_that_enough_draws_show(modes):
     assert len(_mixture(points, 60 * modes - 1, 1).means_) == max(1, modes - 1)
 
 
+@pytest.mark.parametrize("independent", [400, 200])
+def test_the_number_of_parts_has_the_lowest_information_criterion(independent):
+    """Of draws with heavy tails, for which one number or another is nearly as good."""
+    chosen = []
+    for seed in range(8):
+        points = np.random.default_rng(seed).standard_t(4, size=(400, 2))
+        fits = [GaussianMixture(k, reg_covar=1e-4, random_state=seed).fit(points) for k in (1, 2, 3)]
+        criteria = [
+            -2 * independent * fit.score(points) + 6 * k * np.log(independent)
+            for k, fit in enumerate(fits, start=1)
+        ]
+        if independent == 400:  # else points count for fewer
+            np.testing.assert_allclose(criteria, [fit.bic(points) + np.log(400) for fit in fits])
+        found = len(_mixture(points, independent, seed).means_)
+        chosen.append(found)
+        assert found == 1 + np.argmin(criteria)
+    assert len(set(chosen)) > 1
+
+
 # --- rows that are kept ---
 
 
@@ -233,6 +253,26 @@ def test_a_parameter_that_is_not_narrowed_keeps_the_priors_bounds(between):
     assert wide == between
 
 
+def test_parameters_that_bound_each_other_keep_the_priors_bounds():
+    with pm.Model() as model:
+        a = pm.Gamma("a", 2, 1)
+        b = pm.Uniform("b", 0, a)
+        c = pm.Normal("c", 0, 1)
+        pm.Simulator("y", normal, a + b + c, observed=[0.0])
+    forward = Forward.read(model)
+    parameters = forward.draw(300, 1, None)[0]
+    proposal = a_mixture(forward.support, np.zeros((1, 3)), np.full((1, 3), 0.05))
+    found = region_of(proposal, parameters, 1)
+    between_others = [block for block in forward.support.blocks if block.columns == (1,)]
+    assert [block for block in found.blocks if block.columns == (1,)] == between_others
+    assert len(between_others) == 1
+    # The others are bounded by themselves, at four deviations of log a and of c.
+    points = np.array(
+        [[1.0, 0.99, 0.0], [1.2, 0.01, 0.19], [1.3, 0.5, 0.0], [1.0, 0.5, 0.21], [1.0, 1.1, 0.0]]
+    )
+    assert found.contains(points).tolist() == [True, True, False, False, False]
+
+
 # --- how much too narrow ---
 
 
@@ -267,12 +307,14 @@ def test_rows_near_the_observation_are_held_out(forward, rows, near, held_out):
     estimator.support = table.support
 
     def fit(fitted_to, kept, rng):
-        given.append((fitted_to, kept))
+        given.append((fitted_to, kept, rng))
         return estimator
 
-    found = widening(fit, table, np.random.default_rng(1))
-    ((fitted_to, kept),) = given
+    rng = np.random.default_rng(1)
+    found = widening(fit, table, rng)
+    ((fitted_to, kept, of_fit),) = given
     assert fitted_to is table
+    assert of_fit is rng
     left_out = np.setdiff1d(np.arange(rows), kept)
     assert len(left_out) == held_out
     np.testing.assert_array_equal(
@@ -284,6 +326,7 @@ def test_rows_near_the_observation_are_held_out(forward, rows, near, held_out):
     squared = np.sum((table.parameters[left_out] - table.statistics[left_out]) ** 2, axis=1) / 0.1**2
     expected = max(1.0, np.quantile(squared, 0.8) / chi2.ppf(0.8, 2))
     assert found == pytest.approx(expected, rel=4 * np.sqrt(2 / 300))
+    assert found == widening(fit, table, np.random.default_rng(1))
 
 
 def test_distances_are_in_the_metric_of_the_draws():
