@@ -12,7 +12,7 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.rounds import bounds as rounds_bounds
 from pymc_kbr.rounds import emulate as emulate_module
-from pymc_kbr.rounds import sequence, zoom
+from pymc_kbr.rounds import refine, sequence, zoom
 from pymc_kbr.rounds.bounds import narrower, narrower_with_noise
 from pymc_kbr.simulation import simulate_table
 
@@ -59,7 +59,7 @@ def asked(monkeypatch):
 @pytest.mark.parametrize("rounds", [refined, zoomed])
 @pytest.mark.parametrize("in_a_pool", [True, False])
 def test_each_round_is_simulated_as_the_call_says(rounds, in_a_pool, asked):
-    how = {"on_failure": "drop", "batched": False, "progressbar": True}
+    how = {"on_failure": "drop", "batched": False, "progressbar": False}
     with ThreadPoolExecutor(1) as pool:
         how |= {"executor": pool} if in_a_pool else {"cores": 3, "timeout": 7.5}
         rounds(model=a_model(), random_seed=1, **how)
@@ -187,3 +187,26 @@ def test_each_look_at_likely_rows_begins_where_the_last_one_ended(monkeypatch):
     assert [float(within["rate"][1]) for _, within in looks[1:]] == [1.0, 0.5]
     # The third look narrowed nothing, and its bounds are not taken.
     assert 0.4 < many.parameters.max() <= 0.5
+
+
+@pytest.mark.parametrize("scale", [None, False, "linear_posterior_mean"])
+def test_bounds_go_by_the_metric_that_is_asked_for(scale, asked, monkeypatch):
+    metrics = []
+    monkeypatch.setattr(zoom, "narrower", lambda *given: metrics.append(given[2]) or (True, given[1]))
+    pk.zoom(480, model=a_model(), rounds=2, scale=scale, random_seed=1, **QUIET)
+    assert metrics == [scale, scale]
+
+
+def test_rounds_go_by_the_estimator_that_is_given_or_by_a_learned_likelihood(monkeypatch):
+    monkeypatch.setattr(refine, "Rounds", lambda *given: SimpleNamespace(run=lambda: given))
+    for estimator in (LINEAR, None):
+        _, taken, options, asked, _ = pk.refine(
+            400, model=a_model(), rounds=2, estimator=estimator, random_seed=7, **QUIET
+        )
+        assert asked["estimator"] == " ".join(repr(taken).split())
+        assert options.random_seed == 7
+        if estimator is None:
+            assert isinstance(taken, pk.KernelLikelihood)
+            assert taken.particles == sequence.DRAWS
+        else:
+            assert taken is LINEAR or repr(taken) == repr(LINEAR)
