@@ -122,14 +122,14 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=HERE, help="folder of results.csv and posteriors.png")
-    parser.add_argument("--quick", action="store_true", help="300 simulations, for a trial")
+    parser.add_argument("--quick", action="store_true", help="150 simulations, for a trial")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
     started = time.perf_counter()
 
     observed = observations(arguments.seed + 1)
     model = coalescent_model(observed[1])
-    simulations = 300 if arguments.quick else arguments.simulations
+    simulations = 150 if arguments.quick else arguments.simulations
     cores = 1 if arguments.quick else arguments.cores  # fewer simulations than workers take to start
     table = pk.simulate(simulations, model=model, random_seed=arguments.seed, cores=cores)
     print(f"{table}\n{table.timings['simulate']:.0f} s of simulation\n")

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 def xu(quick: bool, output: Path) -> None:
     """Xu 2022, section 5.1."""
-    table = xu_5_1.table(2, (2, 4)) if quick else xu_5_1.table(30, xu_5_1.DIMENSIONS)
+    table = xu_5_1.table(2, (2,)) if quick else xu_5_1.table(30, xu_5_1.DIMENSIONS)
     table.round(4).to_csv(output / "xu_5_1.csv", index=False)
     pictures.over_dimensions(table, output / "xu_5_1.png")
 
@@ -29,7 +29,7 @@ def fukumizu_dimensions(quick: bool, output: Path) -> None:
 
 def fukumizu_seconds(quick: bool, output: Path) -> None:
     """Fukumizu 2013, section 5.2."""
-    sizes = (200, 400) if quick else (*fukumizu_5_2.SIZES, *fukumizu_5_2.FOR_REJECTION)
+    sizes = (100, 200) if quick else (*fukumizu_5_2.SIZES, *fukumizu_5_2.FOR_REJECTION)
     table = fukumizu_5_2.table(2 if quick else 20, sizes)
     table.round(5).to_csv(output / "fukumizu_5_2.csv", index=False)
     pictures.over_seconds(table, output / "fukumizu_5_2.png")

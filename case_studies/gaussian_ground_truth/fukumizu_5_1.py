@@ -12,7 +12,7 @@ of sum n.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,28 +82,36 @@ def error_of(estimator: pk.Estimator, problem: Problem, run: int) -> float:
     return problem.error(fitted.weights(problem.observed) @ problem.parameters)
 
 
-def of_the_paper(problem: Problem, run: int) -> dict[str, float]:
-    """Errors of the rule with the paper's settings, delta read in both ways, by each way to choose."""
+WAYS: dict[str, dict[str, bool] | None] = {
+    "kbr_median": None,
+    "kbr_cross_validated": {},
+    "kbr_cross_validated_fixed_kernel": {"fixed_kernel": True},
+    "kbr_cross_validated_statistics_first": {"fixed_kernel": True, "statistics_first": True},
+}
+"""To choose bandwidths: settings of `chosen_scales`; None for the medians themselves."""
+
+
+def of_the_paper(problem: Problem, run: int, only: Collection[str] | None = None) -> dict[str, float]:
+    """Errors of the rule with the paper's settings, delta read in both ways, by each way to choose.
+
+    Where `only` is given, of those columns that it names.
+    """
     line = {}
     for suffix, printed in (("", False), ("_printed", True)):
-        chosen = {
-            f"kbr_median{suffix}": (1.0, 1.0),
-            f"kbr_cross_validated{suffix}": chosen_scales(problem, run, printed=printed),
-            f"kbr_cross_validated_fixed_kernel{suffix}": chosen_scales(
-                problem, run, printed=printed, fixed_kernel=True
-            ),
-            f"kbr_cross_validated_statistics_first{suffix}": chosen_scales(
-                problem, run, printed=printed, fixed_kernel=True, statistics_first=True
-            ),
-        }
-        for name, scales in chosen.items():
+        for way, settings in WAYS.items():
+            name = f"{way}{suffix}"
+            if only is not None and name not in only:
+                continue
+            scales = (1.0, 1.0)
+            if settings is not None:
+                scales = chosen_scales(problem, run, printed=printed, **settings)
             fitted = rule(problem, *scales, own_prior=True, printed=printed)
             line[name] = error_of(fitted, problem, run)
     return line
 
 
-def errors(d: int, run: int) -> dict[str, float]:
-    """The errors of one run."""
+def errors(d: int, run: int, only: Collection[str] | None = None) -> dict[str, float]:
+    """The errors of one run; of the rule with the paper's settings those columns alone that are named."""
     problem = draw_problem(d, np.random.default_rng([run, d]), xu=False, observations=1000)
     theta, x = problem.parameters, problem.statistics
     line = {"prior_mean": problem.error(0 * problem.exact)}
@@ -116,7 +124,7 @@ def errors(d: int, run: int) -> dict[str, float]:
     line["kde_least_squares"] = density[min(BANDWIDTHS, key=lambda h: least_squares_score(joint, h))]
     line |= {f"kde_{h:g}": error for h, error in density.items()}
 
-    line |= of_the_paper(problem, run)
+    line |= of_the_paper(problem, run, only)
     line["kbr_default"] = error_of(pk.KernelBayes(prior=problem.prior), problem, run)
     line["iw_kbr_default"] = error_of(pk.ImportanceWeightedKernelBayes(prior=problem.prior), problem, run)
     return line

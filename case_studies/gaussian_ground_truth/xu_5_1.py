@@ -12,7 +12,7 @@ for the original one, eq. 2. Columns that end in `_sum_one` and `_printed` have 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,10 +52,14 @@ def with_settings(cls: type[pk.Estimator], problem: Problem, printed: bool = Fal
     )
 
 
-def scored(estimators: dict[str, pk.Estimator], problem: Problem, run: int) -> dict[str, float]:
-    """The error of each estimator's posterior means."""
+def scored(
+    estimators: dict[str, pk.Estimator], problem: Problem, run: int, only: Collection[str] | None = None
+) -> dict[str, float]:
+    """The error of each estimator's posterior means, or of those that are named."""
     line = {}
     for name, estimator in estimators.items():
+        if only is not None and name not in only:
+            continue
         fitted = estimator.fit(problem.parameters, problem.statistics, random_seed=run)
         line[name] = problem.error(fitted.weights(problem.observed) @ problem.parameters)
     return line
@@ -73,8 +77,8 @@ def of_the_paper(problem: Problem) -> dict[str, pk.Estimator]:
     }
 
 
-def errors(d: int, run: int) -> dict[str, float]:
-    """The errors of one run."""
+def errors(d: int, run: int, only: Collection[str] | None = None) -> dict[str, float]:
+    """The errors of one run: of all estimators, or of those that are named."""
     importance_weighted = pk.ImportanceWeightedKernelBayes
     problem = draw_problem(d, np.random.default_rng([run, d]), xu=True)
     # A PyMC model's prior may be drawn from as often as one likes.
@@ -104,9 +108,9 @@ def errors(d: int, run: int) -> dict[str, float]:
     return {
         "prior_mean": problem.error(0 * problem.exact),
         "mean_of_prior_draws": problem.error(problem.prior.mean(axis=0) + 0 * problem.exact),
-        **scored(of_problem, problem, run),
-        **scored(of_known, known, run),
-        **scored(of_moved, moved, run),
+        **scored(of_problem, problem, run, only),
+        **scored(of_known, known, run, only),
+        **scored(of_moved, moved, run, only),
     }
 
 

@@ -56,7 +56,8 @@ def logistic(likelihood: bool) -> pm.Model:
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 1, shape=3)
         if likelihood:
-            pm.Bernoulli("y", logit_p=pm.math.dot(DESIGN, beta), observed=data)
+            # A sum, since PyMC 6 may take a minute to compile a product of matrices.
+            pm.Bernoulli("y", logit_p=(DESIGN * beta).sum(axis=-1), observed=data)
         else:
             pk.vector_simulator("y", simulate, beta, observed=data @ DESIGN)
     return model

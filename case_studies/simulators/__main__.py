@@ -31,6 +31,9 @@ DRAWS = 10_000
 EMULATED = 10_000
 """Rows that are predicted."""
 
+QUICK_GRID = 33
+"""Points in each direction on which exact posteriors rest in a trial."""
+
 STYLES = {
     "sample_smc": ("#000000", "-", "o"),
     "sample_smc, smaller epsilon": ("#7f7f7f", "--", "s"),
@@ -150,7 +153,7 @@ def table(quick: bool, seeds: int, cores: int, models: Sequence[str]) -> pd.Data
     lines = []
     for name in models:
         study = STUDIES[name]
-        mean, deviation = study.exact()
+        mean, deviation = study.exact(QUICK_GRID) if quick else study.exact()
         for seed in range(1, seeds + 1):
             for method, number, run in runs(study, quick, seed, cores):
                 draws, simulations, seconds = run()

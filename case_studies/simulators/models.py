@@ -44,7 +44,8 @@ class Study:
     epsilons : tuple of float
         The gallery's, then others that are tried.
     exact : callable
-        Mean (2,) and standard deviation (2,) of the exact posterior.
+        Mean (2,) and standard deviation (2,) of the exact posterior; from the points of the last grid in each
+        direction, where these are to be fewer.
     one_table : bool
         Whether a table of the whole prior is tried too.
     noise : float, optional
@@ -56,7 +57,7 @@ class Study:
     model: Callable[[], pm.Model] | None
     gallery: Callable[[float], pm.Model]
     epsilons: tuple[float, ...]
-    exact: Callable[[], tuple[np.ndarray, np.ndarray]]
+    exact: Callable[..., tuple[np.ndarray, np.ndarray]]
     one_table: bool = True
     noise: float | None = None
     batched: bool | None = None
@@ -78,10 +79,10 @@ def normal_model(epsilon: float = 1.0) -> pm.Model:
     return model
 
 
-def normal_exact() -> tuple[np.ndarray, np.ndarray]:
+def normal_exact(finest: int = 401) -> tuple[np.ndarray, np.ndarray]:
     """On a grid around the data's own mean and deviation."""
-    a = DATA.mean() + np.linspace(-0.3, 0.3, 401)[:, None]
-    b = DATA.std() + np.linspace(-0.2, 0.2, 401)[None]
+    a = DATA.mean() + np.linspace(-0.3, 0.3, finest)[:, None]
+    b = DATA.std() + np.linspace(-0.2, 0.2, finest)[None]
     squares = np.sum((DATA - DATA.mean()) ** 2) + len(DATA) * (a - DATA.mean()) ** 2
     log = -len(DATA) * np.log(b) - squares / (2 * b**2) + norm.logpdf(a, 0, 5) + halfnorm.logpdf(b)
     return moments(a, b, log)
@@ -128,13 +129,13 @@ def lotka_volterra_model(
 
 
 @cache
-def lotka_volterra_exact() -> tuple[np.ndarray, np.ndarray]:
+def lotka_volterra_exact(finest: int = 193) -> tuple[np.ndarray, np.ndarray]:
     """On a grid that closes in on the posterior.
 
     With its tolerance of 0.01 the solver's steps change abruptly with the rates. The last grid is fine, to
     average this out.
     """
-    return exact_on_a_grid(path, OBSERVED, TOLERANCE, TRUTH, (0.05, 0.01), (49, 49, 193))
+    return exact_on_a_grid(path, OBSERVED, TOLERANCE, TRUTH, (0.05, 0.01), (49, 49, finest))
 
 
 def infected(a: float, b: float) -> np.ndarray:
@@ -166,9 +167,9 @@ def epidemic_model(epsilon: float = COUNTED) -> pm.Model:
     return model
 
 
-def epidemic_exact() -> tuple[np.ndarray, np.ndarray]:
+def epidemic_exact(finest: int = 97) -> tuple[np.ndarray, np.ndarray]:
     """On a grid that closes in on the posterior."""
-    return exact_on_a_grid(infected, ILL, COUNTED, EPIDEMIC_TRUTH, (0.05, 0.02), (49, 49, 97))
+    return exact_on_a_grid(infected, ILL, COUNTED, EPIDEMIC_TRUTH, (0.05, 0.02), (49, 49, finest))
 
 
 def exact_on_a_grid(

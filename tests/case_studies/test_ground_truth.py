@@ -115,5 +115,5 @@ def test_the_noise_is_the_gallerys_epsilon(rng):
         models.competition_with_noise(rng, 1.0, 0.1) - models.competition(rng, 1.0, 0.1) for _ in range(50)
     ]
     assert np.std(apart) == pytest.approx(models.TOLERANCE, rel=4 / np.sqrt(2 * 50 * 200))
-    mean, deviation = models.lotka_volterra_exact()
+    mean, deviation = models.lotka_volterra_exact(33)
     assert np.all(np.abs(mean - [1.0, 0.1]) < 3 * deviation)

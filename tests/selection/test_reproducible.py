@@ -17,7 +17,6 @@ import pymc_kbr as pk
 from pymc_kbr.selection.cost import cost_of
 
 ROOT = Path(__file__).parents[2]
-BUSY = [sys.executable, "-c", "while True: pass"]
 
 
 def table(n=500):
@@ -44,10 +43,14 @@ def digest():
     return sha.hexdigest()
 
 
+def pinned(code, cores):
+    """A program that keeps to some cores, or to none in particular."""
+    return f"import os; os.sched_setaffinity(0, {cores!r})\n{code}" if cores else code
+
+
 def elsewhere(threads, cores):
     """The digest that another process finds, on so many threads and cores."""
-    pinned = f"import os; os.sched_setaffinity(0, {cores!r})\n" if cores else ""
-    code = f"{pinned}from tests.selection.test_reproducible import digest\nprint(digest())"
+    code = pinned("from tests.selection.test_reproducible import digest\nprint(digest())", cores)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     done = subprocess.run(
@@ -59,13 +62,14 @@ def elsewhere(threads, cores):
 def test_load_threads_and_cores_change_no_bit():
     one_core = sorted(os.sched_getaffinity(0))[:1] if hasattr(os, "sched_setaffinity") else []
     alone = elsewhere(1, [])
-    busy = [subprocess.Popen(BUSY) for _ in range(2)]
+    # On the same core, where it is in the way of this test and of no other.
+    busy = subprocess.Popen([sys.executable, "-c", pinned("while True: pass", one_core)])
     try:
         assert elsewhere(3, one_core) == alone
+        assert busy.poll() is None
     finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+        busy.kill()
+        busy.wait()
 
 
 def test_a_clock_that_runs_wild_changes_nothing(monkeypatch):

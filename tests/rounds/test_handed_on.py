@@ -1,0 +1,212 @@
+"""What rounds hand on to the simulations and to the bounds that they rest on."""
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.rounds import bounds as rounds_bounds
+from pymc_kbr.rounds import emulate as emulate_module
+from pymc_kbr.rounds import refine, sequence, zoom
+from pymc_kbr.rounds.bounds import narrower, narrower_with_noise
+from pymc_kbr.simulation import simulate_table
+
+QUIET = {"progressbar": False}
+LINEAR = pk.Adjusted(pk.Rejection(60), "local_linear")
+
+
+def normal(rng, mean, size):
+    return rng.normal(mean, 0.1, size)
+
+
+def a_model():
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 1)
+        pm.Simulator("y", normal, mean, observed=[0.3])
+    return model
+
+
+def refined(**given):
+    return pk.refine(300, rounds=3, estimator=LINEAR, **given)
+
+
+def zoomed(**given):
+    return pk.zoom(480, rounds=2, **given)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Options of each round that is simulated, in a pool of which nothing is asked."""
+    kept = []
+
+    def remembered(options, forward):
+        kept.append(options)
+        plain = dataclasses.replace(
+            options, executor=None, cores=1, timeout=None, batched=None, progressbar=False
+        )
+        return simulate_table(plain, forward)
+
+    for module in (sequence, zoom):
+        monkeypatch.setattr(module, "simulate_table", remembered)
+    return kept
+
+
+@pytest.mark.parametrize("rounds", [refined, zoomed])
+@pytest.mark.parametrize("in_a_pool", [True, False])
+def test_each_round_is_simulated_as_the_call_says(rounds, in_a_pool, asked):
+    how = {"on_failure": "drop", "batched": False, "progressbar": False}
+    with ThreadPoolExecutor(1) as pool:
+        how |= {"executor": pool} if in_a_pool else {"cores": 3, "timeout": 7.5}
+        rounds(model=a_model(), random_seed=1, **how)
+    assert len(asked) == 3
+    for options in asked:
+        assert {name: getattr(options, name) for name in how} == how
+        assert options.to_be_extended is False
+        assert options.store is None
+    assert len({options.random_seed for options in asked}) == 3
+
+
+@pytest.mark.parametrize("rounds", [refined, zoomed])
+def test_each_round_has_a_store_of_its_own(rounds, asked, tmp_path):
+    rounds(model=a_model(), random_seed=np.int64(1), store=str(tmp_path / "rounds"), **QUIET)
+    assert [options.store.name for options in asked] == [f"round_{i}.zarr" for i in range(3)]
+    assert {options.store.parent for options in asked} == {tmp_path / "rounds"}
+
+
+def decay(rng, rate, size=None):
+    return np.exp(-rate * np.arange(1, 6))
+
+
+def decay_model(prior="normal"):
+    with pm.Model() as model:
+        rate = pm.HalfNormal("rate", 1)
+        other = pm.Uniform("other", 0, rate) if prior == "dependent" else 0.0
+        pk.vector_simulator("y", decay, rate + 0 * other, observed=np.exp(-0.5 * np.arange(1, 6)))
+    return model
+
+
+@pytest.mark.parametrize(("noise", "sizes"), [(None, [120, 120, 240]), (0.01, [160, 160, 160])])
+def test_the_last_table_takes_half_or_with_noise_as_many_as_each_other_one(noise, sizes, asked):
+    pk.zoom(480, model=decay_model(), rounds=2, noise=noise, random_seed=1, **QUIET)
+    assert [options.draws for options in asked] == sizes
+
+
+def test_rounds_share_out_all_simulations(asked):
+    pk.refine(305, model=a_model(), rounds=3, estimator=LINEAR, random_seed=1, **QUIET)
+    assert [options.draws for options in asked] == [101, 101, 103]
+    assert [options.proposal is None for options in asked] == [True, False, False]
+    assert [options.proposal.prior_share for options in asked[1:]] == [0.1, 0.1]
+
+
+def a_table(n, parameters=1, statistics=1):
+    """Statistics that are all the first parameter."""
+    theta = np.random.default_rng(1).uniform(-1, 1, (n, parameters))
+    names, of_data = [f"a{i}" for i in range(parameters)], [f"s{i}" for i in range(statistics)]
+    columns = np.hstack([theta, *[theta[:, :1]] * statistics])
+    return pk.ReferenceTable.from_dataframe(
+        pd.DataFrame(columns, columns=[*names, *of_data]),
+        parameters=names,
+        statistics=of_data,
+        observed=np.full(statistics, 0.1),
+        bounds=dict.fromkeys(names, (-1, 1)),
+    )
+
+
+@pytest.mark.parametrize("parameters", [1, 3])
+def test_a_round_needs_twice_the_rows_that_are_kept(parameters):
+    least = 2 * (10 + 2 * parameters)
+    narrower(a_table(least, parameters), None, True)
+    with pytest.raises(ValueError, match=rf"has {least - 1} rows without failures, and {least} are needed"):
+        narrower(a_table(least - 1, parameters), None, True)
+
+
+@pytest.mark.parametrize("error", [0.4, 15.0])
+@pytest.mark.parametrize("narrows", [True, False])
+def test_likely_bounds_are_taken_where_they_narrow_or_predictions_are_within_the_noise(
+    error, narrows, monkeypatch
+):
+    """Else, and where nothing is predicted well, bounds go by rows with noise."""
+    table, noise = a_table(400), np.array([0.5])
+    old = {"a0": (np.array(-0.9), np.array(0.8))}
+    emulator = SimpleNamespace(error=error)
+    monkeypatch.setattr(rounds_bounds.Emulator, "fit", lambda *_, **__: emulator)
+    monkeypatch.setattr(rounds_bounds, "likely_bounds", lambda *given: (narrows, given))
+    monkeypatch.setattr(rounds_bounds, "narrower", lambda *given: (True, given))
+    forward = object()
+    narrowed, found, last = narrower_with_noise(table, old, "relevance", forward, noise, 5)
+    if narrows or error < 1:
+        assert (narrowed, last) == (narrows, error < 1)
+        assert found == (emulator, table, forward, 5, old, noise)
+        return
+    assert (narrowed, last) == (True, False)
+    noisy, bounds, scale = found
+    assert bounds is old
+    assert scale == "relevance"
+    assert noisy.parameters is table.parameters
+    assert np.std(noisy.statistics - table.statistics) == pytest.approx(0.5, rel=4 / np.sqrt(2 * 400))
+
+
+@pytest.mark.parametrize(("together", "usable"), [(19.9, True), (20.1, False)])
+def test_errors_of_all_statistics_together_decide_whether_predictions_are_gone_by(
+    together, usable, monkeypatch
+):
+    emulator = SimpleNamespace(error=together / np.sqrt(4))
+    monkeypatch.setattr(rounds_bounds.Emulator, "fit", lambda *_, **__: emulator)
+    monkeypatch.setattr(rounds_bounds, "likely_bounds", lambda *_: (True, "likely"))
+    monkeypatch.setattr(rounds_bounds, "narrower", lambda *_: (True, "near"))
+    found = narrower_with_noise(a_table(50, statistics=4), None, None, None, np.ones(4), 1)
+    assert found == (True, "likely" if usable else "near", False)
+
+
+def test_only_rows_drawn_between_bounds_need_a_prior_that_has_them():
+    """A prior whose bounds depend on another parameter can be drawn from, but not between other bounds."""
+    model = decay_model("dependent")
+    table = pk.simulate(60, model=model, random_seed=1, **QUIET)
+    assert len(pk.emulate(table, 50, model=model, random_seed=1)) == 50
+    with pytest.raises(ValueError, match=r"the prior of \['other'\] cannot be drawn between bounds"):
+        pk.emulate(table, 50, model=model, noise=0.01, random_seed=1)
+
+
+def test_each_look_at_likely_rows_begins_where_the_last_one_ended(monkeypatch):
+    table = pk.simulate(60, model=decay_model(), random_seed=1, **QUIET)
+    looks = []
+
+    def likely(emulator, given, forward, seed, within, noise):
+        looks.append((seed, within))
+        return len(looks) < 3, {"rate": (np.array(0.1), np.array(1.0 / len(looks)))}
+
+    monkeypatch.setattr(emulate_module, "likely_bounds", likely)
+    many = pk.emulate(table, 200, model=decay_model(), noise=1.0, random_seed=1)
+    assert len({seed for seed, _ in looks}) == 3
+    assert looks[0][1] is None
+    assert [float(within["rate"][1]) for _, within in looks[1:]] == [1.0, 0.5]
+    # The third look narrowed nothing, and its bounds are not taken.
+    assert 0.4 < many.parameters.max() <= 0.5
+
+
+@pytest.mark.parametrize("scale", [None, False, "linear_posterior_mean"])
+def test_bounds_go_by_the_metric_that_is_asked_for(scale, asked, monkeypatch):
+    metrics = []
+    monkeypatch.setattr(zoom, "narrower", lambda *given: metrics.append(given[2]) or (True, given[1]))
+    pk.zoom(480, model=a_model(), rounds=2, scale=scale, random_seed=1, **QUIET)
+    assert metrics == [scale, scale]
+
+
+def test_rounds_go_by_the_estimator_that_is_given_or_by_a_learned_likelihood(monkeypatch):
+    monkeypatch.setattr(refine, "Rounds", lambda *given: SimpleNamespace(run=lambda: given))
+    for estimator in (LINEAR, None):
+        _, taken, options, asked, _ = pk.refine(
+            400, model=a_model(), rounds=2, estimator=estimator, random_seed=7, **QUIET
+        )
+        assert asked["estimator"] == " ".join(repr(taken).split())
+        assert options.random_seed == 7
+        if estimator is None:
+            assert isinstance(taken, pk.KernelLikelihood)
+            assert taken.particles == sequence.DRAWS
+        else:
+            assert taken is LINEAR or repr(taken) == repr(LINEAR)
