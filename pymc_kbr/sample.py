@@ -137,7 +137,7 @@ def sample_abc(
     log_prior = partial(known_log_prior, model if prior is None else prior, table.parameter_columns)
     fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior)
     seconds.note("fit")
-    posterior = fitted.condition(observed)
+    posterior = fitted.for_draws(draws).condition(observed)
     seconds.note("condition")
     drawn = posterior.draw(draws, rng)
     seconds.note("draw")

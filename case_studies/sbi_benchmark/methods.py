@@ -104,12 +104,12 @@ def _rejection(task: Task, table: pk.ReferenceTable, seed: int) -> Any:
 
 
 def _auto(task: Task, table: pk.ReferenceTable, seed: int) -> Any:
-    return pk.select(table, random_seed=seed, progressbar=False)
+    return pk.select(table, random_seed=seed, progressbar=False).for_draws(DRAWS)
 
 
 def _kernel_likelihood(form: str) -> Callable[[Task, pk.ReferenceTable, int], Any]:
     def fit(task: Task, table: pk.ReferenceTable, seed: int) -> Any:
-        estimator = pk.KernelLikelihood(form=form)
+        estimator = pk.KernelLikelihood(form=form, particles=DRAWS)
         return estimator.fit(
             table.parameters,
             table.statistics,
@@ -138,7 +138,7 @@ def rounds(task: Task, budget: int) -> Answering:
         model = model_of(task, task.observation(number), clock)
         seed = np.random.default_rng(seed_of(task, budget, number))
         table = pk.refine(budget, model=model, rounds=ROUNDS, random_seed=seed, progressbar=False)
-        fitted = pk.KernelLikelihood().fit(
+        fitted = pk.KernelLikelihood(particles=DRAWS).fit(
             table.parameters,
             table.statistics,
             table.support,

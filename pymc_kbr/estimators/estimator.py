@@ -144,11 +144,12 @@ class Estimator(BaseEstimator):
         """What stands for this estimator, not fitted yet, where posteriors are only compared: itself."""
         return self
 
-    def under(self, known: Callable[[], LogDensity | None]) -> Self:
-        """The fitted estimator with the prior's log density, which `known` gives, or None: itself.
+    def for_draws(self, count: int) -> Self:
+        """The fitted estimator for posteriors of which so many draws are wanted: itself."""
+        return self
 
-        Rows tell of the prior by how many there are; an estimator that multiplies with its density asks.
-        """
+    def under(self, known: Callable[[], LogDensity | None]) -> Self:
+        """The fitted estimator with the prior's log density, which `known` gives, or None: itself."""
         return self
 
     def check(self, n: int, *, streamed: bool = False) -> None:
@@ -250,10 +251,7 @@ class Estimator(BaseEstimator):
         return [Atoms(points[at], kernel) for at in places]
 
     def whole_in_deviations(self, rows: int) -> FittedTable | None:
-        """The table it was fitted to, where these are all of so many rows.
-
-        In memory and in units of deviations.
-        """
+        """The table it was fitted to, where that is all of so many rows, in units of deviations."""
         table = self.table_
         whole = not table.streamed and table.rows is None and table.size == rows
         return table if whole and self.scale_of_statistics() is True else None

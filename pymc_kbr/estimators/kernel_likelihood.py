@@ -45,7 +45,8 @@ class KernelLikelihood(Estimator):
     form : str
         "location_scale", "autoregressive", or "auto": that under which held-out rows are denser.
     particles : int
-        Draws of a posterior that `condition` makes.
+        Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
+        takes as many as draws are asked for, where these are more.
     scale : bool, str or Summary
         True for the curve of each statistic that evidence is for (a logarithm, a root), with discrete
         statistics spread over their cells; False for the statistics' own units; or summaries of them, whose
@@ -142,6 +143,12 @@ class KernelLikelihood(Estimator):
         few: Self = copy(self) if hasattr(self, "table_") else clone(self)
         few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
         return few
+
+    def for_draws(self, count: int) -> Self:
+        """The fitted estimator with at least so many particles, so that no draw is made twice."""
+        more = copy(self)
+        more.particles = max(self.particles, count)
+        return more
 
     def under(self, known: Callable[[], LogDensity | None]) -> Self:
         """The fitted estimator with the prior's log density where that is known: see `Estimator.under`."""
