@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.sbi_benchmark.neural import NeuralSplineFlow
 from case_studies.sbi_benchmark.task import Task
 
 DRAWS = 10_000
@@ -186,4 +187,5 @@ METHODS: dict[str, Method] = {
     "location_scale": of_table(_kernel_likelihood("location_scale"), _form),
     "autoregressive": of_table(_kernel_likelihood("autoregressive"), _form),
     "rounds": rounds,
+    "npe": of_table(NeuralSplineFlow.fit, lambda fitted: "neural spline flow"),
 }

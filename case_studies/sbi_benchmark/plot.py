@@ -16,6 +16,7 @@ COLOURS = {
     "auto": "tab:blue",
     "kernel_likelihood": "tab:red",
     "rounds": "tab:purple",
+    "npe": "tab:cyan",
     "NPE": "tab:green",
     "NLE": "tab:olive",
     "NPE-PFN": "tab:orange",

@@ -95,6 +95,17 @@ def test_draws_do_not_repeat_and_statistics_come_back(fitted, table):
     assert np.all(np.abs(drawn.std(axis=0) / SD - 1) < 0.1)
 
 
+def test_as_many_particles_as_draws_are_asked_for(fitted):
+    x = np.array([0.5, -1.0, 0.3])
+    assert len(fitted.for_draws(1500).condition(x).atoms) == 1500
+    assert len(fitted.for_draws(10).condition(x).atoms) == fitted.particles == 1000
+
+
+def test_an_estimator_with_the_prior_in_its_rows_refuses_its_density(table):
+    with pytest.raises(ValueError, match="Rejection has the prior in its rows; leave `log_prior` out"):
+        pk.Rejection().fit(*table, log_prior=log_prior)
+
+
 def test_counts_have_probabilities():
     rng = np.random.default_rng(6)
     theta = rng.normal(0, 0.7, size=(1500, 1))
