@@ -88,7 +88,7 @@ def diagnose(
         _effective_sample_size(posterior),
         _negative_share(posterior),
         _ridge_raised(posterior),
-        _transforms(posterior),
+        _transforms(posterior, table),
         *_outliers(table),
         *_edges(draws, table),
         _outside(table, scaled),
@@ -144,16 +144,18 @@ def _effective_sample_size(posterior: Posterior) -> Concern | None:
     )
 
 
-def _transforms(posterior: Posterior) -> Concern | None:
+def _transforms(posterior: Posterior, table: ReferenceTable) -> Concern | None:
     """Held-out rows that are not distributed as a learned likelihood says."""
     pvalue = posterior.settings.get("transforms_pvalue", 1.0)
     if pvalue >= NOT_UNIFORM:
         return None
+    worst = posterior.settings.get("transforms_worst")
+    which = "" if worst is None else f", least of all {table.statistic_names[int(worst)]!r}"
     return Concern(
         "transforms",
         "the learned likelihood does not hold: held-out rows' statistics, transformed by their fitted "
-        f"distribution functions, are not uniform (p = {pvalue:.1e}); simulate more rows, transform the "
-        "statistics, or compare with another estimator",
+        f"distribution functions, are not uniform{which} (p = {pvalue:.1e}); simulate more rows, transform "
+        "the statistics, or compare with another estimator",
     )
 
 

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_observed
@@ -112,6 +113,8 @@ class KernelLikelihood(Estimator):
             fitted = self.choice_.form if self._to_be_compared else None
             self.form_ = fitted or FORMS[self.choice_.name](theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
+        if isinstance(table.scaler, Scaler | Transformed):
+            self.transforms_worst_ = int(np.flatnonzero(table.scaler.kept)[self.choice_.worst])
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)
         self._start(rng)

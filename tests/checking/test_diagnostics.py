@@ -205,3 +205,23 @@ def test_sample_abc_warns_of_an_outlier():
             random_seed=0,
             progressbar=False,
         )
+
+
+@pytest.mark.parametrize(("turns", "warned"), [(True, True), (False, False)])
+def test_a_learned_likelihood_that_does_not_hold_names_the_statistic(turns, warned):
+    # One law of the residuals for all parameters, where their skewness turns with the first.
+    rng = np.random.default_rng(5)
+    n = 4000
+    theta, noise = rng.normal(size=(n, 2)), rng.exponential(size=(n, 2)) - 1
+    sign = np.where(theta[:, 0] > 0, 1, -1) if turns else 1
+    x = theta + noise * np.column_stack([np.ones(n), sign * np.ones(n)])
+    rows = pd.DataFrame(np.hstack([theta, x]), columns=["a", "b", "first", "second"])
+    table = pk.ReferenceTable.from_dataframe(
+        rows, parameters=["a", "b"], statistics=["first", "second"], observed=[0.2, 0.1]
+    )
+    learnt = pk.KernelLikelihood("location_scale", 200)
+    learnt.fit(table.parameters, table.statistics, random_seed=1)
+    posterior = learnt.condition(table.observed)
+    found = [c for c in diagnose(posterior, posterior.draw(200, rng), table) if c.name == "transforms"]
+    assert len(found) == warned
+    assert all("least of all 'second'" in one.message for one in found)

@@ -32,8 +32,9 @@ class Choice(NamedTuple):
     densities : dict of str to float
         Mean log density of held-out rows under each form that was fitted to fewer rows.
     pvalue : float
-        Of the hypothesis that held-out rows' transforms are uniform, for the statistic for which it is
-        smallest, times the number of statistics.
+        Of the hypothesis that held-out rows' transforms are uniform, whatever the parameters: the smallest
+        over statistics, and over all rows and those with one parameter below or above its median, times the
+        number of these hypotheses.
     worst : int
         That statistic's column.
     """
@@ -67,6 +68,13 @@ def choose_form(theta: np.ndarray, points: np.ndarray, names: list[str], rng: np
     best = max(names, key=lambda name: densities[name])
     form = fitted[best]
     transforms = form.transforms(form.describe(theta[held_out]), points[held_out])
-    pvalues = [float(kstest(column, "uniform").pvalue) for column in transforms.T]
-    worst = int(np.argmin(pvalues))
-    return Choice(best, form, densities, min(1.0, len(pvalues) * pvalues[worst]), worst)
+    pvalues = _uniform(transforms, theta[held_out])
+    worst = int(np.argmin(pvalues.min(axis=0)))
+    return Choice(best, form, densities, min(1.0, pvalues.size * pvalues.min()), worst)
+
+
+def _uniform(transforms: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """p-values (1 + 2 q, e) of the transforms being uniform: among all rows, and among halves of them."""
+    below = theta <= np.median(theta, axis=0)
+    groups = [np.ones(len(theta), dtype=bool), *below.T, *~below.T]
+    return np.array([[kstest(column[rows], "uniform").pvalue for column in transforms.T] for rows in groups])
