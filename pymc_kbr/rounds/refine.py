@@ -67,8 +67,8 @@ def refine(
     ReferenceTable
         Of all rounds, with `prior_ratio`, by which `sample_abc` and `select` weight the rows where an
         estimator needs them to be draws of the prior. Rows far from what the last round drew from are
-        left out, at most half of all, and the table's support ends there; ``provenance["refined"]`` says how
-        many remain of each round.
+        left out, at most half of all, and the table's support ends there. The others stand in the order of
+        their rounds; ``provenance["refined"]`` says how many remain of each.
 
     Raises
     ------
