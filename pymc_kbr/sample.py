@@ -134,7 +134,7 @@ def sample_abc(
 
     seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
-    log_prior = partial(known_log_prior, model if prior is None else prior, table.parameter_columns)
+    log_prior = partial(known_log_prior, model if prior is None else prior, table, model)
     fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior)
     seconds.note("fit")
     posterior = fitted.for_draws(draws).condition(observed)

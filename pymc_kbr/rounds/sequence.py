@@ -19,7 +19,7 @@ from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.proposing import proposal_of, region_of
 from pymc_kbr.rounds.widening import MOST_HELD_OUT, widening
-from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, entropy_of, simulate_table
+from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, entropy_of, simulate_table, weights_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -136,7 +136,7 @@ class Rounds:
         ratio = None if table.prior_ratio is None else table.prior_ratio[rows]
         given: dict[str, Any] = {"ratio": ratio, "random_seed": rng}
         if self.estimator.multiplies_prior:
-            given["log_prior"] = self.forward.log_prior
+            given["log_prior"] = self.forward.log_target
         fitted: Estimator = clone(self.estimator).fit(
             table.parameters[rows], table.statistics[rows], table.support, **given
         )
@@ -158,7 +158,9 @@ class Rounds:
         ]
         log_ratio = logsumexp(parts, b=(sizes / sizes.sum())[:, None], axis=0)
         region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
-        table = joined(self.tables, region, np.exp(-log_ratio), "refined")
+        log_known = self.forward.log_known
+        ratio = np.exp(-log_ratio) if log_known is None else weights_of(log_known(parameters) - log_ratio)
+        table = joined(self.tables, region, ratio, "refined")
         return _described(table, stopped)
 
 

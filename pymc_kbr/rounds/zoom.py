@@ -14,7 +14,7 @@ from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
 from pymc_kbr.rounds.joined import joined
-from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table
+from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table, weights_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -145,7 +145,10 @@ def zoom(
         )
         made = simulate_table(of_round, forward)
         tables.append(made.load() if isinstance(made, StoredTable) else made)
-        return joined(tables)
+        if forward.log_known is None:
+            return joined(tables)
+        every = np.vstack([table.parameters for table in tables])
+        return joined(tables, prior_ratio=weights_of(forward.log_known(every)))
 
     spent, idle = 0, 0
     bounds: Within | None = None

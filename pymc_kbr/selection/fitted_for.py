@@ -136,5 +136,5 @@ def account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, An
     if selection is None:
         return notes, None, 0
     notes |= {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
-    rows = len(selection.chosen.covered)
+    rows = selection.rows_covered()
     return notes, (selection.coverage() if rows else None), rows

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score
 
 
@@ -78,6 +79,11 @@ class Selection:
     def coverage(self) -> np.ndarray:
         """Share of held-out rows whose parameters the chosen candidate's central 90% covered, shape (p,)."""
         return np.average(self.chosen.covered, axis=0, weights=self.weights[: len(self.chosen.covered)])
+
+    def rows_covered(self) -> int:
+        """How many rows of equal weight `coverage` is worth."""
+        covered = len(self.chosen.covered)
+        return round(effective_sample_size(self.weights[:covered])) if covered else 0
 
     def _excess(self, one: Candidate) -> tuple[float, float]:
         return difference(one.scores, self.chosen.scores, self.weights)

@@ -11,6 +11,7 @@ from pymc_kbr.simulation.prior.proposal import Proposal, check_can_be_proposed
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store
 from pymc_kbr.simulation.simulate_table import simulate_table
+from pymc_kbr.simulation.stages import weights_of
 from pymc_kbr.simulation.streams import entropy_of
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "simulate_data",
     "simulate_to_store",
     "vector_simulator",
+    "weights_of",
 ]

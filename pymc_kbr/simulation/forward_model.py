@@ -13,6 +13,7 @@ from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
 from pymc_kbr.simulation.model.graphs import Program
+from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
 from pymc_kbr.simulation.model.read import ModelGraph, read_model
 from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
@@ -49,11 +50,15 @@ class Forward:
         Of the whole prior, from a seed of its own.
     support : Support
         Of the whole prior.
+    log_known : callable or None
+        From parameters (n, p) to the log-likelihoods (n,) of the observed variables whose density is known,
+        with the model's Potentials; None where there is nothing of the kind.
     """
 
     graph: ModelGraph
     prior: PriorSampler
     support: Support
+    log_known: LogLikelihood | None
     _simulator: RowSimulator
     _seconds: float = 0.0
     _batches: dict[bool | None, tuple[Program | None, str]] = field(default_factory=dict)
@@ -77,7 +82,7 @@ class Forward:
         support = prior_support(graph, draws)
         simulator = RowSimulator.of(graph, 0)
         clock.lap("compile")
-        return cls(graph, prior, support, simulator, clock.laps["compile"])
+        return cls(graph, prior, support, known_log_likelihood(graph), simulator, clock.laps["compile"])
 
     def take_seconds(self) -> float:
         """Seconds that reading took; the first table has them on its account, later ones none."""
@@ -168,6 +173,15 @@ class Forward:
             ) from error
         inside = self.support.contains(parameters)
         return np.where(inside, density(parameters) + _hyperplanes(self.support) - self._log_mass, -np.inf)
+
+    def log_target(self, parameters: np.ndarray) -> np.ndarray:
+        """Log density (n,) of the prior times the likelihood of what is known, not of integral one."""
+        log_prior = self.log_prior(parameters)
+        if self.log_known is None:
+            return log_prior
+        inside = np.isfinite(log_prior)
+        log_prior[inside] += self.log_known(parameters[inside])
+        return log_prior
 
     @cached_property
     def _log_density(self) -> LogDensity:

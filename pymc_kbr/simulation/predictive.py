@@ -39,7 +39,7 @@ def simulate_data(
     ValueError
         If the draws lack a free variable, or a simulation fails.
     """
-    graph = read_model(model)
+    graph = read_model(model, simulate_known=True)
     missing = [v.name for v in graph.parameters.variables if v.name not in draws]
     if missing:
         raise ValueError(f"there are no draws of {missing}; the model has {graph.parameters.names}")
@@ -85,6 +85,6 @@ def _simulate(
         if isinstance(outcome, str):
             raise ValueError(f"the simulation at draw {row}, {parameters.tolist()}, failed: {outcome}")
         rows.append(outcome)
-    names = list(graph.observed_data)
+    names = [rv.name for rv in graph.simulated]
     simulated = {name: np.array([row[i] for row in rows], dtype=float) for i, name in enumerate(names)}
     return simulated, simulator.chunk(0, list(rows)).statistics

@@ -66,16 +66,46 @@ class Simulation:
     def origin(self) -> Origin:
         """What tables ask of their history."""
         return Origin(
-            between_bounds=self.options.within is not None, proposed=self.options.proposal is not None
+            between_bounds=self.options.within is not None,
+            proposed=self.weighted,
+            known=self.forward.graph.known_names,
         )
 
+    @property
+    def weighted(self) -> bool:
+        """Whether rows are no draws of the prior, or a known likelihood weights them."""
+        return self.options.proposal is not None or self.forward.log_known is not None
+
     def prior_ratio(self, parameters: np.ndarray) -> np.ndarray | None:
-        """Density of the prior over that of the draws (n,), at parameters (n, p); None where they are one."""
-        proposal = self.options.proposal
-        if proposal is None:
+        """What weights rows at parameters (n, p), shape (n,); None where these are draws of the prior.
+
+        Density of the prior, times the likelihood of what is known, over that of the draws.
+        """
+        if not self.weighted:
             return None
-        log_prior = self.forward.log_prior(parameters)
-        return np.exp(-proposal.log_ratio(parameters, log_prior, self.options.draws))
+        proposal, log_known = self.options.proposal, self.forward.log_known
+        log_weights = np.zeros(len(parameters))
+        if proposal is not None:
+            log_prior = self.forward.log_prior(parameters)
+            log_weights -= proposal.log_ratio(parameters, log_prior, self.options.draws)
+        return np.exp(log_weights) if log_known is None else weights_of(log_weights + log_known(parameters))
+
+
+def weights_of(log_weights: np.ndarray) -> np.ndarray:
+    """Weights (n,) from their logarithms, the largest one.
+
+    Raises
+    ------
+    ValueError
+        If all are zero.
+    """
+    highest = log_weights.max()
+    if highest == -np.inf:
+        raise ValueError(
+            "the observed variables whose density is known are impossible at the parameters of every "
+            "simulation; look at the prior and the data, or leave these variables out"
+        )
+    return np.exp(log_weights - highest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,5 +249,6 @@ def provenance_of(simulation: Simulation, way: Way) -> dict[str, str]:
         "prior_drawn": IN_BATCHES if sampler.batched else ROW_BY_ROW,
         "cores": str(options.cores) if options.executor is None else type(options.executor).__name__,
         **sampler.provenance(),
+        **simulation.origin.words,
         **versions(),
     }

@@ -23,7 +23,10 @@ class Origin:
     seeds : tuple of int or None
         Of the tables that were appended to each other, where there are several.
     proposed : bool
-        Whether rows were drawn elsewhere than from the prior: `ReferenceTable.prior_ratio` says where.
+        Whether rows were drawn elsewhere than from the prior, or are weighted by a likelihood that is known:
+        `ReferenceTable.prior_ratio` says by how much.
+    known : tuple of str
+        Observed variables and Potentials whose densities are in `prior_ratio`.
     """
 
     simulations: int | None = None
@@ -31,6 +34,7 @@ class Origin:
     between_bounds: bool = False
     seeds: tuple[int | None, ...] = ()
     proposed: bool = False
+    known: tuple[str, ...] = ()
 
     @property
     def words(self) -> dict[str, str]:
@@ -39,6 +43,7 @@ class Origin:
             "simulations": "" if self.simulations is None else str(self.simulations),
             "noise": " ".join(map(repr, self.noise)),
             "appended_seeds": ", ".join(map(str, self.seeds)),
+            "known_densities": ", ".join(self.known),
         }
         return {name: text for name, text in words.items() if text}
 
@@ -52,7 +57,8 @@ class Origin:
         if "origin" in documents:
             fields = documents["origin"]
             seeds = tuple(None if seed is None else int(seed) for seed in fields["seeds"])
-            return cls(**{**fields, "noise": tuple(fields["noise"]), "seeds": seeds})
+            of_strings = tuple(fields.get("known", ()))
+            return cls(**{**fields, "noise": tuple(fields["noise"]), "seeds": seeds, "known": of_strings})
         words = documents["provenance"]
         seeds_of = words.get("appended_seeds", "").split(", ") if words.get("appended_seeds") else []
         return cls(

@@ -63,7 +63,8 @@ class ReferenceTable:
         What code asks of the provenance.
     prior_ratio : ndarray of shape (n,), optional
         Density of the prior over that of what the rows were drawn from, up to a constant, where they are
-        no draws of the prior, as those of `refine`: what `Estimator.fit` is given as `ratio`.
+        no draws of the prior, as those of `refine`; times the likelihood of observed variables whose density
+        is known (`origin.known`). What `Estimator.fit` is given as `ratio`.
 
     Raises
     ------

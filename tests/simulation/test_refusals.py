@@ -22,12 +22,6 @@ def no_observed():
     return made
 
 
-def potential():
-    with model() as made:
-        pm.Potential("push", made["mean"] ** 2)
-    return made
-
-
 def gaps():
     with pytest.warns(Warning, match="missing|impute"):
         return model(observed=np.array([1.0, np.nan, 2.0]))
@@ -92,7 +86,6 @@ def wrong_vector(rng, mean, scale, size=None):
     [
         (no_free, ValueError, "no free variables"),
         (no_observed, ValueError, "no observed variables"),
-        (potential, ValueError, r"potentials \['push'\]"),
         (gaps, ValueError, "observed values of 'y' contain NaN"),
         (gaps_in_data, ValueError, "observed values of 'y' contain NaN"),
         (lambda: model(too_few_arguments), TypeError, r"called as fn\(rng, parameter_1, parameter_2, size\)"),

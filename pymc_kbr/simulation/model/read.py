@@ -14,9 +14,11 @@ import pytensor
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.simulator import SimulatorRV
+from pymc.logprob.basic import conditional_logp
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
 from pytensor.graph.op import Op
+from pytensor.graph.traversal import ancestors
 
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.context import model_in_context
@@ -36,7 +38,10 @@ class ModelGraph:
     free : list of variables
         The free random variables, in the space of the user's model.
     simulated : list of variables
-        The observed random variables: simulators and ordinary distributions.
+        The observed random variables that are simulated: simulators, and ordinary distributions where there
+        is no simulator, or they hang together with one.
+    known : list of variables
+        The observed random variables whose densities enter as they are.
     summaries : list of variables
         The statistics of each: `sum_stat` of a simulator, the value itself of a distribution.
     parameters, statistics : Columns
@@ -50,29 +55,37 @@ class ModelGraph:
     model: pm.Model
     free: list[GraphVariable]
     simulated: list[GraphVariable]
+    known: list[GraphVariable]
     summaries: list[GraphVariable]
     parameters: Columns
     statistics: Columns
     observed_data: dict[str, np.ndarray]
     observed: np.ndarray
 
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """Of the variables and Potentials whose densities enter as they are."""
+        return tuple(str(one.name) for one in [*self.known, *self.model.potentials])
 
-def read_model(model: pm.Model | None) -> ModelGraph:
+
+def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGraph:
     """Read a model, or say why it cannot be simulated forward.
+
+    Parameters
+    ----------
+    model : pymc.Model or None
+        That of the surrounding ``with`` block where None.
+    simulate_known : bool
+        Whether observed variables whose density is known are simulated, too.
 
     Raises
     ------
     TypeError
         If no model is given and none is on the context stack.
     ValueError
-        If the model has no free or no observed variables, has a Potential, or its data have gaps.
+        If the model has no free or no observed variables, or its data have gaps.
     """
     model = model_in_context(model)
-    if model.potentials:
-        raise ValueError(
-            f"the model has the potentials {[p.name for p in model.potentials]}; forward simulation "
-            "cannot take a Potential into account; write it as a prior, or leave it out"
-        )
     # After `pm.sample_posterior_predictive` a model may list a variable twice.
     observed_rvs = list(dict.fromkeys(model.observed_RVs))
     if not observed_rvs:
@@ -91,18 +104,21 @@ def read_model(model: pm.Model | None) -> ModelGraph:
             "the model has no free variables; there is nothing to infer; give it a prior, such as pm.Uniform"
         )
     _refuse_flat(model.free_RVs)
-    summaries = [_summary(rv, rv) for rv in observed_rvs]
-    observed = [_summary_of_data(rv, observed_data[rv.name]) for rv in observed_rvs]
+    simulated: list[GraphVariable] = observed_rvs
+    known: list[GraphVariable] = []
+    if not simulate_known:
+        simulated, known = _told_apart(observed_rvs, list(model.free_RVs))
+    summaries = [_summary(rv, rv) for rv in simulated]
+    observed = [_summary_of_data(rv, observed_data[rv.name]) for rv in simulated]
     return ModelGraph(
         model=model,
         free=list(model.free_RVs),
-        simulated=observed_rvs,
+        simulated=simulated,
+        known=known,
         summaries=summaries,
         parameters=_free_columns(model, list(model.free_RVs)),
         statistics=Columns(
-            tuple(
-                _variable(model, rv, values.shape) for rv, values in zip(observed_rvs, observed, strict=True)
-            )
+            tuple(_variable(model, rv, values.shape) for rv, values in zip(simulated, observed, strict=True))
         ),
         observed_data=observed_data,
         observed=np.concatenate([values.ravel() for values in observed]),
@@ -115,7 +131,7 @@ def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
     Raises
     ------
     ValueError
-        If the model has other free variables, or Potentials, which prior draws cannot take into account.
+        If the model has other free variables.
     """
     free = {rv.name: rv for rv in model.free_RVs}
     if set(free) != set(names):
@@ -123,13 +139,9 @@ def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
             f"the prior's model has the free variables {sorted(free)}; the reference table has the "
             f"parameters {sorted(names)}; a new prior must be one of the same parameters"
         )
-    if model.potentials:
-        raise ValueError(
-            f"the prior's model has the potentials {[p.name for p in model.potentials]}; write them as priors"
-        )
     ordered = [free[name] for name in names]
     _refuse_flat(ordered)
-    return ModelGraph(model, ordered, [], [], _free_columns(model, ordered), Columns(()), {}, np.empty(0))
+    return ModelGraph(model, ordered, [], [], [], _free_columns(model, ordered), Columns(()), {}, np.empty(0))
 
 
 def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
@@ -144,6 +156,31 @@ def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
 def is_simulator(rv: GraphVariable) -> bool:
     """Whether a variable is a `pm.Simulator`."""
     return isinstance(rv.owner.op, SimulatorRV)
+
+
+def _told_apart(
+    observed: list[GraphVariable], free: list[GraphVariable]
+) -> tuple[list[GraphVariable], list[GraphVariable]]:
+    """What is simulated, and what has a density of the parameters alone."""
+    simulators = [rv for rv in observed if is_simulator(rv)]
+    before = set(ancestors(simulators))
+    known = [
+        rv
+        for rv in observed
+        if simulators
+        and rv not in before
+        and not any(simulator in set(ancestors([rv])) for simulator in simulators)
+        and _has_density(rv, free)
+    ]
+    return [rv for rv in observed if rv not in known], known
+
+
+def _has_density(rv: GraphVariable, free: list[GraphVariable]) -> bool:
+    values = {variable: variable.type() for variable in [*free, rv]}
+    try:
+        return values[rv] in conditional_logp(values)
+    except (NotImplementedError, ValueError):
+        return False
 
 
 def _is_part_of_imputation(rv: GraphVariable, model: pm.Model) -> bool:

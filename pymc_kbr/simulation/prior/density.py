@@ -13,11 +13,13 @@ from pytensor import tensor as pt
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation.model.read import QUICK, ModelGraph, read_prior
+from pymc_kbr.simulation.model.known import known_log_likelihood
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph, read_model, read_prior
 from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
 from pymc_kbr.simulation.prior.support import prior_support
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.reference_table import ReferenceTable
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p), in the model's own space, to log densities (n,)."""
@@ -95,19 +97,29 @@ def model_prior(
     return ModelPrior(rows, support, graph)
 
 
-def known_log_prior(prior: object, columns: Columns) -> LogDensity | None:
+def known_log_prior(prior: object, table: ReferenceTable, model: pm.Model | None) -> LogDensity | None:
     """The log density of a model's prior at parameters (n, p) of a table; None where none is known.
+
+    With the likelihood of the observed variables whose density is known, and the Potentials, of the table's
+    model.
 
     Parameters
     ----------
     prior : pymc.Model or anything else
         There is no density of anything else, nor of a model that PyMC has none of.
-    columns : Columns
-        Of the table's parameters.
+    table : ReferenceTable
+    model : pymc.Model, optional
+        The table's.
     """
     if not isinstance(prior, pm.Model):
         return None
     try:
-        return log_density_of(read_prior(prior, [variable.name for variable in columns.variables]))
+        density = log_density_of(read_prior(prior, [v.name for v in table.parameter_columns.variables]))
     except (NotImplementedError, ValueError):
         return None
+    if not table.origin.known:
+        return density
+    log_known = None if model is None else known_log_likelihood(read_model(model))
+    if log_known is None:
+        return None
+    return lambda parameters: density(parameters) + log_known(parameters)

@@ -64,6 +64,11 @@ class NewPrior:
 
         ratio, support = None, table.support
         if isinstance(prior, pm.Model):
+            if prior.potentials and prior is not model:
+                raise ValueError(
+                    f"the prior's model has the potentials {[p.name for p in prior.potentials]}; write them "
+                    "as priors"
+                )
             new = model_prior(prior, table.parameter_columns, DRAWS, rng)
             draws, support = new.draws, new.support
             _refuse_points(draws, table)

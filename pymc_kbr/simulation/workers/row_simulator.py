@@ -93,7 +93,7 @@ class RowSimulator:
     @classmethod
     def of(cls, graph: ModelGraph, entropy: int, timeout: float | None = None) -> RowSimulator:
         """The row simulator of a model, without batches."""
-        values = max(1, sum(value.size for value in graph.observed_data.values()))
+        values = max(1, sum(graph.observed_data[rv.name].size for rv in graph.simulated))
         return cls(
             key=uuid.uuid4().hex,
             entropy=entropy,
@@ -103,7 +103,7 @@ class RowSimulator:
             parameters=graph.parameters,
             statistics=graph.statistics,
             dtypes=tuple(rv.dtype for rv in graph.free),
-            simulated=tuple((name, value.shape) for name, value in graph.observed_data.items()),
+            simulated=tuple((rv.name, graph.observed_data[rv.name].shape) for rv in graph.simulated),
             timeout=timeout,
         )
 

@@ -1,0 +1,151 @@
+"""Observed variables whose density is known, beside a simulator: they weight rows and are not matched."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_kbr as pk
+
+Y = np.array([0.9, 1.3, 0.7, 1.6])
+Z = np.array([1.2, 0.8, 1.1])
+PRIOR, SD = 2.0, 0.7
+
+
+def draw(rng, mean, size):
+    return rng.normal(mean, SD, size)
+
+
+def model_of(known="normal"):
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, PRIOR)
+        if known == "normal":
+            pm.Normal("y", mean, SD, observed=Y)
+        if known == "potential":
+            pm.Potential("y", pm.logp(pm.Normal.dist(mean, SD), Y).sum())
+        pk_simulator = pm.Simulator("z", draw, mean, sum_stat="mean", observed=Z)
+        if known == "after":
+            pm.Normal("y", pk_simulator.mean(), SD, observed=Y)
+    return model
+
+
+def log_known(parameters):
+    return stats.norm.logpdf(Y, parameters, SD).sum(axis=1)
+
+
+def check_weights(table):
+    found, expected = np.log(table.prior_ratio), log_known(table.parameters)
+    np.testing.assert_allclose(found - found.max(), expected - expected.max(), rtol=1e-6, atol=1e-9)
+
+
+def exact(data):
+    precision = 1 / PRIOR**2 + len(data) / SD**2
+    return data.sum() / SD**2 / precision, precision**-0.5
+
+
+@pytest.mark.parametrize("known", ["normal", "potential"])
+def test_rows_carry_the_likelihood_and_its_variable_is_no_statistic(known):
+    table = pk.simulate(300, model=model_of(known), random_seed=1, progressbar=False)
+    assert table.statistic_names == ["z"]
+    assert table.provenance["known_densities"] == "y"
+    check_weights(table)
+    parameters = pk.simulate(300, model=model_of(None), random_seed=1, progressbar=False).parameters
+    np.testing.assert_array_equal(table.parameters, parameters)
+
+
+@pytest.mark.parametrize("estimator", ["rejection", "kernel_likelihood", "auto"])
+def test_the_posterior_is_that_of_all_data(estimator):
+    model = model_of()
+    table = pk.simulate(3000, model=model, random_seed=2, progressbar=False)
+    given = pk.Rejection(0.1) if estimator == "rejection" else estimator
+    result = pk.sample_abc(
+        2000, reference_table=table, model=model, estimator=given, random_seed=3, progressbar=False
+    )
+    mean, deviation = exact(np.concatenate([Y, Z]))
+    drawn = result["posterior"]["mean"].values.ravel()
+    # Without the known values the deviation is 1.5 times as large; rows accepted alike widen it a little.
+    assert abs(drawn.mean() - mean) < 0.3 * deviation
+    assert 0.85 < drawn.std() / deviation < 1.25
+    assert set(result["observed_data"].data_vars) == {"y", "z"}
+
+
+def test_another_prior_keeps_what_is_known():
+    model = model_of()
+    table = pk.simulate(3000, model=model, random_seed=2, progressbar=False)
+    with pm.Model() as other:
+        pm.Normal("mean", -1, 0.3)
+    result = pk.sample_abc(
+        2000,
+        reference_table=table,
+        model=model,
+        prior=other,
+        estimator="kernel_likelihood",
+        random_seed=3,
+        progressbar=False,
+    )
+    data = np.concatenate([Y, Z])
+    precision = 1 / 0.3**2 + len(data) / SD**2
+    drawn = result["posterior"]["mean"].values.ravel()
+    mean = (-1 / 0.3**2 + data.sum() / SD**2) / precision
+    assert abs(drawn.mean() - mean) < 0.3 * precision**-0.5
+    assert 0.85 < drawn.std() * precision**0.5 < 1.2
+
+
+def test_a_store_keeps_the_weights_and_is_extended_with_them(tmp_path):
+    given = {"model": model_of(), "random_seed": 4, "progressbar": False}
+    pk.simulate_to_store(200, store=tmp_path / "rows.zarr", **given)
+    longer = pk.simulate_to_store(400, store=tmp_path / "rows.zarr", **given)
+    check_weights(longer.load())
+    assert len(longer.load()) == 400
+    assert pk.StoredTable.open(tmp_path / "rows.zarr").load().origin.known == ("y",)
+
+
+def test_rounds_weight_their_rows_by_what_is_known():
+    model = model_of()
+    boxes = pk.zoom(1500, model=model, random_seed=5, progressbar=False)
+    check_weights(boxes)
+    refined = pk.refine(1200, model=model, rounds=2, random_seed=5, progressbar=False)
+    # The target over what the rows were drawn from: a weighted mean of rows is the posterior's given y alone.
+    mean, deviation = exact(Y)
+    weights = refined.prior_ratio / refined.prior_ratio.sum()
+    error = deviation / np.sqrt(1 / np.sum(weights**2))
+    assert abs(weights @ refined.parameters[:, 0] - mean) < 4 * error
+
+
+def test_what_hangs_together_with_a_simulator_is_simulated():
+    table = pk.simulate(50, model=model_of("after"), random_seed=1, progressbar=False)
+    assert sorted(table.parameter_names + table.statistic_names) == [
+        "mean",
+        *[f"y[{i}]" for i in range(4)],
+        "z",
+    ]
+    assert table.prior_ratio is None
+
+
+def test_without_a_simulator_distributions_are_simulated():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mean", 0, 1), 1, observed=Y)
+    table = pk.simulate(50, model=model, random_seed=1, progressbar=False)
+    assert len(table.statistic_names) == 4
+    assert table.prior_ratio is None
+
+
+def test_a_potential_of_what_is_simulated_is_refused():
+    with model_of(None) as model:
+        pm.Potential("push", -(model["z"] ** 2).sum())
+    with pytest.raises(ValueError, match="'push' depends on what is simulated"):
+        pk.simulate(50, model=model, random_seed=1, progressbar=False)
+
+
+def test_impossible_data_are_refused():
+    with model_of(None) as model:
+        pm.Uniform("y", 100, 101, observed=3.0)
+    with pytest.raises(ValueError, match="impossible at the parameters of every simulation"):
+        pk.simulate(50, model=model, random_seed=1, progressbar=False)
+
+
+def test_a_density_that_is_no_number_is_refused_with_its_parameters():
+    with model_of(None) as model:
+        pm.Potential("broken", pm.math.log(model["mean"]))
+    with pytest.raises(ValueError, match="the log density of \\['broken'\\] is nan at the parameters"):
+        pk.simulate(50, model=model, random_seed=1, progressbar=False)
