@@ -70,7 +70,7 @@ def sample_abc(
         Another prior than the one that the table was simulated from: a model with the same free
         variables, or draws of them. Nothing is simulated again. Where this is a model and `model` is
         the one of the table, rows are weighted with the ratio of both densities; otherwise the ratio is
-        estimated from the draws.
+        estimated from the draws. A learned likelihood is multiplied with the new prior's density.
     calibration : Calibration, optional
         What `calibrate` found for this estimator: marginal quantiles of the draws are corrected by it, and
         the attribute ``recalibrated`` of the result says so.
