@@ -116,3 +116,40 @@ def test_names_put_parameters_in_the_tables_order(of_names):
     assert values[0] == pytest.approx(values[2])
     other = named(of_names, lambda v: {"scale": v["mean"], "mean": v["scale"]})
     assert other.compile_logp(mode="FAST_COMPILE")(point) != pytest.approx(values[0])
+
+
+def never(rng, mean, size):
+    raise AssertionError("simulated before the arguments were looked at")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "words"),
+    [
+        (
+            {"likelihood": "kernel_likelihood"},
+            TypeError,
+            "'kernel_likelihood'; it must be a KernelLikelihood",
+        ),
+        ({"likelihood": pk.Rejection()}, TypeError, r"Rejection\(\); it must be a KernelLikelihood"),
+        ({"likelihood": pk.KernelLikelihood}, TypeError, "or be left out"),
+        ({"outside": "clip"}, ValueError, "'-inf', 'extrapolate'"),
+        ({"trials": "counts"}, ValueError, r"trials names \['counts'\]; the model's simulators are \['y'\]"),
+    ],
+)
+def test_what_is_learned_is_refused_before_anything_is_simulated(kwargs, error, words):
+    with pm.Model() as model:
+        pm.Simulator("y", never, pm.Normal("mean"), observed=np.zeros(3))
+    with pytest.raises(error, match=words):
+        pk.learn_simulators(model, 60, random_seed=1, progressbar=False, **kwargs)
+
+
+def test_the_folder_of_the_tables_is_made_and_one_name_is_a_name(tmp_path):
+    with pm.Model() as model:
+        pm.Simulator(
+            "sums", lambda rng, m, size: rng.normal(m, 1, size), pm.Normal("m"), observed=np.zeros(3)
+        )
+    likelihood = pk.KernelLikelihood("location_scale")
+    given = {"likelihood": likelihood, "random_seed": 1, "progressbar": False}
+    made = pk.learn_simulators(model, 60, trials="sums", store=tmp_path / "tables", **given)
+    assert (tmp_path / "tables" / "sums.zarr").exists()
+    assert made["sums"].owner.op.likelihood.statistics_size == 1
