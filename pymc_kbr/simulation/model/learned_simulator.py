@@ -82,7 +82,10 @@ def LearnedSimulator(
     Notes
     -----
     NUTS sees a wall where the simulated range ends. Where the posterior comes close to it, simulate from
-    a wider prior: divergences say so.
+    a wider prior: divergences say so. `pm.sample` starts at random within one unit of the initial point,
+    in the space without edges. Where the simulated range is narrower than that, most starts lie outside, and
+    after a few of them it gives up: ``init="adapt_diag"`` starts at the initial point itself, which
+    ``initvals`` may set.
 
     Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy
     function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the
