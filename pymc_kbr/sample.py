@@ -55,8 +55,8 @@ def sample_abc(
     estimator : str or Estimator
         A name, with its defaults, or an estimator with settings of your own. "auto" tries estimators and
         settings on held-out rows near the observation and keeps the best, by a budget of work that takes
-        some 10 to 20 seconds and is the same on every machine: see `pymc_kbr.select`. The attributes of the
-        result say what was chosen and why.
+        up to some 30 seconds of one core and is the same on every machine: see `pymc_kbr.select`. The
+        attributes of the result say what was chosen and why.
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
