@@ -55,8 +55,8 @@ def sample_abc(
     estimator : str or Estimator
         A name, with its defaults, or an estimator with settings of your own. "auto" tries estimators and
         settings on held-out rows near the observation and keeps the best, by a budget of work that takes
-        some 10 to 20 seconds and is the same on every machine: see `pymc_kbr.select`. The attributes of the
-        result say what was chosen and why.
+        up to some 30 seconds of one core and is the same on every machine: see `pymc_kbr.select`. The
+        attributes of the result say what was chosen and why.
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
@@ -70,7 +70,7 @@ def sample_abc(
         Another prior than the one that the table was simulated from: a model with the same free
         variables, or draws of them. Nothing is simulated again. Where this is a model and `model` is
         the one of the table, rows are weighted with the ratio of both densities; otherwise the ratio is
-        estimated from the draws.
+        estimated from the draws. A learned likelihood is multiplied with the new prior's density.
     calibration : Calibration, optional
         What `calibrate` found for this estimator: marginal quantiles of the draws are corrected by it, and
         the attribute ``recalibrated`` of the result says so.

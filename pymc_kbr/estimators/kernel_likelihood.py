@@ -94,7 +94,7 @@ class KernelLikelihood(Estimator):
         whole("particles", self.particles)
         if self.particles < 10:
             raise ValueError(f"particles is {self.particles}; it must be at least 10")
-        if self.form != "auto" and self.form not in FORMS:
+        if self.form not in ("auto", *FORMS):
             raise ValueError(f"form is {self.form!r}; it may be auto, {', '.join(FORMS)}")
 
     def _fit(self, rng: np.random.Generator) -> None:
@@ -205,7 +205,8 @@ class KernelLikelihood(Estimator):
         Returns
         -------
         ndarray of shape (k,)
-            Densities are in the statistics' own units; of discrete ones they are probabilities.
+            Densities are in the statistics' own units; of discrete ones they are probabilities. Beyond
+            `simulated_range_` they are what the fitted formula says, which nothing supports.
         """
         theta = self._parameters(parameters)
         return self._evaluation.log_likelihood(self.describe(theta), self.prepare(observed))
@@ -214,7 +215,8 @@ class KernelLikelihood(Estimator):
         self, parameters: np.ndarray, rng: np.random.Generator | int | None = None
     ) -> np.ndarray:
         """One draw (k, d) of the statistics for each of k parameters (k, p)."""
-        return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
+        theta = self._parameters(parameters)
+        return self._evaluation.draw(theta, np.random.default_rng(rng))
 
     def condition(self, observed: Any, *, trials: bool = False) -> Any:
         """The posterior given an observation, or given the independent trials of a data set.
@@ -232,6 +234,7 @@ class KernelLikelihood(Estimator):
             `settings` holds `log_evidence`, the log density of the data under the model.
         """
         if trials:
+            self._refuse_unfitted()
             sets, single = check_trials(observed, self.statistics_size)
             prepared = [self.prepare(data) for data in sets]
         else:
@@ -262,11 +265,15 @@ class KernelLikelihood(Estimator):
 
     def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
         """Observations in their own units: their cells are looked up there."""
-        if not hasattr(self, "table_"):
-            raise ValueError("this KernelLikelihood is not fitted; call `fit` first")
+        self._refuse_unfitted()
         return check_observed(observed, self.table_.scaler.size)
 
+    def _refuse_unfitted(self) -> None:
+        if not hasattr(self, "table_"):
+            raise ValueError("this KernelLikelihood is not fitted; call `fit` first")
+
     def _parameters(self, parameters: np.ndarray) -> np.ndarray:
+        self._refuse_unfitted()
         return check_parameters(parameters, self.parameters_size)
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:

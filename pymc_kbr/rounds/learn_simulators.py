@@ -15,6 +15,7 @@ from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.simulation import entropy_of, simulate
 from pymc_kbr.simulation.model.context import model_in_context
 from pymc_kbr.simulation.model.learnable import Learnable, learnables
+from pymc_kbr.simulation.model.learned_variable import OUTSIDE
 from pymc_kbr.simulation.model.replace_simulators import Learned, replace_simulators
 from pymc_kbr.simulation.model.simulator_rows import read_simulators
 
@@ -51,7 +52,7 @@ def learn_simulators(
         such as one for each region, share a table and a likelihood.
     likelihood : KernelLikelihood, optional
         One that is not fitted, with settings of your own.
-    trials : collection of str
+    trials : str or collection of str
         Names of simulators of PyMC's default signature whose entries are independent trials of the same
         parameters. Without it they are learned as one vector: they may be a series.
     outside : {"-inf", "extrapolate"}
@@ -60,7 +61,8 @@ def learn_simulators(
     cores, executor, on_failure, batched, timeout, progressbar
         As in `simulate`.
     store : str or Path, optional
-        A folder, in which each table has a store of its own, ``<simulator>.zarr``: see `simulate`.
+        A folder, made if it is missing, in which each table has a store of its own, ``<simulator>.zarr``:
+        see `simulate`.
 
     Returns
     -------
@@ -71,8 +73,8 @@ def learn_simulators(
     Raises
     ------
     TypeError, ValueError
-        If the model has no simulators, something depends on their values, their inputs are constant or random
-        in themselves, or as `simulate` and the likelihood's `fit`.
+        If `likelihood` cannot be one, the model has no simulators, something depends on their values, their
+        inputs are constant or random in themselves, or as `simulate` and the likelihood's `fit`.
     SimulationError
         As `simulate`.
 
@@ -99,10 +101,12 @@ def learn_simulators(
     [y]
     """
     whole("simulations", simulations)
+    likelihood = KernelLikelihood() if likelihood is None else likelihood
+    _check(likelihood, outside)
     model = model_in_context(model)
-    if likelihood is None:
-        likelihood = KernelLikelihood()
-    simulators = read_simulators(model, trials)
+    simulators = read_simulators(model, (trials,) if isinstance(trials, str) else trials)
+    if store is not None:
+        Path(store).mkdir(exist_ok=True)
     rng = np.random.default_rng(entropy_of(random_seed))
     learned: dict[str, Learned] = {}
     for kind in learnables(model, simulators):
@@ -121,6 +125,18 @@ def learn_simulators(
         found = _fitted(kind, table, copy.deepcopy(likelihood), int(rng.integers(2**63)))
         learned |= dict.fromkeys(kind.names, found)
     return replace_simulators(model, simulators, learned, outside)
+
+
+def _check(likelihood: Any, outside: str) -> None:
+    """Refuse what would else be refused after the simulations."""
+    needed = ("fit", "prepare", "describe", "log_density", "draw_statistics")
+    if isinstance(likelihood, type) or not all(callable(getattr(likelihood, m, None)) for m in needed):
+        raise TypeError(
+            f"likelihood is {likelihood!r}; it must be a KernelLikelihood with settings of your own, such as "
+            "`pk.KernelLikelihood(form='location_scale')`, or be left out"
+        )
+    if outside not in OUTSIDE:
+        raise ValueError(f"outside is {outside!r}; it may be one of {', '.join(map(repr, OUTSIDE))}")
 
 
 def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:

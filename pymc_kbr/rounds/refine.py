@@ -74,7 +74,7 @@ def refine(
     ------
     TypeError, ValueError, SimulationError, OSError
         As `simulate`; and if a round has too few rows, a parameter is discrete or has no density, the
-        folder holds the rounds of another call, or there is no seed for a store.
+        folder holds the rounds of another call or observation, or there is no seed for a store.
 
     Notes
     -----
@@ -123,6 +123,7 @@ def refine(
     )
     forward = Forward.read(model)
     _check_rounds(draws, rounds, forward, given)
+    asked["observed"] = forward.graph.observed.tolist()  # later rounds are near it
     if store is not None:
         Path(store).mkdir(exist_ok=True)
     return Rounds(forward, given, options, asked, None if store is None else Path(store)).run()

@@ -20,6 +20,9 @@ MOST_HELD_OUT = 12
 DRAWS_OF_EACH = 300
 """Draws of each posterior."""
 
+MOST = 1e12
+"""A million times too narrow: posteriors are points, and no proposal is made of them."""
+
 COVERED = 0.8
 """Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
 
@@ -38,6 +41,11 @@ def widening(
     table : ReferenceTable
         With an observation.
     rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If posteriors are points.
 
     Notes
     -----
@@ -60,7 +68,14 @@ def widening(
         _squared_distance(table.support.forward(posterior.draw(DRAWS_OF_EACH, rng)), truth)
         for posterior, truth in zip(posteriors, truths, strict=True)
     ]
-    return float(max(1.0, np.quantile(squared, COVERED) / chi2.ppf(COVERED, truths.shape[1])))
+    found = float(np.quantile(squared, COVERED) / chi2.ppf(COVERED, truths.shape[1]))
+    if found > MOST:
+        raise ValueError(
+            f"posteriors of {type(fitted).__name__} are {np.sqrt(found):.2g} times too narrow for rows that "
+            f"were held out of {len(table)}: they rest on one row or two; give the rounds more draws, or an "
+            "estimator that accepts more rows"
+        )
+    return max(1.0, found)
 
 
 def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:

@@ -24,7 +24,7 @@ def check_budget(work: float, time_budget: float | None) -> None:
     """
     if not work > 0:
         raise ValueError(
-            f"work is {work!r}; it must be above zero: leave it out for some 10 to 20 seconds on two cores"
+            f"work is {work!r}; it must be above zero: leave it out for some 20 to 30 seconds of one core"
         )
     if time_budget is not None and not time_budget > 0:
         raise ValueError(

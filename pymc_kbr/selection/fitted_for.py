@@ -71,7 +71,8 @@ def fitted_for(
 def _prior_of(table: ReferenceTable, new: NewPrior | None, estimator: Estimator) -> dict[str, Any]:
     """What tells an estimator of another prior, or of the table's own where its rows are no draws of that."""
     if new is not None:
-        by_draws = new.ratio is None or estimator.needs_draws
+        # What multiplies with the prior's density learns from all rows, however few are likely under it.
+        by_draws = new.ratio is None or estimator.needs_draws or estimator.multiplies_prior
         return {"prior": new.draws} if by_draws else {"ratio": _over_rows(new.ratio, table)}
     # An estimator with a prior of its own finds its ratio to the rows as they are.
     if table.prior_ratio is None or getattr(estimator, "prior", None) is not None:

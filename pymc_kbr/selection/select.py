@@ -25,7 +25,7 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
 WORK = 30.0
-"""Of a choice, in the units of `pymc_kbr.selection.cost`: some 10 to 20 seconds on two cores."""
+"""Of a choice, in the units of `pymc_kbr.selection.cost`: some 20 to 30 seconds of one core."""
 
 HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 400
 """Share of the rows that are held out, and their smallest and largest number."""

@@ -157,6 +157,13 @@ def test_a_value_that_has_no_logarithm_is_named(summary, mixed):
     assert "enter by their log:" in str(found.value)
 
 
+def test_of_points_in_cells_the_row_and_the_value_that_were_given_are_named(summary, mixed):
+    x = mixed[1][:3].copy()
+    x[2, 2] = -20.0  # counts
+    with pytest.raises(ValueError, match="statistic 2 has the value -20 in row 2,"):
+        summary.points(x)
+
+
 def test_values_are_spread_at_a_share_of_the_way_through_their_cells(summary):
     x = np.array([[1.3, 3, 0.0], [0.2, 5, 0.7]])
     for share in (0.25, np.array([0.9, 0.25, 0.25]), np.full((2, 3), 0.25)):

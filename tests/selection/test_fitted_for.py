@@ -79,6 +79,15 @@ def test_another_prior_is_taken_by_its_ratio_or_else_by_its_draws(estimator):
     assert ours.weights(X[0]).shape == (150,)
 
 
+def test_a_learned_likelihood_is_that_of_all_rows_whatever_the_ratio(recwarn):
+    narrow = NewPrior(DRAWS, pk.Support.unbounded(2), np.where(np.arange(200) < 20, 1.0, 0.0))
+    ours = fitted(pk.KernelLikelihood("location_scale", 50), narrow)
+    alone = fitted(pk.KernelLikelihood("location_scale", 50))
+    np.testing.assert_array_equal(ours.log_likelihood(THETA, X[0]), alone.log_likelihood(THETA, X[0]))
+    assert ours.condition(X[0]).mean()[0] != alone.condition(X[0]).mean()[0]
+    assert not recwarn
+
+
 def test_a_given_estimator_is_fitted_by_the_seed():
     one, two, other = (fitted(clone(RANDOM), seed=seed).weights(X[0]) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one, two)

@@ -65,6 +65,39 @@ def test_what_is_of_the_wrong_type(kwargs, words):
         learned("a", "t", **kwargs)
 
 
+@pytest.mark.parametrize("value", [None, object(), {"a": 1}])
+def test_a_parameter_that_is_no_number_is_named(value):
+    with pytest.raises(
+        TypeError, match=r"parameter 1 of 'y' is .*; it must be a random variable of the model"
+    ):
+        learned("a", value)
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_a_group_that_there_is_not_is_refused_when_data_change(wrong):
+    with pm.Model() as model:
+        group = pm.Data("group", np.arange(4))
+        t = pm.Normal("t", shape=(4, 2))
+        pk.LearnedSimulator("y", LinearLikelihood(), t, observed=X, group=group)
+    density = model.compile_logp(mode="FAST_COMPILE")
+    assert np.isfinite(density(model.initial_point()))
+    with model:
+        pm.set_data({"group": [0, 1, wrong, 3]})
+    with pytest.raises(AssertionError, match="the `group` of 'y' names a group that there is not"):
+        density(model.initial_point())
+
+
+def test_observations_that_no_simulation_can_be_are_refused_at_once():
+    rng = np.random.default_rng(2)
+    theta = rng.normal(size=(100, 2))
+    x = np.exp(theta + 0.3 * rng.normal(size=(100, 2)))
+    likelihood = pk.KernelLikelihood("location_scale").fit(theta, x, random_seed=1)
+    observed = x[:4].copy()
+    observed[3, 1] = -2.0
+    with pytest.raises(ValueError, match="statistic 1 has the value -2 in row 3"):
+        learned("a", "b", likelihood=likelihood, observed=observed)
+
+
 def test_without_a_model():
     with pytest.raises(TypeError, match=r"inside `with pm.Model\(\):`"):
         pk.LearnedSimulator("y", LinearLikelihood(), 0.0, 1.0, observed=X)
@@ -116,3 +149,40 @@ def test_names_put_parameters_in_the_tables_order(of_names):
     assert values[0] == pytest.approx(values[2])
     other = named(of_names, lambda v: {"scale": v["mean"], "mean": v["scale"]})
     assert other.compile_logp(mode="FAST_COMPILE")(point) != pytest.approx(values[0])
+
+
+def never(rng, mean, size):
+    raise AssertionError("simulated before the arguments were looked at")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "words"),
+    [
+        (
+            {"likelihood": "kernel_likelihood"},
+            TypeError,
+            "'kernel_likelihood'; it must be a KernelLikelihood",
+        ),
+        ({"likelihood": pk.Rejection()}, TypeError, r"Rejection\(\); it must be a KernelLikelihood"),
+        ({"likelihood": pk.KernelLikelihood}, TypeError, "or be left out"),
+        ({"outside": "clip"}, ValueError, "'-inf', 'extrapolate'"),
+        ({"trials": "counts"}, ValueError, r"trials names \['counts'\]; the model's simulators are \['y'\]"),
+    ],
+)
+def test_what_is_learned_is_refused_before_anything_is_simulated(kwargs, error, words):
+    with pm.Model() as model:
+        pm.Simulator("y", never, pm.Normal("mean"), observed=np.zeros(3))
+    with pytest.raises(error, match=words):
+        pk.learn_simulators(model, 60, random_seed=1, progressbar=False, **kwargs)
+
+
+def test_the_folder_of_the_tables_is_made_and_one_name_is_a_name(tmp_path):
+    with pm.Model() as model:
+        pm.Simulator(
+            "sums", lambda rng, m, size: rng.normal(m, 1, size), pm.Normal("m"), observed=np.zeros(3)
+        )
+    likelihood = pk.KernelLikelihood("location_scale")
+    given = {"likelihood": likelihood, "random_seed": 1, "progressbar": False}
+    made = pk.learn_simulators(model, 60, trials="sums", store=tmp_path / "tables", **given)
+    assert (tmp_path / "tables" / "sums.zarr").exists()
+    assert made["sums"].owner.op.likelihood.statistics_size == 1

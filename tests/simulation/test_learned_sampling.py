@@ -92,3 +92,16 @@ def test_smc(model, likelihood):
         idata = pm.sample_smc(400, chains=2, cores=1, random_seed=1, progressbar=False)
     draws = idata["posterior"]["t"].values.reshape(-1, 2, 2)
     assert np.abs((draws.mean(axis=0) - mean) / deviation).max() < 0.5
+
+
+def test_where_the_simulated_range_is_narrow_sampling_starts_at_the_initial_point_or_not_at_all():
+    narrow = LinearLikelihood(lowest=-0.01, highest=0.01)
+    with pm.Model():
+        t = pm.Normal("t", 0, 0.004, shape=2)
+        pk.LearnedSimulator("y", narrow, t, observed=np.zeros((2, 3)))
+        given = {"tune": 5, "draws": 5, "chains": 1, "random_seed": 1, "progressbar": False}
+        given["compute_convergence_checks"] = False
+        with pytest.raises(pm.exceptions.SamplingError, match=r"(?i)initial"):
+            pm.sample(**given)
+        draws = pm.sample(init="adapt_diag", **given)["posterior"]["t"].to_numpy()
+    assert np.abs(draws).max() < 0.01

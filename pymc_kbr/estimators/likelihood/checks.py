@@ -21,7 +21,7 @@ def fewest_rows(parameters: int, statistics: int) -> int:
 
 
 def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
-    """Refuse too few rows, and statistics that are linear functions of others.
+    """Refuse too few rows, constant parameters, and statistics that are linear functions of others.
 
     Parameters
     ----------
@@ -36,6 +36,12 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
         raise ValueError(
             f"the table has {n} rows; a likelihood of {e} statistics given {theta.shape[1]} parameters takes "
             f"at least {least}: simulate more"
+        )
+    constant = np.flatnonzero(np.ptp(theta, axis=0) == 0)
+    if len(constant):
+        raise ValueError(
+            f"the parameters in columns {constant.tolist()} have the same value in every row; nothing is "
+            "learnt of how the statistics depend on them: leave them out"
         )
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
     centred = points - points.mean(axis=0)
@@ -78,4 +84,9 @@ def check_parameters(parameters: Any, p: int) -> np.ndarray:
     theta = np.atleast_2d(as_rows("the parameters", parameters))
     if theta.ndim != 2 or theta.shape[1] != p:
         raise ValueError(f"the parameters have shape {theta.shape}; give (k, {p}), in the table's order")
+    bad = np.argwhere(~np.isfinite(theta))
+    if len(bad):
+        raise ValueError(
+            f"the parameters are NaN or infinite in row {bad[0, 0]}, column {bad[0, 1]}; leave the row out"
+        )
     return theta

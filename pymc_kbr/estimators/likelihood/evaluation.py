@@ -66,7 +66,7 @@ class Evaluation:
         points = trials.points.reshape(1, r * s, e)
         parts = [
             _over_trials(self.form.log_density(described[i : i + step], points), trials)
-            for i in range(0, len(described), step)
+            for i in range(0, max(1, len(described)), step)
         ]
         return np.concatenate(parts)
 

@@ -42,7 +42,7 @@ class ParameterScale:
             for j, lower, upper in zip(block.columns, step.lower, step.upper, strict=True):
                 column, least = parameters[:, j], abs(skew(parameters[:, j]))
                 for side, end in () if slopes else ((1, lower), (-1, upper)):
-                    if np.isfinite(end) and np.all(column != end):
+                    if np.isfinite(end) and np.all(side * (column - end) > 0):
                         found = abs(skew(np.log(side * (column - end))))
                         if found < least:
                             sign[j], bound[j], least = side, end, found

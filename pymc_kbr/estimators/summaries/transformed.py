@@ -76,14 +76,15 @@ class Transformed:
         ValueError
             If a value has no logarithm or root, and all of the table's have.
         """
-        return self._coordinates(spread_over(statistics[:, self.kept], self.cells, 0.5))
+        x = statistics[:, self.kept]
+        return self._coordinates(spread_over(x, self.cells, 0.5), x)
 
     def dequantised(self, coordinates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Coordinates (n, q) of `transform` with discrete statistics spread at random over their cells."""
         if not self.discrete:
             return coordinates
         values = self.backward(coordinates)
-        return self._coordinates(spread_over(values, self.cells, rng.random(values.shape)))
+        return self._coordinates(spread_over(values, self.cells, rng.random(values.shape)), values)
 
     def backward(self, coordinates: np.ndarray) -> np.ndarray:
         """The statistics (n, q) that vary, of coordinates (n, q); discrete ones at values that they take."""
@@ -114,7 +115,7 @@ class Transformed:
         q = x.shape[1]
         within = qmc.Sobol(q, seed=SEED).random(POINTS_A_CELL) if self.discrete else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
-        points = self._coordinates(spread.reshape(-1, q)).reshape(spread.shape)
+        points = self._coordinates(spread.reshape(-1, q), x).reshape(spread.shape)
         volume = np.full(spread.shape[:2], -np.log(self.scaler.scale).sum())
         for j, (curve, cell) in enumerate(zip(self.curves, self.cells, strict=True)):
             volume += curve.log_slope(spread[:, :, j])
@@ -123,14 +124,15 @@ class Transformed:
                 volume += np.log(np.where(upper > lower, upper - lower, 1.0))[:, None]
         return points, volume
 
-    def _coordinates(self, spread: np.ndarray) -> np.ndarray:
+    def _coordinates(self, spread: np.ndarray, given: np.ndarray) -> np.ndarray:
+        """Of points (k s, q), s in the cells of each row of the statistics (k, q) that were given."""
         values = np.column_stack([c.forward(x) for c, x in zip(self.curves, spread.T, strict=True)])
         bad = ~np.isfinite(values)
         if np.any(bad):
-            row, column = np.argwhere(bad)[0].tolist()
-            curve = self.curves[column]
+            point, column = np.argwhere(bad)[0].tolist()
+            row, curve = point // (len(spread) // len(given)), self.curves[column]
             raise ValueError(
-                f"statistic {np.flatnonzero(self.kept)[column]} has the value {spread[row, column]:.6g} in "
+                f"statistic {np.flatnonzero(self.kept)[column]} has the value {given[row, column]:.6g} in "
                 f"row {row}, and all of the table's are above {curve.origin:.6g} and enter by their "
                 f"{curve.kind}: "
                 "the model does not make this value; look at its units, or take scale=False"

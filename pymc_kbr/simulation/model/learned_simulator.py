@@ -11,6 +11,7 @@ import pytensor
 from pymc.pytensorf import extract_obs_data
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable
+from pytensor.raise_op import Assert
 
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
@@ -74,13 +75,17 @@ def LearnedSimulator(
         If no model is on the context stack, or `likelihood` is no fitted likelihood.
     ValueError
         If there are too few or too many parameters, or they have other names than the table's or another
-        order; `observed` has another width than the statistics, NaN or infinity, or another number of rows
-        than there are groups; `group` names a group that there is not.
+        order; `observed` has another width than the statistics, NaN or infinity, values that the model
+        cannot make, or another number of rows than there are groups; `group` names a group that there is
+        not, now or, as AssertionError, when its data are changed.
 
     Notes
     -----
     NUTS sees a wall where the simulated range ends. Where the posterior comes close to it, simulate from
-    a wider prior: divergences say so.
+    a wider prior: divergences say so. `pm.sample` starts at random within one unit of the initial point,
+    in the space without edges. Where the simulated range is narrower than that, most starts lie outside, and
+    after a few of them it gives up: ``init="adapt_diag"`` starts at the initial point itself, which
+    ``initvals`` may set.
 
     Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy
     function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the
@@ -95,6 +100,7 @@ def LearnedSimulator(
     value = observed if isinstance(observed, Variable) else _as_array(name, observed)
     data = _data_now(name, value)
     layout = _layout(name, data, likelihood.statistics_size)
+    likelihood.prepare(data.reshape(-1, likelihood.statistics_size))  # refuses what no simulation can be
     rows = _rows(name, layout, value, data, parameters_, group)
     op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
     theta = parameters_.theta
@@ -165,7 +171,7 @@ def _rows(
     """For each observation the row of its parameters; None where they belong together in order."""
     count = 1 if layout == "one" else len(data)
     if group is not None:
-        return _grouped(name, layout, group, count, parameters.groups)
+        return _grouped(name, layout, group, count, parameters)
     if count == 1 and parameters.groups in (None, 1) and not isinstance(value, Variable):
         return None
     if parameters.groups in (None, 1):  # one group is one set of parameters, to which all observations belong
@@ -179,7 +185,8 @@ def _rows(
     return None
 
 
-def _grouped(name: str, layout: str, group: Any, count: int, groups: int | None) -> Variable:
+def _grouped(name: str, layout: str, group: Any, count: int, parameters: ParameterRows) -> Variable:
+    groups = parameters.groups
     if groups is None:
         raise ValueError(
             f"`group` is given, and {name!r} has one set of parameters, to which all observations belong; "
@@ -203,7 +210,15 @@ def _grouped(name: str, layout: str, group: Any, count: int, groups: int | None)
             f"the `group` of {name!r} is {places[wrong[0]]} at observation {wrong[0]}; with {groups} "
             f"groups it may be 0 to {groups - 1}"
         )
-    return rows.astype("int64")
+    rows = rows.astype("int64")
+    if isinstance(group, Variable):
+        # It may be changed: compiled code reads other memory, or counts from the end, where it is wrong.
+        there = (rows >= 0) & (rows < parameters.theta.shape[0])
+        rows = Assert(
+            f"the `group` of {name!r} names a group that there is not; of g groups the first is 0 and the "
+            "last g - 1"
+        )(rows, pt.all(there))
+    return rows
 
 
 def _dims(model: pm.Model, name: str, dims: Any, shape: tuple[int, ...]) -> tuple[str, ...] | None:

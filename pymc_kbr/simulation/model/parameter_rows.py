@@ -47,6 +47,8 @@ def parameter_rows(
 
     Raises
     ------
+    TypeError
+        If one is no tensor and no numbers.
     ValueError
         If there are too few or too many, their names or order are not those of `columns`, or their shapes
         cannot be put together.
@@ -56,7 +58,7 @@ def parameter_rows(
         raise ValueError(
             f"the learned simulator {name!r} has no parameters; pass the {size} that its likelihood has"
         )
-    tensors = [pt.as_tensor(parameter) for parameter in ordered]
+    tensors = [_tensor(name, place, parameter) for place, parameter in enumerate(ordered)]
     shapes = _shapes(tensors)
     cores = _core_dimensions(name, shapes, size, columns)
     widths = [_product(shape[len(shape) - core :]) for shape, core in zip(shapes, cores, strict=True)]
@@ -83,6 +85,16 @@ def parameter_rows(
     ]
     theta = pt.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
     return ParameterRows(theta, max(lengths) if lengths else None)
+
+
+def _tensor(name: str, place: int, parameter: Any) -> Variable:
+    try:
+        return pt.as_tensor(parameter)
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"parameter {place} of {name!r} is {parameter!r}; it must be a random variable of the model, a "
+            "function of such, or numbers"
+        ) from error
 
 
 def _in_order(name: str, parameters: Sequence[Any], columns: Columns | None) -> list[Any]:
