@@ -59,6 +59,10 @@ With 1,000 rows a shape that is off by a few hundredths of a probability is foun
 """
 
 
+LARGE_SHARE_BEYOND = 0.05
+"""Of a posterior beyond the rows of the table, above which there is a warning."""
+
+
 def diagnose(
     posterior: Posterior,
     draws: np.ndarray,
@@ -89,6 +93,8 @@ def diagnose(
         _negative_share(posterior),
         _ridge_raised(posterior),
         _transforms(posterior, table),
+        _extrapolated(posterior),
+        *_impossible(table),
         *_outliers(table),
         *_edges(draws, table),
         _outside(table, scaled),
@@ -157,6 +163,33 @@ def _transforms(posterior: Posterior, table: ReferenceTable) -> Concern | None:
         f"distribution functions, are not uniform{which} (p = {pvalue:.1e}); simulate more rows, transform "
         "the statistics, or compare with another estimator",
     )
+
+
+def _extrapolated(posterior: Posterior) -> Concern | None:
+    """A learned likelihood where nothing was simulated."""
+    share = posterior.settings.get("share_beyond_rows", 0.0)
+    if share <= LARGE_SHARE_BEYOND:
+        return None
+    return Concern(
+        "extrapolated",
+        f"{share:.0%} of the posterior lies beyond the parameters that were simulated, where the learned "
+        "likelihood is extrapolated; simulate from a wider prior",
+    )
+
+
+def _impossible(table: ReferenceTable) -> list[Concern]:
+    """Statistics that are the same in all simulations, and not that in the data."""
+    constant = np.ptp(table.statistics, axis=0) == 0
+    assert table.observed is not None
+    return [
+        Concern(
+            "impossible",
+            f"the statistic {table.statistic_names[j]!r} is {table.statistics[0, j]:.6g} in every simulation "
+            f"and {table.observed[j]:.6g} in the data: the model cannot make the data, and the posterior "
+            "does not know of it; look at the simulator and the statistic, or leave it out",
+        )
+        for j in np.flatnonzero(constant & (table.observed != table.statistics[0]))
+    ]
 
 
 def _negative_share(posterior: Posterior) -> Concern | None:

@@ -231,7 +231,8 @@ class KernelLikelihood(Estimator):
         Returns
         -------
         Posterior or list of Posterior
-            `settings` holds `log_evidence`, the log density of the data under the model.
+            `settings` holds `log_evidence`, the log density of the data under the model, and
+            `share_beyond_rows`, the share of the posterior beyond `simulated_range_`.
         """
         if trials:
             self._refuse_unfitted()
@@ -258,10 +259,19 @@ class KernelLikelihood(Estimator):
             drawn = [(atoms, equal, more) for atoms, more in made]
         return [
             Posterior.of(
-                Atoms(atoms, self.parameter_kernel_), weights, support, {**settings, **more}, smoothing
+                Atoms(atoms, self.parameter_kernel_),
+                weights,
+                support,
+                {**settings, **more, "share_beyond_rows": self._share_beyond(atoms, weights)},
+                smoothing,
             )
             for atoms, weights, more in drawn
         ]
+
+    def _share_beyond(self, atoms: np.ndarray, weights: np.ndarray) -> float:
+        """Share of a posterior beyond what was simulated, where the likelihood is extrapolated."""
+        lowest, highest = self.simulated_range_
+        return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))
 
     def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
         """Observations in their own units: their cells are looked up there."""

@@ -62,9 +62,8 @@ class ReferenceTable:
     origin : Origin
         What code asks of the provenance.
     prior_ratio : ndarray of shape (n,), optional
-        Density of the prior over that of what the rows were drawn from, up to a constant, where they are
-        no draws of the prior, as those of `refine`; times the likelihood of observed variables whose density
-        is known (`origin.known`). What `Estimator.fit` is given as `ratio`.
+        Density of the prior, times likelihoods that are known (`origin.known`), over that of what the rows
+        were drawn from, up to a constant: what `Estimator.fit` is given as `ratio`.
 
     Raises
     ------

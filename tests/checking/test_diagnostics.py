@@ -225,3 +225,29 @@ def test_a_learned_likelihood_that_does_not_hold_names_the_statistic(turns, warn
     found = [c for c in diagnose(posterior, posterior.draw(200, rng), table) if c.name == "transforms"]
     assert len(found) == warned
     assert all("least of all 'second'" in one.message for one in found)
+
+
+def test_a_posterior_beyond_what_was_simulated_is_extrapolated():
+    rng = np.random.default_rng(7)
+    theta = rng.uniform(0, 1, size=(300, 1))
+    learnt = pk.KernelLikelihood("location_scale", 200)
+    learnt.fit(
+        theta, theta + 0.1 * rng.normal(size=(300, 1)), log_prior=lambda t: 0.0 * t[:, 0], random_seed=1
+    )
+    inside, beyond = learnt.condition(np.array([[0.5], [3.0]]))
+    assert inside.settings["share_beyond_rows"] == 0
+    assert beyond.settings["share_beyond_rows"] > 0.9
+    found = names(posterior=posterior(settings=beyond.settings))
+    assert "extrapolated" in found
+    assert "extrapolated" not in names(posterior=posterior(settings=inside.settings))
+
+
+def test_a_constant_statistic_with_another_value_in_the_data_cannot_be_made():
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"a": rng.normal(size=50), "s": rng.normal(size=50), "always": 1.0})
+    given = {"parameters": ["a"], "statistics": ["s", "always"]}
+    for value, expected in ((1.0, 0), (5.0, 1)):
+        made = pk.ReferenceTable.from_dataframe(frame, observed=[0.1, value], **given)
+        found = [c for c in diagnose(posterior(), np.zeros((9, 1)), made) if c.name == "impossible"]
+        assert len(found) == expected
+        assert all("'always' is 1 in every simulation and 5 in the data" in one.message for one in found)

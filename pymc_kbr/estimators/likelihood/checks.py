@@ -14,6 +14,12 @@ FEWEST_ROWS, ROWS_A_COLUMN = 50, 5
 SINGULAR = 1e-10
 """Share of a statistic's variance that the others leave, below which it is a function of them."""
 
+ROWS_LOOKED_AT, SMALL_STEP, GROWTH = range(1000, 2001), 1e-4, 50.0
+"""Rows in which functions are looked for: with fewer, steps are as large as the noise of near-singular laws.
+
+Squared steps, in variances, and how ten steps exceed one.
+"""
+
 
 def fewest_rows(parameters: int, statistics: int) -> int:
     """Rows that a likelihood of so many statistics given so many parameters takes."""
@@ -21,7 +27,7 @@ def fewest_rows(parameters: int, statistics: int) -> int:
 
 
 def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
-    """Refuse too few rows, constant parameters, and statistics that are linear functions of others.
+    """Refuse too few rows, constant parameters, and statistics that are functions of others.
 
     Parameters
     ----------
@@ -53,6 +59,30 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
             f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "
             "they have no density; leave it out"
         )
+    pair = function_of_another(points[: ROWS_LOOKED_AT[-1]]) if n >= ROWS_LOOKED_AT[0] else None
+    if pair is not None:
+        raise ValueError(
+            f"the statistic in column {numbers[pair[1]]} is a function of that in column {numbers[pair[0]]}: "
+            "together they have no density; leave one of them out"
+        )
+
+
+def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
+    """Columns i, j of points (n, e) of which the second is a smooth function of the first.
+
+    Sorted by the first, the second then moves in small steps: ten times as far in ten steps as in one. Noise
+    moves it as far in one step as in ten.
+    """
+    variances = points.var(axis=0)
+    for i, column in enumerate(points.T):
+        ordered = points[np.argsort(column, kind="stable")]
+        one = np.median((ordered[1:] - ordered[:-1]) ** 2, axis=0) / variances
+        ten = np.median((ordered[10:] - ordered[:-10]) ** 2, axis=0) / variances
+        smooth = (one < SMALL_STEP) & (ten > GROWTH * one)
+        smooth[i] = False
+        if smooth.any():
+            return i, int(np.argmax(smooth))
+    return None
 
 
 def check_trials(observed: Any, d: int) -> tuple[list[np.ndarray], bool]:

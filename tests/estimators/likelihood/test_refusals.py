@@ -7,6 +7,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators.likelihood.checks import function_of_another
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 
 RNG = np.random.default_rng(8)
@@ -70,3 +71,24 @@ def test_parameters_beyond_a_bound_keep_their_own_units(bounds):
     assert scale.sign.tolist() == [0.0]
     # And within them the logarithm is less skewed.
     assert ParameterScale.fit(theta, Support.from_bounds({"a": (0.0, np.inf)}, ["a"])).sign.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("function", [np.square, np.exp, np.abs, lambda x: np.sin(3 * x)])
+def test_a_function_of_another_statistic_is_refused(function):
+    x = np.random.default_rng(1).normal(size=1000)
+    assert function_of_another(np.column_stack([x, function(x)])) == (0, 1)
+
+
+def test_noise_however_little_is_no_function():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=2000)
+    for noise in (0.02, 1.0):
+        assert function_of_another(np.column_stack([x, x**2 + noise * rng.normal(size=2000)])) is None
+
+
+def test_a_table_with_a_square_of_another_statistic_is_refused():
+    rng = np.random.default_rng(3)
+    theta = rng.normal(size=(1000, 1))
+    x = theta + 0.1 * rng.normal(size=(1000, 1))
+    with pytest.raises(ValueError, match="column 1 is a function of that in column 0"):
+        pk.KernelLikelihood("location_scale").fit(theta, np.hstack([x, x**2]), random_seed=1)
