@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -35,3 +36,8 @@ def progress_bar(shown: bool) -> Progress:
         TimeElapsedColumn(),
         disable=not shown,
     )
+
+
+def say(words: str) -> None:
+    """One line of words, among the progress bars."""
+    Console().print(words, highlight=False, markup=False, soft_wrap=True)
