@@ -145,8 +145,9 @@ def sample_abc(
     if calibration is not None:
         drawn, coverage = recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
+    known: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
     scaled = fitted.whole_in_deviations(len(table))
-    concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out, scaled=scaled)
+    concerns = diagnose(posterior, drawn, table, scaled=scaled, **known)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
     if model is None and hasattr(prior, "free_RVs"):
