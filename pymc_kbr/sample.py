@@ -150,8 +150,7 @@ def sample_abc(
     concerns = diagnose(posterior, drawn, table, scaled=scaled, **known)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
-    if model is None and hasattr(prior, "free_RVs"):
-        model = prior
+    model = prior if model is None and hasattr(prior, "free_RVs") else model
     return to_arviz(
         posterior,
         drawn,
