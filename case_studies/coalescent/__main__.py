@@ -16,6 +16,7 @@ import arviz as az
 import matplotlib
 import numpy as np
 import pandas as pd
+from rich.progress import track
 from scipy.stats import gaussian_kde
 
 import pymc_kbr as pk
@@ -53,7 +54,7 @@ def condition_all(
 ) -> tuple[pd.DataFrame, dict[tuple[str, str], np.ndarray]]:
     """Every estimator on every observation: a tidy table, and the draws by estimator and sample."""
     rows, draws = [], {}
-    for name, cls in pk.ESTIMATORS.items():
+    for name, cls in track(pk.ESTIMATORS.items(), "Conditioning every estimator"):
         started = time.perf_counter()
         estimator = cls().fit(table.parameters, table.statistics, table.support)
         fitted = time.perf_counter()

@@ -1,6 +1,9 @@
-"""The progress bar of a simulation."""
+"""The progress bar of a simulation, and lines that say what else is being done."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -23,6 +26,15 @@ class RateColumn(ProgressColumn):
         """The rate, once there is one."""
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f} rows/s")
+
+
+@contextmanager
+def working(shown: bool, words: str) -> Iterator[None]:
+    """A line with the seconds that pass while something of unknown length is done."""
+    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not shown) as progress:
+        task = progress.add_task(words, total=None)
+        yield
+        progress.update(task, total=1, completed=1)
 
 
 def progress_bar(shown: bool) -> Progress:
