@@ -22,6 +22,7 @@ from pymc_kbr.simulation import simulate
 from pymc_kbr.simulation.model.context import model_of_table
 from pymc_kbr.simulation.prior.density import known_log_prior
 from pymc_kbr.simulation.prior.new_prior import NewPrior
+from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -137,7 +138,8 @@ def sample_abc(
     log_prior = partial(known_log_prior, model if prior is None else prior, table, model)
     fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior)
     seconds.note("fit")
-    posterior = fitted.for_draws(draws).condition(observed)
+    with working(progressbar, f"Conditioning {type(fitted).__name__}"):
+        posterior = fitted.for_draws(draws).condition(observed)
     seconds.note("condition")
     drawn = posterior.draw(draws, rng)
     seconds.note("draw")
@@ -145,12 +147,11 @@ def sample_abc(
     if calibration is not None:
         drawn, coverage = recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
-    scaled = fitted.whole_in_deviations(len(table))
-    concerns = diagnose(posterior, drawn, table, coverage=coverage, held_out=held_out, scaled=scaled)
+    known: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
+    concerns = diagnose(posterior, drawn, table, scaled=fitted.whole_in_deviations(len(table)), **known)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
-    if model is None and hasattr(prior, "free_RVs"):
-        model = prior
+    model = prior if model is None and hasattr(prior, "free_RVs") else model
     return to_arviz(
         posterior,
         drawn,

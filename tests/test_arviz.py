@@ -62,7 +62,7 @@ def test_draws_are_inside_the_support(idata):
 
 
 def test_atoms_and_signed_weights_are_kept(idata, made):
-    atoms = group(idata, "weighted_atoms")
+    atoms = group(idata, "weighted_atoms_data")
     table = models.table(1500, made, random_seed=4)
     posterior = pk.Localised().fit(table.parameters, table.statistics).condition(table.observed)
     np.testing.assert_allclose(atoms["weight"], posterior.weights, atol=1e-12)
@@ -110,11 +110,21 @@ def test_arviz_summarises_and_plots_it(idata):
     assert float(summary.loc["effect[x]", "mean"]) == pytest.approx(float(draws.mean()), abs=0.006)
 
 
+@pytest.mark.skipif(ARVIZ_MAJOR > 0, reason="a DataTree has no to_dataframe")
+def test_the_draws_become_a_data_frame(idata, tmp_path):
+    idata.to_netcdf(str(tmp_path / "idata.nc"))
+    for result in (idata, az.from_netcdf(str(tmp_path / "idata.nc"))):
+        frame = result.to_dataframe()
+        assert len(frame) == 300
+        assert {"chain", "draw", "mean", "count"} <= set(frame.columns)
+        np.testing.assert_array_equal(frame["mean"], group(idata, "posterior")["mean"].values.ravel())
+
+
 def test_it_goes_to_netcdf_and_back(idata, tmp_path):
     idata.to_netcdf(str(tmp_path / "idata.nc"))
     load = az.from_netcdf if hasattr(az, "from_netcdf") else xr.open_datatree
     back = load(str(tmp_path / "idata.nc"))
-    for name in ("posterior", "weighted_atoms", "observed_data"):
+    for name in ("posterior", "weighted_atoms_data", "observed_data"):
         xr.testing.assert_allclose(group(back, name), group(idata, name))
     assert group(back, "posterior").attrs["estimator"] == "Localised"
 
@@ -171,4 +181,4 @@ def test_a_posterior_goes_to_arviz_by_itself(made):
     )
     bare = posterior.to_arviz(posterior.draw(50, 2))
     assert group(bare, "posterior")["theta_0"].shape == (1, 50)
-    assert "weight" in group(bare, "weighted_atoms")
+    assert "weight" in group(bare, "weighted_atoms_data")

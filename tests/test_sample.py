@@ -177,3 +177,26 @@ def test_recalibrated_draws_outside_the_support_are_refused():
     np.testing.assert_allclose(np.asarray(draws["a"]) + np.asarray(draws["b"]), 1.0)
     with pytest.raises(ValueError, match="of the recalibrated draws lie outside the prior's support"):
         pk.sample_abc(50, calibration=calibration, progressbar=False, **arguments)
+
+
+def test_a_line_is_shown_while_an_estimator_is_fitted(capsys):
+    arguments = {"reference_table": small(), "estimator": "conditional_mean", "random_seed": 1}
+    pk.sample_abc(10, progressbar=False, **arguments)
+    assert capsys.readouterr().out == ""
+    pk.sample_abc(10, progressbar=True, **arguments)
+    words = capsys.readouterr().out
+    assert words.count("Fitting ConditionalMean") == 1
+    assert words.count("Conditioning ConditionalMean") == 1
+
+
+def test_draws_beyond_all_numbers_are_refused_with_their_number():
+    """The logarithm of a parameter follows the statistic in a line, far beyond the largest number."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=2000)
+    frame = pd.DataFrame({"a": np.exp(a), "s": a + 0.3 * rng.normal(size=2000)})
+    for estimator in (pk.Adjusted(adjustment="local_linear"), "auto"):
+        table = pk.ReferenceTable.from_dataframe(
+            frame, parameters=["a"], statistics=["s"], observed=[1000.0], bounds={"a": (0, None)}
+        )
+        with pytest.raises(ValueError, match=r"\d+ of \d+ atoms that carry weight are infinite .*zoom"):
+            pk.sample_abc(500, reference_table=table, estimator=estimator, random_seed=1, progressbar=False)

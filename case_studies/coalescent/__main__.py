@@ -16,10 +16,12 @@ import arviz as az
 import matplotlib
 import numpy as np
 import pandas as pd
+from rich.progress import track
 from scipy.stats import gaussian_kde
 
 import pymc_kbr as pk
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
+from case_studies.destination import add_destination, folder_of
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -52,7 +54,7 @@ def condition_all(
 ) -> tuple[pd.DataFrame, dict[tuple[str, str], np.ndarray]]:
     """Every estimator on every observation: a tidy table, and the draws by estimator and sample."""
     rows, draws = [], {}
-    for name, cls in pk.ESTIMATORS.items():
+    for name, cls in track(pk.ESTIMATORS.items(), "Conditioning every estimator"):
         started = time.perf_counter()
         estimator = cls().fit(table.parameters, table.statistics, table.support)
         fitted = time.perf_counter()
@@ -121,7 +123,7 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, default=HERE, help="folder of results.csv and posteriors.png")
+    add_destination(parser, "folder of results.csv and posteriors.png")
     parser.add_argument("--quick", action="store_true", help="150 simulations, for a trial")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
@@ -139,11 +141,11 @@ def main() -> None:
     print(az.summary(idata).to_string(), "\n")
 
     results, draws = condition_all(table, observed, arguments.seed)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    results.round(4).to_csv(arguments.output / "results.csv", index=False)
-    plot_posteriors(draws, arguments.output / "posteriors.png")
+    output = folder_of(arguments, HERE)
+    results.round(4).to_csv(output / "results.csv", index=False)
+    plot_posteriors(draws, output / "posteriors.png")
     print(results.to_string(index=False, float_format="{:.3f}".format))
-    print(f"\nresults.csv and posteriors.png are in {arguments.output}")
+    print(f"\nresults.csv and posteriors.png are in {output}")
     print(f"{time.perf_counter() - started:.0f} s from simulation to picture")
 
 

@@ -19,6 +19,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.neural import NeuralPosteriorEstimation
+from case_studies.destination import add_destination, file_of
 from pymc_kbr.posterior.scores import covered, crps, rmse
 from pymc_kbr.selection.select import WORK, choose
 from pymc_kbr.tables.datasets import load_coalescent, read_rda
@@ -133,7 +134,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=WORK, help="work for `auto`, about seconds")
     names = [*pk.ESTIMATORS, *UNSMOOTHED, "local_linear", "auto"]
     parser.add_argument("--estimators", nargs="+", default=names, choices=[*names, "neural"])
-    parser.add_argument("--output", type=Path, help="CSV; accuracy.csv or accuracy_coal.csv here by default")
+    add_destination(parser, "CSV, accuracy.csv or accuracy_coal.csv by default")
     arguments = parser.parse_args()
     parameters, statistics = load(arguments.coal)
     apart = arguments.held_out if arguments.first else len(parameters) - arguments.held_out
@@ -153,9 +154,9 @@ def main() -> None:
                 line |= less(scores, name, "neural")
             lines.append(line)
             print(line, flush=True)
-    default = HERE / ("accuracy.csv" if arguments.coal is None else "accuracy_coal.csv")
+    name = "accuracy.csv" if arguments.coal is None else "accuracy_coal.csv"
     result = pd.DataFrame(lines)
-    result.round(4).to_csv(arguments.output or default, index=False)
+    result.round(4).to_csv(file_of(arguments, HERE, name), index=False)
     print(result.to_string(index=False, float_format="{:.3f}".format))
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.growth_model import growth_model, simulate_growth
+from case_studies.destination import add_destination, folder_of
 from pymc_kbr.selection.select import WORK
 
 HERE = Path(__file__).parent
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=WORK, help="work for `select`, about seconds")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="300 simulations, 50 held out")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
     n, k, budget = (
         (300, 50, 2.0) if arguments.quick else (arguments.simulations, arguments.held_out, arguments.budget)
@@ -55,9 +56,9 @@ def main() -> None:
             calibration.summary(), TRUTH.values(), posterior.mean(), lower, upper, strict=True
         )
     ]
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output = folder_of(arguments, HERE)
     result = pd.DataFrame(lines)
-    result.round(4).to_csv(arguments.output / "growth.csv", index=False)
+    result.round(4).to_csv(output / "growth.csv", index=False)
     print(result.round(3).to_string(index=False))
 
 

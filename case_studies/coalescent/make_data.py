@@ -10,6 +10,7 @@ import numpy as np
 
 import pymc_kbr as pk
 from case_studies.coalescent.model import STATISTICS, coalescent_model
+from case_studies.destination import add_destination, file_of
 
 SEED = 20261121
 TARGET = Path(__file__).parents[2] / "data" / "coalescent" / "coalescent.nc"
@@ -32,11 +33,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--output", type=Path, default=TARGET)
+    add_destination(parser, "NetCDF file")
     arguments = parser.parse_args()
     table = make_table(arguments.rows, arguments.cores)
-    table.save(arguments.output, overwrite=True)
-    print(f"{table}\n{arguments.output}: {arguments.output.stat().st_size / 1e6:.2f} MB")
+    output = file_of(arguments, TARGET.parent, TARGET.name)
+    table.save(output, overwrite=True)
+    print(f"{table}\n{output.stat().st_size / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":

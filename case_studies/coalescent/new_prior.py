@@ -17,6 +17,7 @@ import pymc as pm
 
 import pymc_kbr as pk
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
+from case_studies.destination import add_destination, file_of
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.tables.datasets import load_coalescent
 
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--observations", type=int, default=200)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--output", type=Path, default=HERE / "new_prior.csv")
+    add_destination(parser, "CSV")
     arguments = parser.parse_args()
     n = arguments.rows
 
@@ -78,7 +79,7 @@ def main() -> None:
             )
     result = pd.DataFrame(lines)
     print(result.round(4).to_string(index=False))
-    result.round(5).to_csv(arguments.output, index=False)
+    result.round(5).to_csv(file_of(arguments, HERE, "new_prior.csv"), index=False)
 
 
 def effective(ratio: np.ndarray) -> float:

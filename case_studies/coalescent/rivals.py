@@ -20,6 +20,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load
+from case_studies.destination import add_destination, folder_of
 from case_studies.embedding_errors import RANK, neighbours
 from case_studies.embedding_plots import STYLES
 from pymc_kbr.embedding.embedding import Atoms, Embedding
@@ -152,18 +153,18 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=1000, help="the last rows")
     parser.add_argument("--modes", type=int, default=200, help="held-out rows whose modes are computed")
     parser.add_argument("--quick", action="store_true", help="two small sizes, 20 held-out samples")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output = folder_of(arguments, HERE)
     name = "rivals" if arguments.coal is None else "rivals_coal"
     sizes, held_out, modes = tuple(arguments.sizes), arguments.held_out, arguments.modes
     if arguments.quick:
         sizes, held_out, modes = (100, 300), 20, 5
-    partial = arguments.output / f"{name}_partial.csv"
+    partial = output / f"{name}_partial.csv"
     table = table_of(arguments.coal, sizes, held_out, modes, partial)
-    table.to_csv(arguments.output / f"{name}.csv", index=False, float_format="%.5g")
+    table.to_csv(output / f"{name}.csv", index=False, float_format="%.5g")
     partial.unlink()
-    plot(table, arguments.output / f"{name}.png")
+    plot(table, output / f"{name}.png")
 
 
 if __name__ == "__main__":

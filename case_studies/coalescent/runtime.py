@@ -24,6 +24,7 @@ import pymc as pm
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
 from case_studies.coalescent.model import STATISTICS, coalescent_model
+from case_studies.destination import add_destination, folder_of
 from pymc_kbr.tables.datasets import load_coalescent
 
 matplotlib.use("Agg")
@@ -69,10 +70,10 @@ def main() -> None:
     parser.add_argument("--observations", type=int, default=300)
     parser.add_argument("--cores", type=int, default=2, help="of `sample_smc` and of the simulations timed")
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    arguments.output = folder_of(arguments, HERE)
     name = "runtime" if arguments.coal is None else "runtime_coal"
     model = coalescent_model(TYPICAL, EPSILON * DEVIATIONS)
     parts = of_tables(arguments, name)

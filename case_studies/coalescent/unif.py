@@ -16,6 +16,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load
 from case_studies.coalescent.model import STATISTICS
+from case_studies.destination import add_destination, folder_of
 from pymc_kbr.posterior.scores import rmse
 
 HERE = Path(__file__).parent
@@ -28,7 +29,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="300 rows, 50 held out")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
     n, k = (300, 50) if arguments.quick else (10_000, 1_000)
     parameters, statistics = load(None)
@@ -59,8 +60,8 @@ def main() -> None:
             print(
                 pd.DataFrame(lines[-1:]).round(4).to_string(index=False, header=len(lines) == 1), flush=True
             )
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(lines).round(4).to_csv(arguments.output / "unif.csv", index=False)
+    output = folder_of(arguments, HERE)
+    pd.DataFrame(lines).round(4).to_csv(output / "unif.csv", index=False)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from case_studies.destination import add_destination, folder_of
 from case_studies.gaussian_ground_truth import fukumizu_5_1, fukumizu_5_2, localised_5_1, pictures, xu_5_1
 
 HERE = Path(__file__).parent
@@ -49,13 +50,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="few runs of small tables")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output = folder_of(arguments, HERE)
     for part in arguments.parts:
-        PARTS[part](arguments.quick, arguments.output)
-        print(f"{part}: written to {arguments.output}", flush=True)
+        PARTS[part](arguments.quick, output)
+        print(f"{part}: written to {output}", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.destination import add_destination, file_of
 from case_studies.gaussian_ground_truth.problem import Problem, draw_problem
 from pymc_kbr.estimators.kernel_density import least_squares_score
 from pymc_kbr.kernels import Gaussian, median_heuristic
@@ -148,10 +149,10 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--dimensions", type=int, nargs="+", default=list(DIMENSIONS))
-    parser.add_argument("--output", type=Path, default=HERE / "fukumizu_5_1.csv")
+    add_destination(parser, "CSV")
     arguments = parser.parse_args()
     result = table(arguments.runs, arguments.dimensions)
-    result.round(4).to_csv(arguments.output, index=False)
+    result.round(4).to_csv(file_of(arguments, HERE, "fukumizu_5_1.csv"), index=False)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.destination import add_destination, file_of
 from case_studies.gaussian_ground_truth.problem import Problem, draw_problem
 from pymc_kbr.gram import IncompleteCholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic
@@ -131,7 +132,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--sizes", type=int, nargs="+", help="of the tables")
     parser.add_argument("--printed", action="store_true", help="delta of weights that sum to n")
-    parser.add_argument("--output", type=Path)
+    add_destination(parser, "CSV")
     arguments = parser.parse_args()
     if arguments.printed:
         result, name = table(arguments.runs, arguments.sizes or SIZES, printed), "fukumizu_5_2_printed"
@@ -139,7 +140,7 @@ def main() -> None:
         sizes = arguments.sizes or [*SIZES, *FOR_REJECTION]
         result, name = table(arguments.runs, sizes), "fukumizu_5_2"
     print(result.round(4).to_string(index=False))
-    result.round(5).to_csv(arguments.output or HERE / f"{name}.csv", index=False)
+    result.round(5).to_csv(file_of(arguments, HERE, f"{name}.csv"), index=False)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from case_studies.destination import add_destination, folder_of
 from case_studies.nonlinear_regression import bumps
 from case_studies.nonlinear_regression.cross_validation import bandwidths
 
@@ -16,13 +17,13 @@ def main() -> None:
     """Write the tables and pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few trials of small samples")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output = folder_of(arguments, HERE)
     for part in arguments.parts:
-        PARTS[part](arguments.quick, arguments.output)
-        print(f"{part}: written to {arguments.output}", flush=True)
+        PARTS[part](arguments.quick, output)
+        print(f"{part}: written to {output}", flush=True)
 
 
 if __name__ == "__main__":

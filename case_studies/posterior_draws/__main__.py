@@ -16,6 +16,7 @@ import matplotlib
 import numpy as np
 
 import pymc_kbr as pk
+from case_studies.destination import add_destination, folder_of
 from case_studies.posterior_draws.problems import TWO_MOONS
 from pymc_kbr.selection.select import choose
 from pymc_kbr.tables.datasets import load_coalescent
@@ -101,13 +102,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="1,000 simulations, 100 held-out rows")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    moons(1_000 if arguments.quick else 10_000, arguments.output / "draws.png")
-    calibration(100 if arguments.quick else 2_000, arguments.output / "calibration.png")
-    support(arguments.output / "support.png")
+    output = folder_of(arguments, HERE)
+    moons(1_000 if arguments.quick else 10_000, output / "draws.png")
+    calibration(100 if arguments.quick else 2_000, output / "calibration.png")
+    support(output / "support.png")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
+from case_studies.destination import add_destination, folder_of
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.candidate import label
@@ -68,7 +69,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `select`")
     parser.add_argument("--budget", type=float, default=WORK, help="work for `select`, about seconds")
     parser.add_argument("--quick", action="store_true", help="1,000 rows, 50 held out, no candidates")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     n, k, draws = (1_000, 50, 300) if arguments.quick else (10_000, 1_000, 1_000)
@@ -107,9 +108,9 @@ def main() -> None:
         candidate.fit(parameters[:n], statistics[:n], fitted.table_.support, random_seed=0)
         add(label(candidate), candidate, time.perf_counter() - started, held_out)
     result = pd.DataFrame(lines)
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output = folder_of(arguments, HERE)
     name = "held_out.csv" if arguments.coal is None else "held_out_coal.csv"
-    result.round(4).to_csv(arguments.output / name, index=False)
+    result.round(4).to_csv(output / name, index=False)
     print(result.to_string(index=False, float_format="{:.4f}".format))
 
 

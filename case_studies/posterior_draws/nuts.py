@@ -19,6 +19,7 @@ import pymc as pm
 from scipy.stats import norm
 
 import pymc_kbr as pk
+from case_studies.destination import add_destination, folder_of
 
 HERE = Path(__file__).parent
 DATA = 60
@@ -144,13 +145,13 @@ def main() -> None:
     )
     parser.add_argument("--estimator", default="auto")
     parser.add_argument("--quick", action="store_true", help="1,000 simulations, 500 draws")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     simulations, draws = (1_000, 250) if arguments.quick else (10_000, 4_000)
     result = pd.concat([compare(name, simulations, draws, arguments.estimator) for name in MODELS])
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    result.round(4).to_csv(arguments.output / "nuts.csv", index=False)
+    output = folder_of(arguments, HERE)
+    result.round(4).to_csv(output / "nuts.csv", index=False)
     print(result.to_string(index=False, float_format="{:.3f}".format))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.destination import add_destination, folder_of
 from case_studies.posterior_draws.problems import PROBLEMS, c2st
 from pymc_kbr.selection.select import WORK, choose
 
@@ -72,7 +73,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="1,000 simulations, 1,000 draws, no rivals")
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
     parser.add_argument("--budget", type=float, default=WORK, help="work for `auto`, about seconds")
     parser.add_argument("--rivals", nargs="*", default=["rejection"], choices=list(pk.ESTIMATORS))
@@ -80,10 +81,10 @@ def main() -> None:
     warnings.simplefilter("ignore", UserWarning)
     simulations, observations, draws = (1_000, 1, 1_000) if arguments.quick else (10_000, 3, 10_000)
     rivals = () if arguments.quick else tuple(arguments.rivals)
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output = folder_of(arguments, HERE)
     for name in arguments.problems:
         result = run(name, simulations, observations, draws, arguments.budget, rivals)
-        result.round(4).to_csv(arguments.output / f"{name}.csv", index=False)
+        result.round(4).to_csv(output / f"{name}.csv", index=False)
         print(result.groupby(["problem", "estimator"])[["c2st", "seconds"]].mean().round(3).to_string())
 
 

@@ -19,6 +19,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 import pymc_kbr as pk
+from case_studies.destination import add_destination, folder_of
 from case_studies.simulators.models import STUDIES, Study
 from pymc_kbr.simulation.sample_smc import run_smc
 
@@ -253,16 +254,16 @@ def main() -> None:
         help="processes of `sample_smc`; our tables take threads for matrices alone",
     )
     parser.add_argument("--models", nargs="+", default=list(STUDIES), choices=list(STUDIES))
-    parser.add_argument("--output", type=Path, default=HERE)
+    add_destination(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output = folder_of(arguments, HERE)
     quick = arguments.quick
     cores = 1 if quick else arguments.cores
     with threadpool_limits(cores, user_api="blas"):
         lines = table(quick, 1 if quick else arguments.seeds, cores, arguments.models)
-    lines.to_csv(arguments.output / "simulators.csv", index=False, float_format="%.5g")
-    plot(lines, arguments.output / "simulators.png")
+    lines.to_csv(output / "simulators.csv", index=False, float_format="%.5g")
+    plot(lines, output / "simulators.png")
     of_methods = lines.groupby(["model", "method", "number"], sort=False)
     columns = ["simulations", "seconds", "error_of_mean", "error_of_deviation"]
     print(of_methods[columns].mean().round(3).to_string())

@@ -68,7 +68,12 @@ class Support:
         return cls(size, (Block(tuple(range(size))),) if size else ())
 
     @classmethod
-    def from_bounds(cls, bounds: Mapping[str, tuple[float, float]] | None, names: Sequence[str]) -> Support:
+    def from_bounds(
+        cls,
+        bounds: Mapping[str, tuple[float, float]] | None,
+        names: Sequence[str],
+        discrete: Sequence[str] = (),
+    ) -> Support:
         """One interval a column.
 
         Parameters
@@ -77,6 +82,8 @@ class Support:
             Bounds by parameter name; a name left out is unbounded, an end may be infinite or None.
         names : sequence of str, length p
             The parameters, in the table's order.
+        discrete : sequence of str
+            Those that may not be smoothed: they are left without bounds.
 
         Raises
         ------
@@ -88,13 +95,12 @@ class Support:
         unknown = [name for name in bounds if name not in names]
         if unknown:
             raise ValueError(f"bounds are given for {unknown}; the parameters are {list(names)}")
-        lower, upper = [], []
-        for name in names:
-            a, b = _ends(name, bounds.get(name, (None, None)))
-            lower.append(a)
-            upper.append(b)
-        step = Interval(tuple(lower), tuple(upper))
-        return cls(len(names), (Block(tuple(range(len(names))), (step,)),))
+        ends = [_ends(name, bounds.get(name, (None, None))) for name in names]
+        moved = tuple(i for i, name in enumerate(names) if name not in discrete)
+        kept = tuple(i for i, name in enumerate(names) if name in discrete)
+        step = Interval(tuple(ends[i][0] for i in moved), tuple(ends[i][1] for i in moved))
+        blocks = [Block(moved, (step,))] if moved else []
+        return cls(len(names), (*blocks, *([Block(kept, smooth=False)] if kept else [])))
 
     def forward(self, parameters: np.ndarray) -> np.ndarray:
         """Parameters (n, p) to the unconstrained space (n, q); an edge goes to infinity."""

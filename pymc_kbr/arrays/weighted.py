@@ -20,3 +20,12 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarra
     middle = (np.cumsum(ordered) - 0.5 * ordered)[carried] / ordered.sum()
     unit = units_of(values[:, None])[0]  # differences of values of 1e308 are beyond the largest number
     return np.interp(levels, middle, values[order][carried] / unit) * unit
+
+
+def weighted_covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Covariance (p, p) of points (m, p) under weights (m,) of sum one.
+
+    Points are given over powers of two, `units_of` them: their squares are then in range.
+    """
+    centred = points - weights @ points
+    return (weights[:, None] * centred).T @ centred

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.arviz import pack
 from pymc_kbr.posterior.scores import energy_score
+from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -22,7 +23,7 @@ OBSERVATIONS_AT_ONCE = 50
 """Observations that are conditioned on together."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
     """How an estimator's posteriors agree with the parameters of held-out rows.
 
@@ -46,6 +47,22 @@ class Calibration:
     energy_scores: np.ndarray
     columns: Columns
     draws: int
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        """The summary of the first parameters, and what coverage is expected."""
+        low, high = self.band(0.9)
+        return Shown(
+            f"Calibration on {len(self.pit):,} held-out rows, with {self.draws:,} draws of each posterior",
+            self.summary(),
+            len(self.names),
+            [f"coverage of 90% is expected between {low:.1%} and {high:.1%}"],
+        )
 
     @property
     def names(self) -> list[str]:
@@ -132,14 +149,14 @@ class Calibration:
 
     def summary(self) -> list[dict[str, Any]]:
         """One row a parameter: coverage of 50%, 90% and 95% intervals, uniformity, median contraction."""
-        covered = self.coverage([0.5, 0.9, 0.95])
+        covered, uniformity = self.coverage([0.5, 0.9, 0.95]), self.uniformity()
         return [
             {
                 "parameter": name,
                 "coverage_50": float(covered[0, i]),
                 "coverage_90": float(covered[1, i]),
                 "coverage_95": float(covered[2, i]),
-                "uniformity_p": float(self.uniformity()[i]),
+                "uniformity_p": float(uniformity[i]),
                 "contraction": float(np.median(self.contraction[:, i])),
             }
             for i, name in enumerate(self.names)

@@ -71,6 +71,7 @@ def diagnose(
     coverage: np.ndarray | None = None,
     held_out: int = 0,
     scaled: FittedTable | None = None,
+    chosen: bool = False,
 ) -> list[Concern]:
     """The reasons to doubt a posterior.
 
@@ -86,11 +87,13 @@ def diagnose(
         Number of these rows.
     scaled : FittedTable, optional
         The table in units of deviations, where the estimator has it.
+    chosen : bool
+        Whether the estimator was chosen by "auto", which is then no advice.
     """
     found = [
-        *_coverage(coverage, held_out, table.parameter_names),
-        _effective_sample_size(posterior),
-        _negative_share(posterior),
+        *_coverage(coverage, held_out, table),
+        _effective_sample_size(posterior, chosen),
+        _negative_share(posterior, chosen),
         _ridge_raised(posterior),
         _transforms(posterior, table),
         _extrapolated(posterior),
@@ -138,15 +141,17 @@ def _outliers(table: ReferenceTable) -> list[Concern]:
     ]
 
 
-def _effective_sample_size(posterior: Posterior) -> Concern | None:
+def _effective_sample_size(posterior: Posterior, chosen: bool) -> Concern | None:
     size = posterior.effective_sample_size
     if size >= COARSE_SIZE:
         return None
+    remedy = "simulate more rows, accept more of them, or take estimator='auto'"
+    if chosen:
+        remedy = "simulate more rows, or in rounds near the observation (`zoom`)"
     return Concern(
         "effective_sample_size",
         f"the effective sample size of the weights is {size:.1f}, below {COARSE_SIZE}: quantiles and "
-        "intervals rest on few simulations; simulate more rows, accept more of them, or take "
-        "estimator='auto'",
+        f"intervals rest on few simulations; {remedy}",
     )
 
 
@@ -192,15 +197,19 @@ def _impossible(table: ReferenceTable) -> list[Concern]:
     ]
 
 
-def _negative_share(posterior: Posterior) -> Concern | None:
+def _negative_share(posterior: Posterior, chosen: bool) -> Concern | None:
     share = posterior.negative_share
     if share <= LARGE_NEGATIVE_SHARE:
         return None
+    remedy = (
+        "take a larger regularisation, or draws by regression adjustment (estimator='adjusted' or 'auto')"
+    )
+    if chosen:
+        remedy = "simulate more rows, or take draws by regression adjustment (estimator='adjusted')"
     return Concern(
         "negative_share",
         f"{share:.0%} of the absolute weight is negative: draws come from the projection of the weights onto "
-        "probabilities and may differ from `mean` and `expectation`; take a larger regularisation, or draws "
-        "by regression adjustment (estimator='adjusted' or 'auto')",
+        f"probabilities and may differ from `mean` and `expectation`; {remedy}",
     )
 
 
@@ -249,12 +258,20 @@ def _prior_quantiles(table: ReferenceTable, column: int, levels: list[float]) ->
     )
 
 
-def _coverage(coverage: np.ndarray | None, rows: int, names: list[str]) -> list[Concern]:
+def _coverage(coverage: np.ndarray | None, rows: int, table: ReferenceTable) -> list[Concern]:
     if coverage is None or rows == 0:
         return []
-    chance = FALSE_ALARMS / (2 * len(names))
+    discrete = [
+        variable.discrete for variable in table.parameter_columns.variables for _ in range(variable.size)
+    ]
+    chance = FALSE_ALARMS / (2 * len(discrete))
     lower, upper = binom.ppf(chance, rows, 0.9) / rows, binom.isf(chance, rows, 0.9) / rows
-    off = {name: c for name, c in zip(names, coverage, strict=True) if not lower <= c <= upper}
+    # An interval of whole numbers holds more than 90% where it cannot hold fewer of them: both of two, say.
+    off = {
+        name: c
+        for name, c, whole in zip(table.parameter_names, coverage, discrete, strict=True)
+        if not lower <= c <= (1.0 if whole else upper)
+    }
     if not off:
         return []
     shares = ", ".join(f"{name} {c:.0%}" for name, c in off.items())

@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.observation_support import FAR_PERCENTILE, observation_support
+from pymc_kbr.checking.observation_support import (
+    FAR_PERCENTILE,
+    ObservationSupport,
+    observation_support,
+)
 from pymc_kbr.checking.pyplot import pyplot
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 LEVELS = np.linspace(0.02, 0.98, 49)
 """Probabilities of the central intervals whose coverage is drawn."""
+
+FAR_AWAY = 3.0
+"""Times the farthest simulation's distance beyond which the observation's is no longer on the same axis."""
 
 
 def plot_posterior_weights(
@@ -119,7 +126,7 @@ def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.n
         linestyle=":",
         label=f"{FAR_PERCENTILE:.1%} of them",
     )
-    axes[0].axvline(support.distance, color="tab:red", label="observation")
+    _mark_observation(axes[0], support)
     axes[0].set(xlabel="mean distance to the 10 nearest simulations", ylabel="simulations")
     axes[0].legend(frameon=False, fontsize=8)
     shown = np.argsort(support.contributions)[::-1][:15][::-1]
@@ -138,6 +145,18 @@ def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.n
         xlabel="share of the squared distance",
     )
     return axes
+
+
+def _mark_observation(axis: Any, support: ObservationSupport) -> None:
+    """A line at the observation's distance, or an arrow where the histogram would shrink to nothing."""
+    farthest = float(support.references.max())
+    if support.distance <= FAR_AWAY * farthest or farthest <= 0:
+        axis.axvline(support.distance, color="tab:red", label="observation")
+        return
+    axis.set_xlim(0, 1.5 * farthest)
+    arrow = {"arrowstyle": "-|>", "color": "tab:red"}
+    axis.annotate("", (1.0, 0.5), (0.8, 0.5), xycoords="axes fraction", arrowprops=arrow)
+    axis.plot([], [], color="tab:red", label=f"observation, beyond this at {support.distance:.3g}")
 
 
 def _axes(axes: Any, count: int, size: tuple[float, float]) -> np.ndarray:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 
+WEIGHTED_ATOMS = "weighted_atoms_data"
+"""The group of atoms and weights. ArviZ takes no group for draws whose name has "data" in it: of any other
+without chains, `InferenceData.to_dataframe` fails.
+"""
+
 
 def to_arviz(
     posterior: Any,
@@ -56,7 +61,7 @@ def to_arviz(
     Returns
     -------
     arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
-        Groups ``posterior``; ``observed_data`` where there is an observation; ``weighted_atoms`` with
+        Groups ``posterior``; ``observed_data`` where there is an observation; ``weighted_atoms_data`` with
         the simulated parameters as variables of dimension ``atom``, the estimator's signed ``weight``
         and its projection ``simplex_weight``.
     """
@@ -73,7 +78,7 @@ def to_arviz(
     weighted = _dataset(columns.split(posterior.atoms), columns, dims, coords, ("atom",))
     weighted["weight"] = ("atom", posterior.weights)
     weighted["simplex_weight"] = ("atom", posterior.simplex_weights)
-    groups["weighted_atoms"] = weighted
+    groups[WEIGHTED_ATOMS] = weighted
     if table is not None and table.observed is not None:
         groups["observed_data"] = _observed_data(table, model)
     for dataset in groups.values():

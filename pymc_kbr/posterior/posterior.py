@@ -11,13 +11,14 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.weighted import effective_sample_size, weighted_quantile
+from pymc_kbr.arrays.weighted import effective_sample_size, weighted_covariance, weighted_quantile
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.herding import herd
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.posterior.smoothing import SMOOTHINGS, check_smoothing
+from pymc_kbr.posterior.shown import shown_posterior
+from pymc_kbr.posterior.smoothing import SMOOTHINGS, check_smoothing, refuse_infinite
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pymc_kbr.tables.reference_table import ReferenceTable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """What an estimator says about the parameters, given one observation.
 
@@ -58,6 +59,12 @@ class Posterior:
     ) -> Posterior:
         """The posterior of weighted atoms."""
         return cls(Embedding(atoms, weights), support, settings or {}, smoothing)
+
+    def __repr__(self) -> str:
+        return shown_posterior(self).text()
+
+    def _repr_html_(self) -> str:
+        return shown_posterior(self).html()
 
     @property
     def atoms(self) -> np.ndarray:
@@ -98,7 +105,7 @@ class Posterior:
         Signed weights can have a negative variance; their projection cannot.
         """
         units = units_of(self.atoms)
-        return self._cov_in(units) * units[:, None] * units
+        return weighted_covariance(self.atoms / units, self.simplex_weights) * units[:, None] * units
 
     def quantile(self, q: float | np.ndarray | list[float]) -> np.ndarray:
         """Marginal quantiles of the weights projected onto the simplex.
@@ -115,14 +122,8 @@ class Posterior:
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
             raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
-        columns = [weighted_quantile(column, self.simplex_weights, levels) for column in self.atoms.T]
-        return np.column_stack(columns)[0 if np.ndim(q) == 0 else slice(None)]
-
-    def _cov_in(self, units: np.ndarray) -> np.ndarray:
-        """The covariance of parameters over powers of two, whose squares are in range whatever the units."""
-        scaled = self.atoms / units
-        centred = scaled - self.simplex_weights @ scaled
-        return (self.simplex_weights[:, None] * centred).T @ centred
+        found = np.column_stack([weighted_quantile(a, self.simplex_weights, levels) for a in self.atoms.T])
+        return found[0] if np.ndim(q) == 0 else found
 
     def mode(self, starts: int = 5, bandwidth: float | None = 0.5) -> np.ndarray:
         """Posterior mode, shape (p,): see `pymc_kbr.embedding.preimage`.
@@ -148,7 +149,8 @@ class Posterior:
         embedding = self.embedding
         if bandwidth is not None:
             units = units_of(self.atoms)
-            width = bandwidth * nonzero(np.sqrt(np.diag(self._cov_in(units))) * units)
+            variance = np.diag(weighted_covariance(self.atoms / units, self.simplex_weights))
+            width = bandwidth * nonzero(np.sqrt(variance) * units)
             embedding = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights)
         mode = preimage.mode(embedding, starts)
         if self.support.contains(mode[None])[0]:
@@ -201,6 +203,11 @@ class Posterior:
         ndarray of shape (draws, p)
             Inside the prior's support.
 
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or some draws or the atoms that they are made of are not finite.
+
         Notes
         -----
         Three steps: the weights are projected onto the simplex (`simplex_weights`), atoms are
@@ -212,7 +219,9 @@ class Posterior:
         if smoothing is not None:
             check_smoothing(smoothing)
         rng = np.random.default_rng(rng)
-        return self.smooth(self.herd(draws) if herding else self.resample(draws, rng), rng, smoothing)
+        refuse_infinite("atoms that carry weight", self.atoms[self.weights != 0])
+        rows = self.herd(draws) if herding else self.resample(draws, rng)
+        return refuse_infinite("draws", self.smooth(rows, rng, smoothing))
 
     def smooth(self, rows: np.ndarray, rng: np.random.Generator, smoothing: str | None = None) -> np.ndarray:
         """Third step to draws: Gaussian noise in the unconstrained space, shape (len(rows), p).
@@ -240,12 +249,9 @@ class Posterior:
             chosen[np.ix_(moving, smooth)] = moved * units
         drawn = self.support.backward(chosen)
         # There and back a count would lose digits, and be no count.
-        kept = self._unsmoothed_columns()
+        kept = [column for block in self.support.blocks if not block.smooth for column in block.columns]
         drawn[:, kept] = self.atoms[rows][:, kept]
         return drawn
-
-    def _unsmoothed_columns(self) -> list[int]:
-        return [column for block in self.support.blocks if not block.smooth for column in block.columns]
 
     @property
     def total_weight(self) -> float:

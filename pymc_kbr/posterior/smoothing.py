@@ -137,6 +137,19 @@ def check_smoothing(smoothing: str) -> None:
         raise ValueError(f"smoothing is {smoothing!r}; it may be one of {', '.join(map(repr, SMOOTHINGS))}")
 
 
+def refuse_infinite(what: str, points: np.ndarray) -> np.ndarray:
+    """Atoms or draws (m, p) as they are, refused with their number where some are not finite."""
+    broken = int(np.sum(~np.isfinite(points).all(axis=1)))
+    if broken:
+        raise ValueError(
+            f"{broken} of {len(points)} {what} are infinite or no numbers: the observation lies so far from "
+            "what was simulated that parameters were carried beyond all numbers; look at "
+            "`plot_observation_support(table)`, check the observation and the model, simulate nearer to it "
+            "(`zoom`, or a wider prior), or take estimator='rejection', whose atoms are simulated ones"
+        )
+    return points
+
+
 def silverman(size: float, dimensions: int) -> float:
     """Silverman's bandwidth for `size` standardised draws, at most `LARGEST_BANDWIDTH`."""
     return float(min(LARGEST_BANDWIDTH, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))

@@ -15,6 +15,7 @@ from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.selection.select import choose, fitted_to_all
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
+from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -45,7 +46,7 @@ def fitted_for(
         The table on the disk, of which `table` has some rows; there is no other prior then.
     rng : numpy.random.Generator
     progressbar : bool
-        Whether a line on the screen says what was chosen.
+        Whether lines on the screen say what is fitted and what was chosen.
     log_prior : callable, optional
         Gives the log density of the prior, the new one where there is one, to an estimator that multiplies
         with it; None where it is not known.
@@ -57,11 +58,15 @@ def fitted_for(
     """
     if estimator is None:
         chosen = _best(table, new, rng, progressbar).under(log_prior)
-        return chosen if stored is None else fitted_to_all(chosen, stored, rng)
+        if stored is None:
+            return chosen
+        with working(progressbar, f"Fitting {type(chosen).__name__} to all rows"):
+            return fitted_to_all(chosen, stored, rng)
     rows = table if stored is None else stored
     support = rows.support if new is None else new.support
     prior = _prior_of(table, new, estimator)
-    estimator.fit(rows.parameters, rows.statistics, support, **prior, random_seed=rng)
+    with working(progressbar, f"Fitting {type(estimator).__name__}"):
+        estimator.fit(rows.parameters, rows.statistics, support, **prior, random_seed=rng)
     size = None if new is None else estimator.settings().get("ratio_effective_sample_size")
     if size is not None:
         warn_of_few(size, len(table.parameters))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.weighted import effective_sample_size
+from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """What was tried, and what was chosen.
 
@@ -36,6 +37,19 @@ class Selection:
     work: float = 0.0
     ended_early: bool = False
     cut_short: bool = False
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        """The best candidates, and why the first one was chosen."""
+        columns = ("candidate", "rows", "score", "excess", "standard_error", "note")
+        lines = [{name: line[name] for name in columns} for line in self.table()]
+        heading = f"Selection among {len(lines)} candidate(s) in {self.seconds:.1f} s"
+        return Shown(heading, lines, len(lines), [f"chosen: {self.reason()}"])
 
     @property
     def chosen(self) -> Candidate:

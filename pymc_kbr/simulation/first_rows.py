@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytensor
 from pytensor.graph.basic import Variable
+from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
+from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.simulation.streams import ROW, NotRowByRow, RowStreams, streams
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator
 from pymc_kbr.tables.errors import describe
@@ -38,20 +40,32 @@ def check_signatures(graph: ModelGraph) -> None:
     for rv in graph.simulated:
         if not is_simulator(rv):
             continue
-        count = len(rv.owner.op.dist_params(rv.owner))
-        function = type(rv.owner.op).fn
+        function = function_of(rv.owner.op)
+        parameters = rv.owner.op.dist_params(rv.owner)
+        if function is not type(rv.owner.op).fn:  # a vector's last parameter is ours, and not given to it
+            parameters = parameters[:-1]
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):  # compiled functions may not tell
             continue
         try:
-            signature.bind(None, *[None] * count, None)
+            signature.bind(None, *[None] * len(parameters), None)
         except TypeError as error:
-            call = ", ".join(["rng", *(f"parameter_{i + 1}" for i in range(count)), "size"])
+            names = [_shown_as(parameter, i + 1) for i, parameter in enumerate(parameters)]
+            call = ", ".join(["rng", *names, "size"])
             raise TypeError(
                 f"the simulator of {rv.name!r} is called as fn({call}), but its signature is "
-                f"{getattr(function, '__name__', 'fn')}{signature} ({error})"
+                f"{getattr(function, '__name__', 'fn')}{signature} ({error}); give it one argument for each, "
+                "in this order"
             ) from None
+
+
+def _shown_as(parameter: Variable, number: int) -> str:
+    """A simulator's parameter by its name in the model, or its place where it has none."""
+    while parameter.name is None and parameter.owner and isinstance(parameter.owner.op, DimShuffle):
+        parameter = parameter.owner.inputs[0]  # PyMC has brought it into the data's dimensions
+    name = (parameter.name or "").split("::")[-1]
+    return name if name.isidentifier() else f"parameter_{number}"
 
 
 TryRow = Callable[[int, np.ndarray], "list[np.ndarray] | str"]

@@ -25,6 +25,7 @@ from pymc_kbr.simulation.prior.truncated import (
     check_can_be_truncated,
     truncated_support,
 )
+from pymc_kbr.simulation.progress import say
 from pymc_kbr.simulation.provenance import Clock
 from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 from pymc_kbr.tables.checks import check_varies
@@ -137,9 +138,11 @@ class Forward:
         return dataclasses.replace(self._simulator, entropy=entropy, timeout=timeout)
 
     def in_batches(
-        self, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None
+        self, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None, progressbar: bool = False
     ) -> tuple[RowSimulator, str]:
         """The simulator in batches where it may be, and the reason: found out at the first table.
+
+        Where it may not be although nobody asked for rows, and there is a `progressbar`, a line says so.
 
         Raises
         ------
@@ -150,6 +153,8 @@ class Forward:
         if batched not in self._batches:
             decided, reason = decide_batches(self.graph, simulator, first_rows, batched)
             self._batches[batched] = decided.batch, reason
+            if decided.batch is None and batched is None and simulator.timeout is None and progressbar:
+                say(f"Simulating row by row, which is slower than in batches: {reason}")
         program, reason = self._batches[batched]
         return dataclasses.replace(simulator, batch=program), reason
 

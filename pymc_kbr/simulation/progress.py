@@ -1,7 +1,11 @@
-"""The progress bar of a simulation."""
+"""The progress bar of a simulation, and lines that say what else is being done."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -24,6 +28,15 @@ class RateColumn(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f} rows/s")
 
 
+@contextmanager
+def working(shown: bool, words: str) -> Iterator[None]:
+    """A line with the seconds that pass while something of unknown length is done."""
+    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not shown) as progress:
+        task = progress.add_task(words, total=None)
+        yield
+        progress.update(task, total=1, completed=1)
+
+
 def progress_bar(shown: bool) -> Progress:
     """A bar with the count of rows, their rate and the time left; one that prints nothing if not shown."""
     return Progress(
@@ -35,3 +48,8 @@ def progress_bar(shown: bool) -> Progress:
         TimeElapsedColumn(),
         disable=not shown,
     )
+
+
+def say(words: str) -> None:
+    """One line of words, among the progress bars."""
+    Console().print(words, highlight=False, markup=False, soft_wrap=True)

@@ -72,7 +72,7 @@ def simulate(
         Seconds that one simulation may take; one that takes longer has failed. Simulations then run row by
         row, in worker processes, which can be ended.
     progressbar : bool
-        Whether to show a progress bar.
+        Whether to show a progress bar, and the reason where simulators cannot be called in batches.
 
     Returns
     -------

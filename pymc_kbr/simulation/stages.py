@@ -178,7 +178,7 @@ def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool =
     options, forward = simulation.options, simulation.forward
     simulator, reason = simulation.simulator, "as the store was begun"
     if not row_by_row:
-        simulator, reason = forward.in_batches(simulator, first_rows, options.batched)
+        simulator, reason = forward.in_batches(simulator, first_rows, options.batched, options.progressbar)
     # A table of its own needs no more of its last batch than it has rows.
     if not options.to_be_extended:
         simulator = dataclasses.replace(simulator, block_rows=min(simulator.block_rows, options.draws))

@@ -14,8 +14,6 @@ from pymc_kbr.arrays.rows import as_pairs, as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables.checks import (
-    check_bounds,
-    check_columns,
     check_observed,
     check_pairs,
     check_prior_ratio,
@@ -26,6 +24,7 @@ from pymc_kbr.tables.checks import (
 )
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.frame import fields_of
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from
 
@@ -142,7 +141,7 @@ class ReferenceTable:
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if len(self.failures) else ""
         return (
-            f"ReferenceTable({len(self)} rows{failed}; parameters {self.parameter_names}; "
+            f"ReferenceTable({len(self)} rows{failed}; parameters {_shorten(self.parameter_names)}; "
             f"statistics {_shorten(self.statistic_names)}; "
             f"{'no observation' if self.observed is None else 'observed'})"
         )
@@ -156,6 +155,7 @@ class ReferenceTable:
         statistics: Sequence[str],
         observed: Mapping[str, float] | Sequence[float] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
+        discrete: Sequence[str] | None = None,
     ) -> ReferenceTable:
         """A table of simulations made elsewhere.
 
@@ -171,6 +171,9 @@ class ReferenceTable:
         bounds : mapping of str to (lower, upper), optional
             The prior's support. Parameters left out are taken to be unbounded, and their smoothed
             draws may go beyond the simulated values.
+        discrete : sequence of str, optional
+            Parameters that are whole numbers: draws of them are simulated values. Where left out, those
+            whose type is integer or bool, and those of nothing but zeros and ones; ``[]`` for none.
 
         Returns
         -------
@@ -178,9 +181,9 @@ class ReferenceTable:
 
         Raises
         ------
-        ValueError
-            If a name is missing, stands twice or is on both sides, a value is missing, infinite or
-            not a number, or a parameter lies outside its bounds.
+        TypeError, ValueError
+            If a name is missing, stands twice or is on both sides, a value is missing, infinite or not a
+            number, or a parameter lies outside its bounds, or is discrete and no whole number.
 
         Examples
         --------
@@ -191,20 +194,7 @@ class ReferenceTable:
         ... )
         ReferenceTable(3 rows; parameters ['rate']; statistics ['count']; observed)
         """
-        parameters, statistics = list(parameters), list(statistics)
-        check_columns(df, parameters, statistics)
-        check_bounds(bounds)
-        table = cls(
-            parameters=df[parameters].to_numpy(dtype=float, copy=True),
-            statistics=df[statistics].to_numpy(dtype=float, copy=True),
-            observed=observation(observed, statistics),
-            parameter_columns=Columns.scalars(parameters),
-            statistic_columns=Columns.scalars(statistics),
-            support=Support.from_bounds(bounds, parameters),
-            failures=Failures.none(len(parameters)),
-            provenance={"simulated_by": "a data frame"},
-        )
-        return table
+        return cls(**fields_of(df, parameters, statistics, observed, bounds, discrete))
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a simulation, parameters first, columns as in `parameter_names` and `statistic_names`."""

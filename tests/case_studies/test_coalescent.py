@@ -60,6 +60,7 @@ def test_the_main_job_runs(tmp_path):
     command = [sys.executable, "-m", "case_studies.coalescent", "--quick", "--output", str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
+    assert "Conditioning every estimator" in run.stdout
     results = pd.read_csv(tmp_path / "results.csv")
     assert len(results) == 3 * 2 * len(pk.ESTIMATORS)
     assert results.notna().all().all()

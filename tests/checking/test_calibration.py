@@ -186,3 +186,18 @@ def test_a_summary_has_one_row_a_parameter(good):
 def test_too_few_or_too_many_rows_are_refused(table, rows):
     with pytest.raises(ValueError, match="between 10 and 1500"):
         pk.calibrate("rejection", table, rows=rows, progressbar=False)
+
+
+@pytest.mark.parametrize("p", [1, 40])
+def test_a_calibration_fits_on_a_screen(p):
+    u = np.random.default_rng(0).random((1000, p))
+    found = Calibration(
+        u, np.zeros((1000, p)), np.zeros(1000), Columns.scalars([f"a{i}" for i in range(p)]), 500
+    )
+    lines = repr(found).splitlines()
+    assert lines[0] == "Calibration on 1,000 held-out rows, with 500 draws of each posterior"
+    assert len(lines) <= 15
+    assert max(map(len, lines)) <= 110
+    assert f"{found.coverage()[0]:.4g}" in lines[2]
+    assert ("... and 30 more" in repr(found)) == (p == 40)
+    assert found._repr_html_().count("<tr>") == 1 + min(p, 10)

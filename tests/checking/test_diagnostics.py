@@ -251,3 +251,46 @@ def test_a_constant_statistic_with_another_value_in_the_data_cannot_be_made():
         found = [c for c in diagnose(posterior(), np.zeros((9, 1)), made) if c.name == "impossible"]
         assert len(found) == expected
         assert all("'always' is 1 in every simulation and 5 in the data" in one.message for one in found)
+
+
+@pytest.mark.parametrize(
+    "weights", [np.where(np.arange(200) < 10, 0.1, 0.0), np.where(np.arange(200) % 3 == 0, -0.025, 0.0132)]
+)
+def test_auto_is_no_advice_to_who_has_it(weights):
+    arguments = posterior(weights), np.full((100, 1), 0.5), table(TYPICAL)
+    assert "'auto'" in diagnose(*arguments)[0].message
+    for concern in diagnose(*arguments, chosen=True):
+        assert "'auto'" not in concern.message
+        assert "simulate more rows" in concern.message
+
+
+def test_sample_abc_does_not_advise_auto_on_auto():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.random(20), "s": rng.random(20)})  # too few rows to choose on
+    few = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"], observed=[0.5])
+    with pytest.warns(pk.PosteriorWarning) as found:
+        pk.sample_abc(20, reference_table=few, random_seed=1, progressbar=False)
+    messages = [str(one.message) for one in found if "effective sample size" in str(one.message)]
+    assert len(messages) == 1
+    assert "'auto'" not in messages[0]
+
+
+@pytest.mark.parametrize(
+    ("coverage", "discrete", "named"),
+    [(1.0, ["flag"], False), (1.0, [], True), (0.7, ["flag"], True), (0.7, [], True)],
+)
+def test_intervals_of_two_values_may_cover_both(coverage, discrete, named):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.random(500), "flag": rng.integers(2, size=500)})
+    frame["s"] = frame["a"] + frame["flag"] + rng.normal(size=500)
+    two = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a", "flag"], statistics=["s"], observed=[0.9], discrete=discrete
+    )
+    found = diagnose(
+        posterior(),
+        frame[["a", "flag"]].to_numpy(float),
+        two,
+        coverage=np.array([0.9, coverage]),
+        held_out=400,
+    )
+    assert ["flag" in one.message for one in found if one.name == "coverage"] == [True] * named

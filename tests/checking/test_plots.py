@@ -81,3 +81,14 @@ def test_the_observations_place_is_drawn(small_table):
     assert [label.get_text() for label in axes[1].get_yticklabels()] in (["s", "t"], ["t", "s"])
     with pytest.raises(ValueError, match="1 axes were given; 2 are needed"):
         pk.plot_observation_support(small_table, axes=plt.figure().gca())
+
+
+@pytest.mark.parametrize(("shift", "away"), [(0.0, False), (100.0, True), (1e6, True)])
+def test_the_histogram_stays_wide_beside_a_far_observation(shift, away, small_table):
+    axis = pk.plot_observation_support(small_table.with_observed(small_table.observed + shift))[0]
+    left, right = axis.get_xlim()
+    bars = max(bar.get_x() + bar.get_width() for bar in axis.patches)
+    assert bars - min(bar.get_x() for bar in axis.patches) > 0.2 * (right - left)
+    words = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert any(word.startswith("observation, beyond this at") for word in words) == away
+    assert ("observation" in words) != away

@@ -193,3 +193,20 @@ def test_a_mode_outside_the_support_is_replaced_by_the_heaviest_atom():
 def test_the_covariance_of_huge_parameters_is_in_their_units():
     units = np.array([1e150, 1e-150])
     np.testing.assert_allclose(make(units=units).cov() / np.outer(units, units), make().cov(), rtol=1e-9)
+
+
+def test_draws_beyond_all_numbers_are_counted_and_refused():
+    points = POINTS.copy()
+    points[:6, 0], points[6, 1] = np.inf, np.nan
+    with pytest.raises(ValueError, match=r"^7 of 40 atoms that carry weight are infinite or no numbers"):
+        make(points, EVEN).draw(500, 0)
+    without = np.where(np.arange(N) < 7, 0, EVEN * N / (N - 7))
+    assert np.isfinite(make(points, without).draw(50, 0, smoothing="none")).all()
+    # Atoms at 1e308 are numbers, and what noise makes of some of them is none.
+    positive = Support.from_bounds({"a": (0, None)}, ["a"])
+    far = np.exp(np.linspace(700, 709.7, N))[:, None]
+    with np.errstate(over="ignore"):
+        broken = np.isinf(make(far, EVEN, positive).smooth(np.arange(N).repeat(12), np.random.default_rng(0)))
+    assert 0 < broken.sum() < len(broken)
+    with pytest.raises(ValueError, match=r"^[1-9]\d* of 500 draws are infinite or no numbers.*zoom"):
+        make(far, EVEN, positive).draw(500, 0)

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -261,3 +263,17 @@ def test_hundreds_of_statistics_are_replaced_by_estimates():
     assert "linear_posterior_mean" not in [
         c.get_params().get("estimator__scale") for c in default_candidates(1500, 5)
     ]
+
+
+def test_a_selection_fits_on_a_screen(chosen):
+    found = chosen.selection_
+    lines = repr(found).splitlines()
+    assert len(lines) <= 16
+    assert len(repr(found)) < 3000
+    assert lines[0].startswith("Selection among 3 candidate(s)")
+    assert found.reason() in repr(found)
+    assert "dropped after" in lines[3]
+    assert found._repr_html_().count("<tr>") == 4
+    many = dataclasses.replace(found, candidates=found.candidates * 10)
+    assert "... and 20 more" in repr(many)
+    assert len(repr(many).splitlines()) <= 16

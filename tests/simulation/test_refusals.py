@@ -40,6 +40,22 @@ def too_few_arguments(rng, mean, size):
     return rng.normal(mean, 1.0, size=size)
 
 
+def unnamed_parameter():
+    with pm.Model() as made:
+        mean = pm.Normal("mean", 0, 1)
+        pm.Simulator("y", too_few_arguments, mean, 2 * mean, observed=DATA)
+    return made
+
+
+def flat_inside():
+    """A prior that is made of an improper one."""
+    with pm.Model() as made:
+        a = pm.Normal("a", 0, 1)
+        b = pm.Truncated("b", pm.Flat.dist(), lower=0)
+        pm.Simulator("y", models.normal, a + b, 1.0, observed=DATA)
+    return made
+
+
 def keyword_size(rng, mean, scale, *, size=None):
     return rng.normal(mean, scale, size=size)
 
@@ -88,14 +104,20 @@ def wrong_vector(rng, mean, scale, size=None):
         (no_observed, ValueError, "no observed variables"),
         (gaps, ValueError, "observed values of 'y' contain NaN"),
         (gaps_in_data, ValueError, "observed values of 'y' contain NaN"),
-        (lambda: model(too_few_arguments), TypeError, r"called as fn\(rng, parameter_1, parameter_2, size\)"),
+        (lambda: model(too_few_arguments), TypeError, r"called as fn\(rng, mean, scale, size\)"),
         (lambda: model(keyword_size), TypeError, r"its signature is keyword_size\(rng, mean, scale, \*"),
-        (lambda: vector_model(too_few_arguments), TypeError, "its signature is too_few_arguments"),
+        (
+            lambda: vector_model(too_few_arguments),
+            TypeError,
+            r"as fn\(rng, mean, scale, size\), but its signature is too_few_arguments\(rng, mean, size\)",
+        ),
+        (unnamed_parameter, TypeError, r"called as fn\(rng, mean, parameter_2, size\)"),
         (lambda: model(wrong_shape), ValueError, r"'y' returned an array of shape \(3,\) in row 0.*\(4,\)"),
         (lambda: model(number), ValueError, r"shape \(\) in row 0"),
         (lambda: model(changing_shape), ValueError, r"shape \(2,\) in row \d.*every call must return"),
         (prior_of(lambda: pm.Flat("m")), ValueError, r"prior of 'm' is pm.Flat, .*pm.Uniform between wide"),
         (prior_of(lambda: pm.HalfFlat("m")), ValueError, "prior of 'm' is pm.HalfFlat"),
+        (flat_inside, ValueError, r"the prior of \['b'\] cannot be drawn .*flat.*must be proper"),
         (prior_of(lambda: pm.Normal("m", 2, 0)), ValueError, r"'m' is \[2.0\] in all rows.*deviation above"),
         (prior_of(lambda: pm.Uniform("m", -1e308, 1e308)), ValueError, r"prior of \['m'\] cannot be drawn"),
         (

@@ -12,7 +12,10 @@ import pytest
 from pytensor import tensor as pt
 
 import pymc_kbr as pk
+from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.model.read import read_model
+from pymc_kbr.simulation.options import SimulationOptions
+from pymc_kbr.simulation.simulate_table import simulate_table
 from pymc_kbr.simulation.workers.isolated import Isolated
 from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 from tests import models
@@ -181,6 +184,28 @@ def test_the_vector_helper_gives_scalars_and_arrays_as_they_are():
 )
 def test_batches_are_found_out(made, how):
     assert table(10, made).provenance["simulated"] == how
+
+
+def said(capsys, made, **kwargs):
+    made = table(20, made, **{"progressbar": True, **kwargs})
+    return capsys.readouterr().out.count("row by row, which is slower"), made.provenance["why"]
+
+
+def test_a_simulator_that_falls_back_to_rows_says_so_once_with_the_reason(capsys):
+    slow = model(models.normal_by_hand)
+    table(20, slow, progressbar=True)
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.count("Simulating row by row, which is slower than in batches: the simulator 'y'") == 1
+    for quiet in ({"progressbar": False}, {"batched": False}, {"timeout": 30.0}):
+        assert said(capsys, slow, **quiet)[0] == 0
+    assert said(capsys, model())[0] == 0
+
+
+def test_rounds_of_one_model_say_it_once(capsys):
+    forward = Forward.read(model(models.normal_by_hand))
+    for seed in (1, 2):
+        simulate_table(SimulationOptions(draws=20, random_seed=seed), forward)
+    assert capsys.readouterr().out.count("which is slower") == 1
 
 
 def wrong_in_batches():

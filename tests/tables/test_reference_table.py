@@ -302,3 +302,67 @@ def test_files_of_before_say_it_in_words(provenance, origin, tmp_path):
     table_file.write(tmp_path / "table.nc", arrays, documents)
     assert pk.ReferenceTable.load(tmp_path / "table.nc").origin == origin
     assert {**provenance, **origin.words} == provenance
+
+
+COUNTS = pd.DataFrame(
+    {
+        "a": [0.1, 0.4, 0.9, 0.2],
+        "count": [3, 0, 7, 3],
+        "flag": [True, False, True, True],
+        "zero_one": [0.0, 1.0, 1.0, 0.0],
+        "whole": [2.0, 1.0, 5.0, 2.0],
+        "s": [1.0, 2.0, 3.0, 4.0],
+    }
+)
+ALL = ["a", "count", "flag", "zero_one", "whole"]
+
+
+def discrete_of(**kwargs):
+    table = make(COUNTS, parameters=ALL, statistics=["s"], **kwargs)
+    return table, [v.name for v in table.parameter_columns.variables if v.discrete]
+
+
+@pytest.mark.parametrize(
+    ("discrete", "found"),
+    [
+        (None, ["count", "flag", "zero_one"]),
+        (["whole"], ["whole"]),
+        ([], []),
+    ],
+)
+def test_whole_numbers_are_noticed_or_named(discrete, found):
+    table, names = discrete_of(discrete=discrete)
+    assert names == found
+    smooth = {c for block in table.support.blocks if block.smooth for c in block.columns}
+    assert smooth == {i for i, name in enumerate(ALL) if name not in found}
+
+
+def test_draws_of_discrete_columns_are_simulated_values():
+    table, _ = discrete_of(bounds={"a": (0, 1), "count": (0, 10)})
+    estimator = pk.Rejection(4).fit(table.parameters, table.statistics, table.support)
+    draws = estimator.condition([2.0]).draw(100, 0)
+    for column in (1, 2, 3):
+        assert set(draws[:, column]) <= set(table.parameters[:, column])
+    assert not np.isin(draws[:, [0, 4]], table.parameters[:, [0, 4]]).all()
+    assert draws[:, 0].min() > 0
+    assert draws[:, 0].max() < 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"discrete": ["b"]}, ValueError, r"discrete names \['b'\]; the parameters are"),
+        ({"discrete": ["a"]}, ValueError, r"discrete names 'a', which is 0.1 in row 0"),
+        ({"discrete": "count"}, TypeError, "give a list of names"),
+        ({"bounds": {"count": (0, 5)}}, ValueError, r"1 row\(s\) of parameters lie outside .* row 2"),
+    ],
+)
+def test_columns_that_are_not_discrete_are_refused(arguments, error, words):
+    with pytest.raises(error, match=words):
+        discrete_of(**arguments)
+
+
+def test_many_names_are_shortened():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(3, 40)), columns=[f"p{i}" for i in range(40)])
+    names = list(frame.columns)
+    assert len(repr(make(frame, names[:39], names[39:]))) < 200

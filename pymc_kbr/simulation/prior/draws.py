@@ -26,14 +26,24 @@ class PriorSampler:
                 self._use(prior_rows(graph), batched=False)
             except Exception as error:
                 raise ValueError(
-                    f"the prior of {graph.parameters.names} cannot be drawn ({describe(error)}); check the "
-                    "parameters of its distributions"
+                    f"the prior of {self._undrawable()} cannot be drawn ({describe(error)}); check the "
+                    "parameters of its distributions, which must be proper"
                 ) from error
 
     def _use(self, program: Program, *, batched: bool) -> None:
         self._program, self.batched = program, batched
         self._function = program.compile()
         self.block(0)  # a graph that compiles may still not draw
+
+    def _undrawable(self) -> list[str]:
+        """The first variable that cannot be drawn by itself, or all of them."""
+        for rv in self._graph.free:
+            program = Program.make([], [rv])
+            try:
+                program.compile()(*streams(self._entropy, PRIOR, 0, len(program.generators)))
+            except Exception:
+                return [rv.name]
+        return [rv.name for rv in self._graph.free]
 
     def with_entropy(self, entropy: int) -> PriorSampler:
         """The same prior, drawn from other streams."""

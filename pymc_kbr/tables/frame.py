@@ -1,0 +1,69 @@
+"""A data frame of simulations as what a `ReferenceTable`, which uses this file, is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, observation
+from pymc_kbr.tables.columns import Columns, Variable
+from pymc_kbr.tables.failures import Failures
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def fields_of(
+    df: pd.DataFrame,
+    parameters: Sequence[str],
+    statistics: Sequence[str],
+    observed: Mapping[str, float] | Sequence[float] | None,
+    bounds: Mapping[str, tuple[float, float]] | None,
+    discrete: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The fields of a table, for the arguments of `ReferenceTable.from_dataframe`, with its errors."""
+    parameters, statistics = list(parameters), list(statistics)
+    check_columns(df, parameters, statistics)
+    check_bounds(bounds)
+    counts = _whole_numbers(df, parameters) if discrete is None else _checked(df, parameters, discrete)
+    values = df[parameters].to_numpy(dtype=float, copy=True)
+    if counts and bounds and np.all(np.isfinite(values)):
+        # Within the support discrete columns have no bounds: they are never moved.
+        check_support(Support.from_bounds(bounds, parameters), values, parameters)
+    return {
+        "parameters": values,
+        "statistics": df[statistics].to_numpy(dtype=float, copy=True),
+        "observed": observation(observed, statistics),
+        "parameter_columns": Columns(tuple(Variable(name, discrete=name in counts) for name in parameters)),
+        "statistic_columns": Columns.scalars(statistics),
+        "support": Support.from_bounds(bounds, parameters, discrete=counts),
+        "failures": Failures.none(len(parameters)),
+        "provenance": {"simulated_by": "a data frame"},
+    }
+
+
+def _whole_numbers(df: pd.DataFrame, parameters: list[str]) -> list[str]:
+    """Parameters that are integers or truth values by their type, or nothing but zeros and ones."""
+    kinds = {name: df[name].dtype.kind for name in parameters}
+    return [name for name, kind in kinds.items() if kind in "iub" or set(df[name].unique()) == {0, 1}]
+
+
+def _checked(df: pd.DataFrame, parameters: list[str], discrete: Sequence[str]) -> list[str]:
+    """The discrete parameters that were named, refused where they are none."""
+    if isinstance(discrete, str):
+        raise TypeError(f"discrete is {discrete!r}; give a list of names, such as [{discrete!r}]")
+    unknown = [name for name in discrete if name not in parameters]
+    if unknown:
+        raise ValueError(f"discrete names {unknown}; the parameters are {parameters}: name some of these")
+    for name in discrete:
+        values = df[name].to_numpy(dtype=float)
+        broken = np.flatnonzero(np.isfinite(values) & (values != np.rint(values)))
+        if len(broken):
+            raise ValueError(
+                f"discrete names {name!r}, which is {values[broken[0]]} in row {broken[0]}; a discrete "
+                "parameter has whole numbers only: round it, or leave it out of `discrete`"
+            )
+    return list(discrete)
