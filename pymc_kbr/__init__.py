@@ -25,7 +25,7 @@ _HOMES = {
     "ReferenceTable": "tables.reference_table",
     "Rejection": "estimators",
     "SampleSMC": "comparison.line",
-    "Selection": "selection.select",
+    "Selection": "selection.selection",
     "SimulationError": "simulation",
     "StoredTable": "tables.stored_table",
     "Support": "arrays.support",

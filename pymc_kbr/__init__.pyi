@@ -41,7 +41,8 @@ from pymc_kbr.rounds.learn_simulators import learn_simulators
 from pymc_kbr.rounds.refine import refine
 from pymc_kbr.rounds.zoom import zoom
 from pymc_kbr.sample import sample_abc
-from pymc_kbr.selection.select import Selection, select
+from pymc_kbr.selection.select import select
+from pymc_kbr.selection.selection import Selection
 from pymc_kbr.simulation import (
     LearnedSimulator,
     SimulationError,

@@ -1,0 +1,59 @@
+"""The README's blocks run one after the other, in the order in which they are read, on small tables."""
+
+import re
+import warnings
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+mpl.use("Agg")
+
+README = Path(__file__).parents[1] / "README.md"
+MOST = 2_000
+"""Rows and draws at most: numbers that the README writes with an underscore are cut to this."""
+
+SHORTER = {'"localised", "auto", "sample_smc"]': '"localised"]', "repetitions=3": "repetitions=1"}
+"""What would take minutes."""
+
+
+def blocks():
+    found = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    return [block for block in found if "ADDRESS" not in block]  # a cluster of your own
+
+
+def shortened(block):
+    for long, short in SHORTER.items():
+        block = block.replace(long, short)
+    return re.sub(r"\b\d{1,3}(?:_\d{3})+\b", lambda number: str(min(int(number[0]), MOST)), block)
+
+
+def test_what_is_shortened_stands_there():
+    text = "".join(blocks())
+    assert len(blocks()) > 10
+    assert all(long in text for long in SHORTER)
+    assert shortened("f(1_000_000, 500, 1_500)") == "f(2000, 500, 1500)"
+
+
+@pytest.mark.statistical
+def test_the_blocks_run_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "readme"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, block in enumerate(blocks()):
+            try:
+                exec(compile(shortened(block), f"block {number}", "exec"), names)
+            except Exception as error:
+                raise AssertionError(f"block {number} fails: {error}\n{block}") from error
+    assert names["draws"].shape == (MOST, 2)
+    assert (tmp_path / "comparison.csv").exists()
+
+
+def test_what_needs_pytest_says_so():
+    paragraphs = re.split(r"\n\n|\n(?=- )", README.read_text())
+    named = [text for text in paragraphs if re.search(r"python -m\s+(?:tests|pytest)", text)]
+    assert named
+    assert [
+        text for text in named if "test`" not in text and "[test]" not in text and "[dev]" not in text
+    ] == []
