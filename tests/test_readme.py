@@ -7,13 +7,19 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+import pymc_kbr as pk
+
 mpl.use("Agg")
 
 README = Path(__file__).parents[1] / "README.md"
 MOST = 1_500
 """Rows and draws at most: numbers that the README writes with an underscore are cut to this."""
 
-SHORTER = {'"localised", "auto", "sample_smc"]': '"localised"]', "repetitions=3": "repetitions=1"}
+SHORTER = {
+    '"localised", "auto", "sample_smc"]': '"localised"]',
+    "repetitions=3": "repetitions=1",
+    "rows=1000": "rows=500",
+}
 """What would take minutes."""
 
 
@@ -38,6 +44,9 @@ def test_what_is_shortened_stands_there():
 @pytest.mark.statistical
 def test_the_blocks_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # What "auto" tries has tests of its own, and takes most of the time here.
+    few = [pk.Localised(), pk.Rejection(0.1)]
+    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d: list(few))
     names = {"__name__": "readme"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
