@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
+from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.selection.fitted_for import account, fitted_for
+from pymc_kbr.rounds.when_coarse import check_rounds, simulate_in_rounds
+from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
-from pymc_kbr.simulation import simulate
+from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.context import model_of_table
 from pymc_kbr.simulation.prior.density import known_log_prior
 from pymc_kbr.simulation.prior.new_prior import NewPrior
@@ -33,7 +37,9 @@ if TYPE_CHECKING:
 def sample_abc(
     draws: int = 1000,
     *,
+    chains: int = 2,
     estimator: str | Estimator = "auto",
+    selection: Mapping[str, Any] | None = None,
     simulations: int = 10_000,
     reference_table: ReferenceTable | StoredTable | None = None,
     model: pm.Model | None = None,
@@ -46,18 +52,25 @@ def sample_abc(
     on_failure: str = "raise",
     timeout: float | None = None,
     progressbar: bool = True,
+    rounds: int | str | None = None,
 ) -> Any:
     """Sample the posterior of a model whose likelihood is only known as a simulator.
 
     Parameters
     ----------
     draws : int
-        Number of posterior draws.
+        Number of posterior draws of each chain, as in PyMC: there are chains times as many in all.
+    chains : int
+        Parts that independent draws come in. Nothing is done for each of them: they are there for what in
+        ArviZ compares chains.
     estimator : str or Estimator
         A name, with its defaults, or an estimator with settings of your own. "auto" tries estimators and
         settings on held-out rows near the observation and keeps the best, by a budget of work that takes
         up to some 30 seconds of one core and is the same on every machine: see `pymc_kbr.select`. The
         attributes of the result say what was chosen and why.
+    selection : dict, optional
+        Of "auto": ``{"work": 10, "candidates": ["localised", ...], "time_budget": 60}``, or some of these, as
+        `pymc_kbr.select` takes them. Refused beside another estimator.
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
@@ -78,11 +91,16 @@ def sample_abc(
     random_seed : int or numpy.random.Generator, optional
     cores, executor, store, on_failure, timeout, progressbar
         As in `simulate`.
+    rounds : int or str, optional
+        In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
+        `refine`. "auto": half of the simulations are draws of the prior; where they are too coarse for the
+        posterior the others are made in up to three such rounds, and otherwise from the prior, too. The
+        attribute ``rounds`` of the result says what was done. All draws of the prior where left out.
 
     Returns
     -------
     arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
-        See `pymc_kbr.posterior.arviz.to_arviz`.
+        Draws, atoms and weights, data, prior and the table itself: see `pymc_kbr.posterior.arviz.to_arviz`.
 
     Raises
     ------
@@ -109,58 +127,95 @@ def sample_abc(
     ...     _ = pm.Simulator("y", fn, mean, 2.0, sum_stat="mean", observed=[1.2, 0.3, 2.1])
     ...     idata = sample_abc(500, simulations=2000, random_seed=1, progressbar=False)
     >>> dict(idata["posterior"].sizes)
-    {'chain': 1, 'draw': 500}
+    {'chain': 2, 'draw': 500}
     """
     whole("draws", draws)
+    whole("chains", chains)
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
-    _refuse(given, prior, calibration, reference_table, store)
+    check_selection(selection, given)
+    _refuse(given, prior, calibration, reference_table, store, rounds)
     rng = np.random.default_rng(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     table = _in_memory(reference_table)
     if table is None:
-        if given is not None and isinstance(simulations, int) and simulations > 1:
-            given.check(simulations)  # before the work; other numbers are refused by `simulate`
-        table = simulate(
-            simulations,
-            model=model,
-            random_seed=random_seed,
-            cores=cores,
-            executor=executor,
-            store=store,
-            on_failure=on_failure,
-            timeout=timeout,
-            progressbar=progressbar,
-        )
+        how = {"random_seed": random_seed, "cores": cores, "executor": executor}
+        how |= {"on_failure": on_failure, "timeout": timeout, "progressbar": progressbar}
+        chosen_by = {"given": given, "selection": selection, "rng": rng}
+        table = _simulated(simulations, model, rounds, store, chosen_by, how)
     observed, model = _observed(table), model_of_table(table, model)
 
     seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
     log_prior = partial(known_log_prior, model if prior is None else prior, table, model)
-    fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior)
+    fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior, selection)
     seconds.note("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
-        posterior = fitted.for_draws(draws).condition(observed)
+        posterior = fitted.for_draws(chains * draws).condition(observed)
     seconds.note("condition")
-    drawn = posterior.draw(draws, rng)
+    drawn = posterior.draw(chains * draws, rng)
     seconds.note("draw")
     notes, coverage, held_out = account(fitted, stored)
+    if rounds is not None:
+        notes["rounds"] = table.provenance["rounds"]
     if calibration is not None:
         drawn, coverage = recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
-    known: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
+    with working(progressbar, "Comparing with the rows nearest to the posterior"):
+        coarse = coarseness_of(fitted, posterior, table, log_prior, rng)
+    seconds.note("check")
+    known: dict[str, Any] = {
+        "coverage": coverage,
+        "held_out": held_out,
+        "chosen": given is None,
+        "coarse": coarse,
+    }
     concerns = diagnose(posterior, drawn, table, scaled=fitted.whole_in_deviations(len(table)), **known)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
     model = prior if model is None and hasattr(prior, "free_RVs") else model
-    return to_arviz(
-        posterior,
-        drawn,
-        table=table,
-        model=model,
-        estimator=type(fitted).__name__,
-        timings=seconds.noted,
-        notes=notes,
-    )
+    path = None if stored is None else stored.store.path
+    held: dict[str, Any] = {"table": table, "model": model, "prior": new, "store": path}
+    told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
+    return to_arviz(posterior, drawn, chains=chains, **held, **told)
+
+
+def _simulated(
+    simulations: int,
+    model: pm.Model | None,
+    rounds: int | str | None,
+    store: str | Path | None,
+    chosen_by: dict[str, Any],
+    how: dict[str, Any],
+) -> ReferenceTable:
+    """The table of a model, all of the prior or in rounds.
+
+    `chosen_by` has what decides on an estimator, `how` the further arguments of `simulate`.
+    """
+    given = chosen_by["given"]
+    if given is not None and isinstance(simulations, int) and simulations > 1:
+        given.check(simulations)  # before the work; other numbers are refused by `simulate`
+    if rounds is None:
+        return simulate(simulations, model=model, store=store, **how)
+    is_coarse = partial(_is_coarse, model=model, progressbar=how["progressbar"], **chosen_by)
+    options = SimulationOptions(simulations, to_be_extended=False, **how)
+    return simulate_in_rounds(model, rounds, is_coarse, options)
+
+
+def _is_coarse(
+    table: ReferenceTable,
+    given: Estimator | None,
+    selection: Mapping[str, Any] | None,
+    model: pm.Model | None,
+    rng: np.random.Generator,
+    progressbar: bool,
+) -> bool:
+    """Whether the posterior that a table leads to is not what the rows nearest to it say."""
+    log_prior = partial(known_log_prior, model_of_table(table, model), table, model)
+    estimator = None if given is None else clone(given)
+    fitted = fitted_for(table, estimator, None, None, rng, progressbar, log_prior, selection)
+    posterior = fitted.condition(_observed(table))
+    found = coarseness_of(fitted, posterior, table, log_prior, rng)
+    return found is not None and found.coarse
 
 
 class Seconds:
@@ -182,6 +237,7 @@ def _refuse(
     calibration: Calibration | None,
     reference_table: ReferenceTable | StoredTable | None,
     store: str | Path | None,
+    rounds: int | str | None,
 ) -> None:
     """Refuse arguments that do not go together, before any work."""
     if prior is not None and getattr(estimator, "prior", None) is not None:
@@ -198,6 +254,29 @@ def _refuse(
         raise ValueError(
             "the reference table stays on the disk, and its rows are no draws of the prior and carry "
             "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"
+        )
+
+    if rounds is not None:
+        check_rounds(rounds)
+        _refuse_with_rounds(rounds, prior, reference_table, store)
+
+
+def _refuse_with_rounds(rounds: int | str, prior: Any, reference_table: Any, store: Any) -> None:
+    """Refuse what does not go together with rounds."""
+    if reference_table is not None:
+        raise ValueError(
+            f"rounds is {rounds!r} and a reference table is given, of which nothing is simulated; leave one "
+            "of them out, or make the table with `refine` or `zoom`"
+        )
+    if store is not None:
+        raise ValueError(
+            f"rounds is {rounds!r} and a store is given, which holds one table; leave one of them out, or "
+            "take `refine(..., store=...)`, with a folder of stores, and give its table as `reference_table`"
+        )
+    if prior is not None:
+        raise ValueError(
+            f"rounds is {rounds!r} and another prior is given, whose posterior the rounds do not go to; "
+            "leave one of them out, or simulate from the model with the other prior"
         )
 
 

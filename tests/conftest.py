@@ -1,3 +1,5 @@
+import sys
+
 import hypothesis
 import numpy as np
 import pytest
@@ -32,3 +34,10 @@ def small_table(rng):
     return pk.ReferenceTable.from_dataframe(
         frame, parameters=["a", "b"], statistics=["s", "t"], observed=[0.5, 0.5], bounds={"a": (0, 1)}
     )
+
+
+@pytest.fixture(autouse=True)
+def no_second_fit(request, monkeypatch):
+    """Leave out the check whether a table is too coarse, which takes a second, but where it is asked for."""
+    if request.node.get_closest_marker("coarse") is None and "pymc_kbr.sample" in sys.modules:
+        monkeypatch.setattr("pymc_kbr.sample.coarseness_of", lambda *given: None)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import warnings
 
@@ -9,6 +10,7 @@ import xarray as xr
 
 import pymc_kbr as pk
 from pymc_kbr.posterior.arviz import ARVIZ_MAJOR
+from pymc_kbr.simulation.prior.new_prior import NewPrior
 from tests import models
 
 GROUP_COORDS = ["x", "y"]
@@ -49,7 +51,7 @@ def test_the_posterior_has_the_models_names_dims_and_coords(idata):
     assert posterior["effect"].dims == ("chain", "draw", "group")
     assert posterior["group"].values.tolist() == GROUP_COORDS
     assert posterior["share"].dims == ("chain", "draw", "share_dim_0")
-    assert dict(posterior.sizes) == {"chain": 1, "draw": 300, "group": 2, "share_dim_0": 3}
+    assert dict(posterior.sizes) == {"chain": 2, "draw": 300, "group": 2, "share_dim_0": 3}
     assert posterior["count"].dtype.kind == "i"
     np.testing.assert_allclose(posterior["total"], posterior["mean"] + posterior["effect"])
 
@@ -114,8 +116,9 @@ def test_arviz_summarises_and_plots_it(idata):
 def test_the_draws_become_a_data_frame(idata, tmp_path):
     idata.to_netcdf(str(tmp_path / "idata.nc"))
     for result in (idata, az.from_netcdf(str(tmp_path / "idata.nc"))):
-        frame = result.to_dataframe()
-        assert len(frame) == 300
+        assert result.to_dataframe() is not None  # of all groups of draws, the prior among them
+        frame = result.to_dataframe(groups="posterior")
+        assert len(frame) == 600
         assert {"chain", "draw", "mean", "count"} <= set(frame.columns)
         np.testing.assert_array_equal(frame["mean"], group(idata, "posterior")["mean"].values.ravel())
 
@@ -124,7 +127,7 @@ def test_it_goes_to_netcdf_and_back(idata, tmp_path):
     idata.to_netcdf(str(tmp_path / "idata.nc"))
     load = az.from_netcdf if hasattr(az, "from_netcdf") else xr.open_datatree
     back = load(str(tmp_path / "idata.nc"))
-    for name in ("posterior", "weighted_atoms_data", "observed_data"):
+    for name in ("posterior", "weighted_atoms_data", "observed_data", "prior", "prior_predictive"):
         xr.testing.assert_allclose(group(back, name), group(idata, name))
     assert group(back, "posterior").attrs["estimator"] == "Localised"
 
@@ -133,7 +136,7 @@ def test_pymc_draws_posterior_predictions_from_it(idata, made):
     with made:
         predicted = pm.sample_posterior_predictive(idata, progressbar=False, random_seed=1)
     y = group(predicted, "posterior_predictive")["y"]
-    assert y.shape[:2] == (1, 300)
+    assert y.shape[:2] == (2, 300)
     assert float(y.mean()) == pytest.approx(models.DATA.mean(), abs=0.5)
 
 
@@ -177,8 +180,89 @@ def test_a_posterior_goes_to_arviz_by_itself(made):
     named = posterior.to_arviz(50, random_seed=2, table=table, model=made)
     assert group(named, "posterior")["total"].dims == ("chain", "draw", "group")
     np.testing.assert_allclose(
-        table.parameter_columns.split(posterior.draw(50, 2))["mean"], group(named, "posterior")["mean"][0]
+        table.parameter_columns.split(posterior.draw(100, 2))["mean"],
+        group(named, "posterior")["mean"].values.ravel(),
     )
-    bare = posterior.to_arviz(posterior.draw(50, 2))
-    assert group(bare, "posterior")["theta_0"].shape == (1, 50)
+    bare = posterior.to_arviz(posterior.draw(51, 2), chains=1)
+    assert group(bare, "posterior")["theta_0"].shape == (1, 51)
     assert "weight" in group(bare, "weighted_atoms_data")
+    assert "prior" not in bare.children if ARVIZ_MAJOR else "prior" not in bare.groups()
+    with pytest.raises(ValueError, match="51 draws are given, which are no 2 chains"):
+        posterior.to_arviz(posterior.draw(51, 2))
+    with pytest.raises(ValueError, match="chains is 0"):
+        posterior.to_arviz(50, chains=0)
+
+
+def test_chains_are_parts_of_the_same_draws(made):
+    table = models.table(600, made, random_seed=4)
+    arguments = {"reference_table": table, "estimator": pk.Rejection(50), "random_seed": 3}
+    two, one = pk.sample_abc(30, **arguments), pk.sample_abc(60, chains=1, **arguments)
+    assert group(two, "posterior")["mean"].shape == (2, 30)
+    np.testing.assert_array_equal(
+        group(two, "posterior")["mean"].values.ravel(), group(one, "posterior")["mean"].values.ravel()
+    )
+
+
+def test_arviz_compares_chains(idata):
+    draws = group(idata, "posterior")["mean"].values
+    assert 0.98 < float(az.rhat(draws)) < 1.03
+    assert float(az.ess(draws)) > 200
+
+
+def test_rows_of_the_table_are_the_prior_and_what_it_predicts(idata, made):
+    table = models.table(1500, made, random_seed=4)
+    prior, predicted = group(idata, "prior"), group(idata, "prior_predictive")
+    assert prior["effect"].dims == ("chain", "draw", "group")
+    np.testing.assert_array_equal(prior["mean"][0], table.parameters[:, 0])
+    statistics = table.statistic_columns.split(table.statistics)
+    assert set(predicted.data_vars) == set(statistics) == {"y"}
+    np.testing.assert_array_equal(predicted["y"][0], statistics["y"])
+    assert prior.attrs["rows"] == "rows of the reference table, as drawn"
+
+
+def test_the_reference_table_is_in_the_result(idata, made, tmp_path):
+    table = models.table(1500, made, random_seed=4)
+    idata.to_netcdf(str(tmp_path / "idata.nc"))
+    load = az.from_netcdf if hasattr(az, "from_netcdf") else xr.open_datatree
+    for result in (idata, load(str(tmp_path / "idata.nc"))):
+        held = pk.ReferenceTable.from_arviz(result)
+        np.testing.assert_array_equal(held.parameters, table.parameters)
+        np.testing.assert_array_equal(held.statistics, table.statistics)
+        np.testing.assert_array_equal(held.observed, table.observed)
+        np.testing.assert_array_equal(held.observed_data["y"], models.DATA)
+        assert held.parameter_columns == table.parameter_columns
+        assert held.support == table.support
+    one, again = (pk.Rejection(20).fit(t).condition(t.observed).draw(5, 1) for t in (table, held))
+    np.testing.assert_array_equal(one, again)
+    bare = pk.Rejection(20).fit(table).condition(table.observed).to_arviz(10)
+    assert set(group(bare, "posterior").data_vars) == set(table.parameter_names)
+    with pytest.raises(ValueError, match="holds no reference table"):
+        pk.ReferenceTable.from_arviz(bare)
+
+
+def test_rows_that_are_no_draws_of_the_prior_are_resampled(small_table):
+    ratio = np.array([3.0, 1.0] + 8 * [0.0])
+    table = dataclasses.replace(small_table, prior_ratio=ratio)
+    result = pk.to_arviz(pk.Rejection(2).fit(table).condition([0.5, 0.5]), 10, table=table)
+    a = group(result, "prior")["a"].values[0]
+    values, counts = np.unique(a, return_counts=True)
+    expected = dict(zip(small_table.parameters[:2, 0], [7.5, 2.5], strict=True))
+    assert {v: abs(c - expected[v]) <= 0.5 for v, c in zip(values, counts, strict=True)} == dict.fromkeys(
+        expected, True
+    )
+    assert "of which 2 are effective" in group(result, "prior").attrs["rows"]  # 16 / 10
+    # A likelihood that is known is no part of a prior, and rows that it alone weights are draws of that.
+    known = dataclasses.replace(table, origin=dataclasses.replace(table.origin, known=("z",)))
+    plain = pk.to_arviz(pk.Rejection(2).fit(known).condition([0.5, 0.5]), 10, table=known)
+    np.testing.assert_array_equal(group(plain, "prior")["a"][0], small_table.parameters[:, 0])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_another_prior_is_the_prior_of_the_result(small_table, known):
+    draws, ratio = np.full((40, 2), 0.5), np.array([0.0, 1.0] + 8 * [0.0])
+    new = NewPrior(draws, small_table.support, ratio if known else None)
+    posterior = pk.Rejection(5).fit(small_table).condition([0.5, 0.5])
+    result = posterior.to_arviz(10, table=small_table, prior=new)
+    prior = group(result, "prior")
+    np.testing.assert_array_equal(prior["a"][0], small_table.parameters[1, 0] if known else 0.5)
+    assert ("prior_predictive" in (result.children if ARVIZ_MAJOR else result.groups())) == known

@@ -1,9 +1,12 @@
 """Rows with labels, of pandas and xarray, at the door: see `tests/arrays/test_rows.py` for arrays."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.rows import as_pairs, as_rows
@@ -82,3 +85,120 @@ def test_estimators_take_data_frames_as_they_take_arrays(labels):
     labelled = pk.Localised(20).fit(THETA.set_index(labels), X.set_index(labels))
     plain = pk.Localised(20).fit(THETA.to_numpy(), X.to_numpy())
     np.testing.assert_array_equal(labelled.weights([0.1, 0.2]), plain.weights([0.1, 0.2]))
+
+
+TABLE = pk.ReferenceTable.from_dataframe(
+    THETA.join(X.rename(columns={"a": "s", "b": "t"})),
+    parameters=["a", "b"],
+    statistics=["s", "t"],
+    bounds={"a": (-9, 9)},
+)
+FITTED = {
+    "table": pk.Localised(20).fit(TABLE),
+    "frames": pk.Localised(20).fit(THETA, X.rename(columns={"a": "s", "b": "t"})),
+    "adjusted": pk.Adjusted(pk.Rejection(30), "local_linear").fit(TABLE),
+}
+
+
+def test_a_table_is_fitted_with_its_support_and_its_names():
+    apart = pk.Localised(20).fit(TABLE.parameters, TABLE.statistics, TABLE.support)
+    one, two = FITTED["table"].condition([0.1, 0.2]), apart.condition([0.1, 0.2])
+    np.testing.assert_array_equal(one.weights, two.weights)
+    assert one.support == two.support == TABLE.support
+    assert (one.names, two.names) == (("a", "b"), None)
+    assert [line.split()[0] for line in repr(one).splitlines()[2:4]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("estimator", [pk.Rejection(10), pk.KernelLikelihood(particles=50)])
+def test_a_tables_rows_are_weighted_with_its_prior_ratio(estimator):
+    ratio = np.linspace(0, 2, 40)
+    table = dataclasses.replace(TABLE, prior_ratio=ratio)
+    if isinstance(estimator, pk.KernelLikelihood):
+        rng = np.random.default_rng(1)
+        theta = rng.normal(size=(200, 1))
+        frame = pd.DataFrame({"m": theta[:, 0], "y": theta[:, 0] + rng.normal(size=200)})
+        table = pk.ReferenceTable.from_dataframe(frame, parameters=["m"], statistics=["y"])
+        ratio = np.linspace(0, 2, 200)
+        table = dataclasses.replace(table, prior_ratio=ratio)
+    point = np.full(table.statistic_columns.size, 0.1)
+    sides = table.parameters, table.statistics, table.support
+    weights = clone(estimator).fit(table, random_seed=1).weights(point)
+    expected = clone(estimator).fit(*sides, ratio=ratio, random_seed=1).weights(point)
+    np.testing.assert_array_equal(weights, expected)
+    assert weights[0] == 0
+
+
+def test_draws_of_a_prior_of_their_own_are_not_weighted_twice():
+    table = dataclasses.replace(TABLE, prior_ratio=np.linspace(0, 2, 40))
+    sides = TABLE.parameters, TABLE.statistics, TABLE.support
+    draws = np.full((5, 2), 0.1) + np.arange(5)[:, None] / 9
+    for own in (pk.KernelBayes(prior=draws), pk.KernelBayes(atoms="prior")):
+        given = {} if own.prior is not None else {"prior": (table.parameters, table.prior_ratio)}
+        one, two = clone(own).fit(table, random_seed=1), clone(own).fit(*sides, **given, random_seed=1)
+        np.testing.assert_array_equal(one.weights([0.1, 0.2]), two.weights([0.1, 0.2]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((TABLE, TABLE.statistics), "a reference table is given and statistics beside it"),
+        ((TABLE.parameters,), "there are no statistics"),
+    ],
+)
+def test_half_a_table_and_one_and_a_half_are_refused(arguments, words):
+    with pytest.raises(TypeError, match=words):
+        pk.Rejection(10).fit(*arguments)
+
+
+def test_two_density_ratios_are_refused():
+    table = dataclasses.replace(TABLE, prior_ratio=np.ones(40))
+    with pytest.raises(ValueError, match="have one of their own"):
+        pk.Rejection(10).fit(table, ratio=np.ones(40))
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_labelled_observation_is_put_in_order_by_its_names(name):
+    fitted = FITTED[name]
+    plain = fitted.condition([0.1, 0.9])
+    series = fitted.condition(pd.Series({"t": 0.9, "s": 0.1}))
+    np.testing.assert_array_equal(series.atoms, plain.atoms)
+    np.testing.assert_array_equal(series.weights, plain.weights)
+    many = pd.DataFrame({"t": [0.9, 0.2], "s": [0.1, 0.3]}, index=["x", "y"])
+    np.testing.assert_array_equal(fitted.weights(many), fitted.weights([[0.1, 0.9], [0.3, 0.2]]))
+    # Without names on one side there is nothing to go by but the order.
+    np.testing.assert_array_equal(fitted.condition(pd.Series([0.1, 0.9])).weights, plain.weights)
+
+
+@pytest.mark.parametrize(
+    ("observed", "words"),
+    [
+        (pd.Series({"s": 0.1}), r"lacks \['t'\]"),
+        (pd.Series({"s": 0.1, "t": 0.2, "u": 0.3}), r"has the unknown \['u'\]"),
+        (pd.DataFrame({"s": [0.1], "T": [0.2]}), r"lacks \['t'\] and has the unknown \['T'\]"),
+        (pd.Series([0.1, 0.2, 0.3], index=["s", "t", "s"]), r"has twice \['s'\]"),
+    ],
+)
+def test_labels_that_are_not_the_statistics_names_are_refused(observed, words):
+    for fitted in FITTED.values():
+        with pytest.raises(ValueError, match=words):
+            fitted.condition(observed)
+
+
+def test_a_learned_likelihood_reads_names_too():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"m": rng.normal(size=200)})
+    frame["s"] = frame["m"] + rng.normal(size=200)
+    frame["t"] = 3 + rng.normal(size=200)
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["m"], statistics=["s", "t"])
+    likelihood = pk.KernelLikelihood(particles=50).fit(table, random_seed=1)
+    at, trials = np.zeros((1, 1)), pd.DataFrame({"t": [3.0, 2.0], "s": [0.1, 0.2]})
+    np.testing.assert_array_equal(
+        likelihood.log_likelihood(at, trials), likelihood.log_likelihood(at, [[0.1, 3.0], [0.2, 2.0]])
+    )
+    np.testing.assert_array_equal(
+        likelihood.log_likelihood(at, trials.iloc[0]), likelihood.log_likelihood(at, [0.1, 3.0])
+    )
+    one = likelihood.condition([trials], trials=True)[0]
+    two = likelihood.condition(trials[["s", "t"]].to_numpy(), trials=True)
+    np.testing.assert_array_equal(one.atoms, two.atoms)
+    assert one.names == ("m",)

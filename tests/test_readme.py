@@ -18,7 +18,8 @@ MOST = 1_500
 SHORTER = {
     '"localised", "auto", "sample_smc"]': '"localised"]',
     "repetitions=3": "repetitions=1",
-    "rows=1000": "rows=500",
+    "rows=1000": "rows=150",
+    "pk.KernelLikelihood()": 'pk.KernelLikelihood("location_scale")',
 }
 """What would take minutes."""
 
@@ -46,7 +47,7 @@ def test_the_blocks_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # What "auto" tries has tests of its own, and takes most of the time here.
     few = [pk.Localised(), pk.Rejection(0.1)]
-    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d: list(few))
+    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, heavy=False: list(few))
     names = {"__name__": "readme"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -93,7 +93,8 @@ def posteriors(estimator: pk.Estimator, table: pk.ReferenceTable) -> np.ndarray:
         posterior.weights,
         posterior.simplex_weights,
     ]
-    idata = posterior.to_arviz(1000, random_seed=1, table=table, estimator="localised")
+    idata = posterior.to_arviz(1000, chains=4, random_seed=1, table=table, estimator="localised")
+    assert_type(pk.ReferenceTable.from_arviz(idata), pk.ReferenceTable)
     assert_type(idata, Any)
     assert_type(pk.to_arviz(posterior, many[0].draw(10), table=table), Any)
     return posterior.draw(len(numbers), 1, smoothing="global", herding=True)
@@ -109,6 +110,8 @@ def choices(model: Any, table: pk.ReferenceTable, stored: pk.StoredTable) -> Any
     chosen = pk.select(table, candidates=["localised", pk.Rejection()], random_seed=1)
     assert_type(chosen, pk.Estimator)
     assert_type(pk.select(stored), pk.Estimator)
+    assert_type(pk.Localised().fit(table, random_seed=1), pk.Localised)
+    assert_type(pk.Rejection().fit(stored), pk.Rejection)
     calibration = pk.calibrate(chosen, table, rows=1000, random_seed=1)
     assert_type(calibration, pk.Calibration)
     covered: np.ndarray = calibration.coverage([0.5, 0.9])
@@ -119,7 +122,8 @@ def choices(model: Any, table: pk.ReferenceTable, stored: pk.StoredTable) -> Any
     check = pk.predictive_check(idata, model=model)
     assert_type(check, pk.PredictiveCheck)
     far: bool = pk.observation_support(table).far
-    return pk.sample_abc(reference_table=stored, estimator="auto", random_seed=int(far))
+    few = {"work": 10, "candidates": ["localised", pk.Rejection()]}
+    return pk.sample_abc(reference_table=stored, selection=few, random_seed=int(far))
 
 
 def pictures(

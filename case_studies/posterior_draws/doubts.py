@@ -66,6 +66,10 @@ MISTAKES: dict[str, tuple[str, Callable[[], list[dict[str, str]]]]] = {
         "ridge_raised",
         lambda: found(TYPICAL, pk.ConditionalMean(kernel=Gaussian(500.0), regularisation=1e-300)),
     ),
+    "a posterior far narrower than the nearest rows": (
+        "coarse",
+        lambda: found([0.5, 0.501, 0.499], pk.Rejection(200), noise=0.005),
+    ),
     "a prior that ends too early": ("edge", lambda: found([1.05, 1.1, 1.0], "adjusted", noise=0.05)),
     "intervals that do not hold": ("coverage", too_narrow),
 }

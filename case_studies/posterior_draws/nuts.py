@@ -115,7 +115,7 @@ def compare(
     started = time.perf_counter()
     with MODELS[name](False):
         idata = pk.sample_abc(
-            2 * draws,
+            draws,
             simulations=simulations,
             estimator=estimator,
             random_seed=random_seed,

@@ -1,15 +1,14 @@
-"""Neural posterior estimation of the package sbi, on the same tables: ``pip install -e ".[rivals]"``."""
+"""A neural spline flow of sbi, on the same tables."""
 
 from __future__ import annotations
 
-import logging
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 import pymc_kbr as pk
+from case_studies.neural import normal, sampled, trained, uniform
 from case_studies.sbi_benchmark.task import Task
 
 
@@ -24,20 +23,15 @@ class NeuralPosterior:
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draws (count, p)."""
-        import torch
-
-        torch.manual_seed(int(rng.integers(2**31)))
-        observed = torch.tensor(self.observed, dtype=torch.float32)
-        drawn = self.flow.sample((count,), x=observed, show_progress_bars=False).numpy().astype(float)
+        drawn = sampled(self.flow, self.observed, count, int(rng.integers(2**31)))
         return drawn if self.support is None else self.support.backward(drawn)
 
 
 @dataclass(frozen=True)
 class NeuralSplineFlow:
-    """A neural spline flow with sbi's own settings, trained on a table.
+    """Under a uniform prior in the parameters, of which draws outside the bounds are refused.
 
-    Under a uniform prior in the parameters, of which draws outside the bounds are refused; else in the space
-    without edges.
+    Under any other, in the space without edges.
     """
 
     flow: Any
@@ -45,40 +39,14 @@ class NeuralSplineFlow:
 
     @classmethod
     def fit(cls, task: Task, table: pk.ReferenceTable, random_seed: int) -> NeuralSplineFlow:
-        """Train on a table.
-
-        Raises
-        ------
-        ImportError
-            If sbi is not installed.
-        """
-        try:
-            import torch
-            from sbi.inference import NPE
-            from sbi.utils import BoxUniform
-        except ImportError as error:
-            raise ImportError(
-                "the method 'npe' is that of sbi, which is not installed; "
-                'pip install -e ".[rivals]", or leave it out'
-            ) from error
-        logging.getLogger("sbi").setLevel(logging.ERROR)
-        torch.manual_seed(random_seed)
-        bounds = task.law.bounds
+        """Train on a table."""
+        bounds, theta = task.law.bounds, table.parameters
         if bounds is not None and np.all(np.isfinite(bounds)):
-            support, theta = None, table.parameters
-            low, high = (torch.full((theta.shape[1],), float(end)) for end in bounds)
-            prior = BoxUniform(low, high)
-        else:
-            support, theta = table.support, table.support.forward(table.parameters)
-            mean, cov = (torch.tensor(v, dtype=torch.float32) for v in (theta.mean(axis=0), np.cov(theta.T)))
-            prior = torch.distributions.MultivariateNormal(mean, cov)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            inference = NPE(prior=prior, density_estimator="nsf", show_progress_bars=False)
-            inference.append_simulations(
-                torch.tensor(theta, dtype=torch.float32), torch.tensor(table.statistics, dtype=torch.float32)
-            )
-            return cls(inference.build_posterior(inference.train()), support)
+            ends = np.tile(np.array(bounds, dtype=float)[:, None], theta.shape[1])
+            flow = trained(theta, table.statistics, lambda: uniform(ends), "nsf", random_seed)
+            return cls(flow, None)
+        free = table.support.forward(theta)
+        return cls(trained(free, table.statistics, lambda: normal(free), "nsf", random_seed), table.support)
 
     def condition(self, observed: np.ndarray) -> NeuralPosterior:
         """The posterior of an observation (d,)."""

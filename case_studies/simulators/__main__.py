@@ -65,6 +65,7 @@ def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estima
     started = time.perf_counter()
     idata = pk.sample_abc(
         DRAWS,
+        chains=1,
         model=study.model(),
         simulations=simulations,
         estimator=chosen,

@@ -48,7 +48,7 @@ def as_rows(name: str, value: Any) -> np.ndarray:
         )
     _check_columns(name, value)
     try:
-        array = np.asarray(value if not _is_frame(value) else value.to_numpy(dtype=float))
+        array = np.asarray(value if not is_frame(value) else value.to_numpy(dtype=float))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"no array of numbers can be made of {name} ({error}); give rows of one length, of numbers alone"
@@ -115,14 +115,14 @@ def check_kind(name: str, kind: np.dtype) -> None:
         raise TypeError(f"the type of {name} is {kind}; {_advice(kind.kind)}")
 
 
-def _is_frame(value: Any) -> bool:
+def is_frame(value: Any) -> bool:
     """Whether it is a data frame or a column of pandas, which need not be installed."""
     return hasattr(value, "to_numpy") and hasattr(value, "index") and hasattr(value, "iloc")
 
 
 def _labels(value: Any) -> Any:
     """The labels of rows, as an index of pandas, or None."""
-    if _is_frame(value):
+    if is_frame(value):
         return value.index
     if hasattr(value, "indexes") and hasattr(value, "dims"):  # an array of xarray
         return value.indexes.get(value.dims[0]) if value.dims else None
@@ -131,7 +131,7 @@ def _labels(value: Any) -> Any:
 
 def _check_columns(name: str, value: Any) -> None:
     """Refuse columns of a data frame that hold no numbers, by name."""
-    if not _is_frame(value):
+    if not is_frame(value):
         return
     columns = value.items() if hasattr(value, "columns") else [(value.name, value)]
     kinds = {str(column): str(held.dtype) for column, held in columns if _kind(held) not in "fiub"}

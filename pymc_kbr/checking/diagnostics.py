@@ -10,13 +10,15 @@ from scipy.stats import binom
 
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.weighted import weighted_quantile
+from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-COARSE_SIZE = 50
-"""Effective sample size below which intervals are coarse."""
+FEW_ATOMS = 50
+"""Effective sample size below which quantiles rest on few simulations."""
 
 LARGE_NEGATIVE_SHARE = 0.45
 """Negative share of the absolute weight that is large: absolute weights sum to ten times the total."""
@@ -31,10 +33,6 @@ FALSE_ALARMS = 0.001
 """Probability with which an estimator that is calibrated is called off."""
 
 
-class PosteriorWarning(UserWarning):
-    """A posterior that should not be trusted as it is."""
-
-
 @dataclass(frozen=True)
 class Concern:
     """One reason for doubt.
@@ -42,8 +40,8 @@ class Concern:
     Parameters
     ----------
     name : str
-        "outside", "outliers", "effective_sample_size", "negative_share", "ridge_raised", "edge" or
-        "coverage".
+        "outside", "outliers", "effective_sample_size", "negative_share", "ridge_raised", "transforms",
+        "extrapolated", "impossible", "edge", "coverage" or "coarse".
     message : str
         What was found, and what to do.
     """
@@ -72,6 +70,7 @@ def diagnose(
     held_out: int = 0,
     scaled: FittedTable | None = None,
     chosen: bool = False,
+    coarse: Coarseness | None = None,
 ) -> list[Concern]:
     """The reasons to doubt a posterior.
 
@@ -89,6 +88,8 @@ def diagnose(
         The table in units of deviations, where the estimator has it.
     chosen : bool
         Whether the estimator was chosen by "auto", which is then no advice.
+    coarse : Coarseness, optional
+        How the posterior compares with the rows nearest to it, where that was looked at.
     """
     found = [
         *_coverage(coverage, held_out, table),
@@ -101,14 +102,16 @@ def diagnose(
         *_outliers(table),
         *_edges(draws, table),
         _outside(table, scaled),
+        Concern("coarse", coarse.message()) if coarse is not None and coarse.coarse else None,
     ]
     return [concern for concern in found if concern is not None]
 
 
 def warn(concerns: list[Concern]) -> None:
-    """Show concerns as warnings."""
+    """Show concerns as warnings, but for the one of which the estimator has warned itself."""
     for concern in concerns:
-        warnings.warn(concern.message, PosteriorWarning, stacklevel=3)
+        if concern.name != "impossible":
+            warnings.warn(concern.message, PosteriorWarning, stacklevel=3)
 
 
 def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | None:
@@ -143,14 +146,14 @@ def _outliers(table: ReferenceTable) -> list[Concern]:
 
 def _effective_sample_size(posterior: Posterior, chosen: bool) -> Concern | None:
     size = posterior.effective_sample_size
-    if size >= COARSE_SIZE:
+    if size >= FEW_ATOMS:
         return None
     remedy = "simulate more rows, accept more of them, or take estimator='auto'"
     if chosen:
         remedy = "simulate more rows, or in rounds near the observation (`zoom`)"
     return Concern(
         "effective_sample_size",
-        f"the effective sample size of the weights is {size:.1f}, below {COARSE_SIZE}: quantiles and "
+        f"the effective sample size of the weights is {size:.1f}, below {FEW_ATOMS}: quantiles and "
         f"intervals rest on few simulations; {remedy}",
     )
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.posterior.doubt import PosteriorWarning
 
 
 def rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
@@ -58,6 +61,9 @@ def warn_of_outliers(table: FittedTable) -> None:
         )
 
 
+DIFFERENT = 1e-9
+"""Relative difference from which an observation is not what a statistic is in every simulation."""
+
 FARTHEST = 1e100
 """Of an observation, in the table's scale: farther off, distances to all rows are the same number."""
 
@@ -88,6 +94,38 @@ def check_observed(observed: Any, d: int) -> tuple[np.ndarray, bool]:
         columns = np.flatnonzero(~np.isfinite(x).all(axis=0)).tolist()
         raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
     return x, observed.ndim == 1
+
+
+def observations(observed: Any, table: FittedTable, names: Sequence[str] | None) -> tuple[np.ndarray, bool]:
+    """Observations of a table's statistics as rows (k, d) in its order, and whether it is a single one."""
+    x, single = check_observed(by_name(observed, names), table.scaler.size)
+    _warn_of_impossible(x, table, names)
+    return x, single
+
+
+def impossible(x: np.ndarray, table: FittedTable) -> np.ndarray:
+    """Which statistics of observations x (k, d) the model cannot make, bool of shape (k, d).
+
+    Those that are the same in every simulation and another in the observation.
+    """
+    if table.first is None:
+        return np.zeros(x.shape, dtype=bool)
+    return ~table.scaler.kept & (np.abs(x - table.first) > DIFFERENT * np.abs(table.first))
+
+
+def _warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] | None) -> None:
+    """Say which statistics of observations x (k, d) the model cannot make."""
+    off = impossible(x, table)
+    for column in np.flatnonzero(off.any(axis=0)).tolist():
+        name = f"in column {column}" if names is None else repr(names[column])
+        assert table.first is not None
+        warnings.warn(
+            f"the statistic {name} is {table.first[column]:.6g} in every simulation and "
+            f"{x[off[:, column], column][0]:.6g} in the data: the model cannot make the data, and the "
+            "posterior does not know of it; look at the simulator and the statistic, or leave it out",
+            PosteriorWarning,
+            stacklevel=5,
+        )
 
 
 def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:

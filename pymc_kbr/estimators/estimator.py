@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from pymc_kbr.arrays.chunks import RowSource, is_chunked
+from pymc_kbr.arrays.chunks import RowSource
+from pymc_kbr.arrays.names import Names, Table
 from pymc_kbr.arrays.refusals import positive
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import check_observed, check_scaled, refuse_both, warn_of_outliers
+from pymc_kbr.estimators.checks import check_scaled, observations, warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.prior_weights import check_prior, ratio_of_draws, weighted_draws
+from pymc_kbr.estimators.given import Given
+from pymc_kbr.estimators.prior_weights import check_prior
 from pymc_kbr.estimators.row_weights import RowWeights
-from pymc_kbr.estimators.streamed_table import StreamedTable
 from pymc_kbr.estimators.summaries import Summary, check_scale
-from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior.posterior import Posterior
 
@@ -39,6 +38,7 @@ class Estimator(BaseEstimator):
     `streams`, the table may be one that is read a part at a time; it `picks` where its weights then are
     those of few rows. One that `takes_draws` has its own use of a prior that is known by draws; others get
     the density ratio. One that `multiplies_prior` works with the prior's density, not with its rows alone.
+    One with `draws_as_asked` makes as many draws as `for_draws` asks for, and repeats none.
     """
 
     scale: bool | str | Summary
@@ -48,14 +48,16 @@ class Estimator(BaseEstimator):
     picks = False
     takes_draws = False
     multiplies_prior = False
+    draws_as_asked = False
     _given_log_prior: LogDensity | None = None
     selection_: Any = None
+    names_: Names = Names()
     fitted_rows_: int
 
     def fit(
         self,
-        parameters: ArrayLike | RowSource,
-        statistics: ArrayLike | RowSource,
+        parameters: ArrayLike | RowSource | Table,
+        statistics: ArrayLike | RowSource | None = None,
         support: Support | None = None,
         *,
         ratio: np.ndarray | None = None,
@@ -67,12 +69,13 @@ class Estimator(BaseEstimator):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n, p)
+        parameters : ndarray of shape (n, p), or ReferenceTable or StoredTable
+            A table brings all that follows it, but its observation: support, names, and its `prior_ratio`.
         statistics : ndarray of shape (n, d)
             Either may also be an array of Zarr or Dask, or a side of a `StoredTable`: it is then read a part
-            at a time, by the estimators that work so.
+            at a time, by the estimators that work so. Data frames bring the names of their columns.
         support : Support, optional
-            The prior's support, used by `Posterior.draw`; unbounded where left out.
+            The prior's support, used by `Posterior.draw`; the table's, or unbounded, where left out.
         ratio : ndarray of shape (n,), optional
             The density of another prior over that of the table's, at each row and up to a constant:
             the posterior is then that under the other prior. Rows where it is zero are left out.
@@ -95,30 +98,13 @@ class Estimator(BaseEstimator):
             statistics are constant, the prior is one point or beyond all rows, or an argument out of range.
         """
         rng = np.random.default_rng(random_seed)
-        rows: Any = parameters
-        refuse_both(ratio, prior, getattr(self, "prior", None))
+        given = Given.of(parameters, statistics, support, ratio, prior, self)
         if log_prior is not None and not self.multiplies_prior:
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
-        self._given_log_prior = log_prior
-        if is_chunked(parameters) or is_chunked(statistics):
+        self._given_log_prior, self.names_ = log_prior, given.names
+        if given.streamed:
             self._refuse_unless_it_streams()
-            if ratio is not None or prior is not None:
-                raise ValueError(
-                    "another prior is given, and these rows are read a part at a time; load them or some of "
-                    "them (`stored.load(20_000)`)"
-                )
-            self.check(int(rows.shape[0]), streamed=True)
-            streamed = StreamedTable.of(parameters, statistics, support, self.scale_of_statistics())
-            warn_of_outliers(streamed)
-            return self.fit_table(streamed, rng)
-        draws = None if prior is None else weighted_draws(prior)
-        if draws is not None and not self.takes_draws:
-            theta = as_rows("the parameters", parameters)
-            inside = Support.unbounded(theta.shape[1]) if support is None else support
-            ratio, draws = ratio_of_draws(theta, draws, inside, rng), None
-        table = tabulate(
-            parameters, statistics, support, self.scale_of_statistics(), ratio, draws, self.check
-        )
+        table = given.tabulated(self, rng)
         warn_of_outliers(table)
         return self.fit_table(table, rng)
 
@@ -138,6 +124,12 @@ class Estimator(BaseEstimator):
         """The fitted estimator with the choice that led to it, and the number of rows it was fitted to."""
         noted = copy(self)
         noted.selection_, noted.fitted_rows_ = selection, fitted_rows
+        return noted
+
+    def named(self, table: Table) -> Self:
+        """The fitted estimator with the names of the table that it was fitted to."""
+        noted = copy(self)
+        noted.names_ = Names.of_table(table)
         return noted
 
     def for_scores(self) -> Self:
@@ -173,7 +165,7 @@ class Estimator(BaseEstimator):
             positive("parameter_bandwidth", self.parameter_bandwidth)
         self._check(n, streamed)
 
-    def weights(self, observed: np.ndarray) -> np.ndarray:
+    def weights(self, observed: ArrayLike) -> np.ndarray:
         """The weights of the fitted rows, of either sign.
 
         Parameters
@@ -198,23 +190,29 @@ class Estimator(BaseEstimator):
                 np.put_along_axis(weights, rows, found.values, axis=1)
         return weights[0] if single else weights
 
-    def condition(self, observed: np.ndarray) -> Any:
+    def condition(self, observed: ArrayLike) -> Any:
         """The posterior given an observation; the estimator stays as it is.
 
         Parameters
         ----------
         observed : ndarray of shape (d,) or (k, d)
+            A Series or a data frame of pandas is put in the order of the table's names, where it has these.
 
         Returns
         -------
         Posterior or list of Posterior
             A list of k for k observations.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a statistic is the same in all simulations and another in the observation.
         """
         x, single = self._observations(observed)
         found = self._row_weights(x)
         settings = {**self.settings(), **found.settings}
         posteriors = [
-            Posterior.of(atoms, values, self.table_.support, settings, self.smoothing)
+            Posterior.of(atoms, values, self.table_.support, settings, self.smoothing, self.names_.parameters)
             for atoms, values in zip(self._atoms(x, found), found.values, strict=True)
         ]
         return posteriors[0] if single else posteriors
@@ -275,11 +273,11 @@ class Estimator(BaseEstimator):
                 "NadarayaWatson or Rejection"
             )
 
-    def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
+    def _observations(self, observed: ArrayLike) -> tuple[np.ndarray, bool]:
         if not hasattr(self, "table_"):
             raise ValueError(f"this {type(self).__name__} is not fitted; call `fit` first")
         scaler = self.table_.scaler
-        x, single = check_observed(observed, scaler.size)
+        x, single = observations(observed, self.table_, self.names_.statistics)
         scaled = scaler.transform(x)
         check_scaled(scaled, x)
         return scaled, single

@@ -42,6 +42,8 @@ class FittedTable:
         The density of another prior over that of the table's, of mean one.
     draws : pair of ndarray of shape (l, p) and (l,), optional
         Draws and weights of another prior that is known by these alone.
+    first : ndarray of shape (d,), optional
+        Statistics of a row, in their own units: what those that do not vary are in every simulation.
     """
 
     streamed: ClassVar[bool] = False
@@ -55,6 +57,7 @@ class FittedTable:
     rows: np.ndarray | None = None
     ratio: np.ndarray | None = None
     draws: tuple[np.ndarray, np.ndarray] | None = None
+    first: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.statistics)

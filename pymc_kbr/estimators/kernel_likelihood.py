@@ -8,14 +8,16 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import clone
 
+from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import check_observed
+from pymc_kbr.estimators.checks import impossible, observations
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_trials
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
@@ -29,13 +31,8 @@ from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 
-"""From parameters (n, p) to log densities (n,)."""
-
 PARTICLES_FOR_SCORES = 200
 """Draws of each of many posteriors that are only compared."""
-
-LEAST_FOR_BOTH = 5
-"""Statistics from which both forms are fitted even where posteriors are only compared."""
 
 
 class KernelLikelihood(Estimator):
@@ -70,6 +67,7 @@ class KernelLikelihood(Estimator):
 
     smoothing = "repeats"
     takes_draws = True
+    draws_as_asked = True
     multiplies_prior = True
     _to_be_compared = False
 
@@ -105,11 +103,9 @@ class KernelLikelihood(Estimator):
             points = table.scaler.dequantised(points, rng)
         check_rows(theta, points, table.scaler.kept)
         names = list(FORMS) if self.form == "auto" else [self.form]
-        if self._to_be_compared and points.shape[1] < LEAST_FOR_BOTH:
-            names = names[:1]
         # Sums that BLAS divides among threads are rounded as it divides them.
         with one_blas_thread():
-            self.choice_ = choose_form(theta, points, names, rng)
+            self.choice_ = choose_form(theta, points, names, rng, sparingly=self._to_be_compared)
             fitted = self.choice_.form if self._to_be_compared else None
             self.form_ = fitted or FORMS[self.choice_.name](theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
@@ -180,10 +176,12 @@ class KernelLikelihood(Estimator):
         """Number of statistics, d."""
         return self.table_.scaler.size
 
-    def prepare(self, observed: np.ndarray) -> Prepared:
+    def prepare(self, observed: ArrayLike) -> Prepared:
         """Observations (n, d) in the units of the fit, for `log_density`."""
-        x, _ = self._observations(np.atleast_2d(observed))
-        return self._evaluation.prepare(x)
+        return self._evaluation.prepare(self._trials(observed))
+
+    def _trials(self, observed: ArrayLike) -> np.ndarray:
+        return self._observations(np.atleast_2d(by_name(observed, self.names_.statistics)))[0]
 
     def describe(self, parameters: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, p) alone, shape (k, w), with NumPy or PyTensor."""
@@ -193,7 +191,7 @@ class KernelLikelihood(Estimator):
         """Log densities (n,) of n observations under n rows of `describe`, with NumPy or PyTensor."""
         return self._evaluation.log_density(described, prepared, xp)
 
-    def log_likelihood(self, parameters: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    def log_likelihood(self, parameters: ArrayLike, observed: ArrayLike) -> np.ndarray:
         """Log-likelihood of one observation, or of the independent trials of one data set.
 
         Parameters
@@ -206,10 +204,13 @@ class KernelLikelihood(Estimator):
         -------
         ndarray of shape (k,)
             Densities are in the statistics' own units; of discrete ones they are probabilities. Beyond
-            `simulated_range_` they are what the fitted formula says, which nothing supports.
+            `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
+            where a statistic is the same in all simulations and another in the observation.
         """
-        theta = self._parameters(parameters)
-        return self._evaluation.log_likelihood(self.describe(theta), self.prepare(observed))
+        theta, x = self._parameters(parameters), self._trials(observed)
+        if np.any(impossible(x, self.table_)):
+            return np.full(len(theta), -np.inf)
+        return self._evaluation.log_likelihood(self.describe(theta), self._evaluation.prepare(x))
 
     def draw_statistics(
         self, parameters: np.ndarray, rng: np.random.Generator | int | None = None
@@ -236,12 +237,11 @@ class KernelLikelihood(Estimator):
         """
         if trials:
             self._refuse_unfitted()
-            sets, single = check_trials(observed, self.statistics_size)
+            sets, single = check_trials(observed, self.statistics_size, self.names_.statistics)
             prepared = [self.prepare(data) for data in sets]
         else:
             x, single = self._observations(observed)
-            every = self._evaluation.prepare(x)
-            prepared = [Prepared(every.points[i : i + 1], every.log_volume[i : i + 1]) for i in range(len(x))]
+            prepared = self._evaluation.prepare(x).each()
         with one_blas_thread():
             posteriors = self._posteriors(prepared)
         return posteriors[0] if single else posteriors
@@ -264,6 +264,7 @@ class KernelLikelihood(Estimator):
                 support,
                 {**settings, **more, "share_beyond_rows": self._share_beyond(atoms, weights)},
                 smoothing,
+                self.names_.parameters,
             )
             for atoms, weights, more in drawn
         ]
@@ -273,25 +274,23 @@ class KernelLikelihood(Estimator):
         lowest, highest = self.simulated_range_
         return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))
 
-    def _observations(self, observed: np.ndarray) -> tuple[np.ndarray, bool]:
+    def _observations(self, observed: ArrayLike) -> tuple[np.ndarray, bool]:
         """Observations in their own units: their cells are looked up there."""
         self._refuse_unfitted()
-        return check_observed(observed, self.table_.scaler.size)
+        return observations(observed, self.table_, self.names_.statistics)
 
     def _refuse_unfitted(self) -> None:
         if not hasattr(self, "table_"):
             raise ValueError("this KernelLikelihood is not fitted; call `fit` first")
 
-    def _parameters(self, parameters: np.ndarray) -> np.ndarray:
+    def _parameters(self, parameters: ArrayLike) -> np.ndarray:
         self._refuse_unfitted()
         return check_parameters(parameters, self.parameters_size)
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
-        every = self._evaluation.prepare(x)
         base = 0.0 if self._log_weights is None else self._log_weights
         values = np.empty((len(x), len(self._rows)))
-        for i in range(len(x)):
-            one = Prepared(every.points[i : i + 1], every.log_volume[i : i + 1])
+        for i, one in enumerate(self._evaluation.prepare(x).each()):
             logs = self._evaluation.log_likelihood(self._described, one) + base
             values[i] = np.exp(logs - logsumexp(logs))
         return RowWeights(values, points=None if self.table_.draws is None else self._rows)

@@ -54,6 +54,7 @@ def tabulate(
     scaler = make_summary(scale, statistics, parameters)
     x = coordinates(scaler, statistics)
     if ratio is None:
-        return FittedTable(scaler, x, parameters.copy(), held, n, draws=draws)
+        return FittedTable(scaler, x, parameters.copy(), held, n, draws=draws, first=statistics[0])
     carried = as_rows("the density ratio", ratio)[kept]
-    return FittedTable(scaler, x[kept], parameters[kept], held, n, kept, carried / carried.mean(), draws)
+    over = carried / carried.mean()
+    return FittedTable(scaler, x[kept], parameters[kept], held, n, kept, over, draws, statistics[0])

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import arviz as az
 import numpy as np
 import xarray as xr
 
+from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.tables.columns import Columns, Variable
+from pymc_kbr.tables.prior_rows import PriorRows
+from pymc_kbr.tables.saved import DOCUMENTS, IN_A_RESULT, PATH, arrays_of, documents_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -30,9 +34,12 @@ def to_arviz(
     posterior: Any,
     draws: int | np.ndarray = 1000,
     *,
+    chains: int = 2,
     random_seed: int | np.random.Generator | None = None,
     table: ReferenceTable | None = None,
     model: pm.Model | None = None,
+    prior: Any = None,
+    store: str | Path | None = None,
     estimator: str = "",
     timings: dict[str, float] | None = None,
     notes: dict[str, Any] | None = None,
@@ -42,15 +49,21 @@ def to_arviz(
     Parameters
     ----------
     posterior : Posterior
-    draws : int or ndarray of shape (draws, p)
-        Draws made by `Posterior.draw`, or their number. They are independent: there is one chain, and
-        `r_hat` is not defined.
+    draws : int or ndarray of shape (chains * draws, p)
+        Draws of each chain, or those of all chains, made by `Posterior.draw`, one chain after the other.
+    chains : int
+        Parts into which the draws are split. They are independent of each other, within chains and between
+        them: several chains are there for what in ArviZ compares them.
     random_seed : int or numpy.random.Generator, optional
         For draws that are made here.
     table : ReferenceTable, optional
         Gives names, shapes, the observation and the account of the simulations.
     model : pymc.Model, optional
         Gives dims and coords, and the deterministic variables.
+    prior : NewPrior, optional
+        Another prior than the table's, by its `draws` and, where it is known, its `ratio` at the rows.
+    store : str or Path, optional
+        Where the table stays: its path is kept in place of its rows.
     estimator : str
         Which estimator made it.
     timings : dict of str to float
@@ -63,27 +76,57 @@ def to_arviz(
     arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
         Groups ``posterior``; ``observed_data`` where there is an observation; ``weighted_atoms_data`` with
         the simulated parameters as variables of dimension ``atom``, the estimator's signed ``weight``
-        and its projection ``simplex_weight``.
+        and its projection ``simplex_weight``. With a table also ``prior`` and ``prior_predictive``, which are
+        rows of it: parameters and, under the names of the simulators, their statistics as the table holds
+        them; their attribute ``rows`` says how they come to stand for the prior. And
+        ``reference_table_data``, of which `ReferenceTable.from_arviz` makes the table; of a table that stays
+        in a store the attribute ``reference_table`` has the path.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If chains is no whole number above zero, or the draws given are no chains of one length.
     """
-    drawn: np.ndarray = (
-        draws if isinstance(draws, np.ndarray) else posterior.draw(draws, np.random.default_rng(random_seed))
-    )
+    whole("chains", chains)
+    drawn = _drawn(posterior, draws, chains, random_seed)
     p = drawn.shape[1]
-    columns = table.parameter_columns if table else Columns.scalars([f"theta_{i}" for i in range(p)])
+    names = posterior.names or [f"theta_{i}" for i in range(p)]
+    columns = table.parameter_columns if table else Columns.scalars(list(names))
     attributes = _attributes(posterior, table, estimator, timings or {}) | (notes or {})
     dims, coords = _dims(columns, model)
-    groups = {"posterior": _dataset(columns.split(drawn), columns, dims, coords, ("chain", "draw"))}
+    groups = {"posterior": _dataset(columns.split(drawn), columns, dims, coords, chains)}
     if model is not None and model.deterministics:
         groups["posterior"] = _with_deterministics(groups["posterior"], model)
-    weighted = _dataset(columns.split(posterior.atoms), columns, dims, coords, ("atom",))
+    weighted = _dataset(columns.split(posterior.atoms), columns, dims, coords)
     weighted["weight"] = ("atom", posterior.weights)
     weighted["simplex_weight"] = ("atom", posterior.simplex_weights)
     groups[WEIGHTED_ATOMS] = weighted
     if table is not None and table.observed is not None:
         groups["observed_data"] = _observed_data(table, model)
+    if table is not None:
+        groups |= _of_prior(table, model, prior)
+    if table is not None and store is None:
+        groups[IN_A_RESULT] = xr.Dataset(arrays_of(table), attrs={DOCUMENTS: json.dumps(documents_of(table))})
+    if store is not None:
+        attributes[PATH] = str(Path(store).resolve())
     for dataset in groups.values():
-        dataset.attrs = attributes
+        dataset.attrs = attributes | dataset.attrs
     return pack(groups)
+
+
+def _drawn(
+    posterior: Any, draws: int | np.ndarray, chains: int, random_seed: int | np.random.Generator | None
+) -> np.ndarray:
+    """Draws (chains * draws, p), those of the first chain first."""
+    if not isinstance(draws, np.ndarray):
+        made: np.ndarray = posterior.draw(chains * draws, np.random.default_rng(random_seed))
+        return made
+    if len(draws) % chains:
+        raise ValueError(
+            f"{len(draws)} draws are given, which are no {chains} chains of one length; give chains=1, or a "
+            "number of draws that the chains divide"
+        )
+    return draws
 
 
 def pack(groups: dict[str, xr.Dataset]) -> Any:
@@ -98,17 +141,19 @@ def _dataset(
     columns: Columns,
     dims: dict[str, tuple[str, ...]],
     coords: dict[str, Any],
-    lead: tuple[str, ...],
+    chains: int = 0,
 ) -> xr.Dataset:
+    """Variables (n, ...) as chains of n / chains draws; without chains, as n atoms."""
     variables = {}
     used: dict[str, Any] = {}
     for variable in columns.variables:
         array = values[variable.name]
-        names = (*lead, *dims[variable.name])
-        variables[variable.name] = (names, array[None] if lead[0] == "chain" else array)
+        lead = ("chain", "draw") if chains else ("atom",)
+        if chains:
+            array = array.reshape(chains, -1, *variable.shape)
+            used |= {"chain": np.arange(chains), "draw": np.arange(array.shape[1])}
+        variables[variable.name] = ((*lead, *dims[variable.name]), array)
         used |= {dim: coords[dim] for dim in dims[variable.name]}
-    if lead[0] == "chain":
-        used |= {"chain": [0], "draw": np.arange(len(array))}
     return xr.Dataset(variables, coords=used)
 
 
@@ -118,11 +163,38 @@ def _dims(columns: Columns, model: pm.Model | None) -> tuple[dict[str, tuple[str
     coords: dict[str, Any] = {}
     for variable in columns.variables:
         own = model.named_vars_to_dims.get(variable.name) if model is not None else None
-        dims[variable.name] = tuple(str(d) for d in own) if own else _usual_dims(variable)
+        # Statistics of a simulator's data can be of another shape than these.
+        fits = own and len(own) == len(variable.shape) and _lengths_fit(own, variable, model)
+        dims[variable.name] = tuple(str(d) for d in own) if own and fits else _usual_dims(variable)
         for dim, length in zip(dims[variable.name], variable.shape, strict=True):
             given = model.coords.get(dim) if model is not None else None
             coords[dim] = list(given) if given is not None else np.arange(length)
     return dims, coords
+
+
+def _lengths_fit(own: Any, variable: Variable, model: Any) -> bool:
+    """Whether a model's dimensions are as long as a variable's, where it says how long they are."""
+    known = [model.coords.get(dim) for dim in own]
+    return all(held is None or len(held) == k for held, k in zip(known, variable.shape, strict=True))
+
+
+def _of_prior(table: ReferenceTable, model: pm.Model | None, prior: Any) -> dict[str, xr.Dataset]:
+    """Parameters and statistics of rows that stand for the prior."""
+    columns = table.parameter_columns
+    dims, coords = _dims(columns, model)
+    if prior is not None and prior.ratio is None:  # which rows would be draws of it is only estimated
+        drawn = _dataset(columns.split(prior.draws), columns, dims, coords, 1)
+        drawn.attrs = {"rows": "draws of the prior, without simulations"}
+        return {"prior": drawn}
+    found = PriorRows.of(table, None if prior is None else prior.ratio)
+    groups = {"prior": _dataset(columns.split(table.parameters[found.rows]), columns, dims, coords, 1)}
+    columns = table.statistic_columns
+    dims, coords = _dims(columns, model)
+    statistics = columns.split(table.statistics[found.rows])
+    groups["prior_predictive"] = _dataset(statistics, columns, dims, coords, 1)
+    for group in groups.values():
+        group.attrs = {"rows": found.words}
+    return groups
 
 
 def _usual_dims(variable: Variable) -> tuple[str, ...]:
@@ -155,7 +227,7 @@ def _attributes(
         "created_at": datetime.now(UTC).isoformat(),
         "inference_library": "pymc_kbr",
         "inference_library_version": version("pymc_kbr"),
-        "note": "draws are independent, in one chain; r_hat is not defined for them",
+        "note": "draws are independent of each other, within chains and between them",
         "estimator": estimator,
         "total_weight": posterior.total_weight,
         "effective_sample_size": posterior.effective_sample_size,

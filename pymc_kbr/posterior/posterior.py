@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from pymc_kbr.embedding.herding import herd
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.shown import shown_posterior
-from pymc_kbr.posterior.smoothing import SMOOTHINGS, check_smoothing, refuse_infinite
+from pymc_kbr.posterior.smoothing import check_smoothing, refuse_infinite, smoothed
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -41,12 +42,15 @@ class Posterior:
         The estimator's chosen settings, such as its bandwidth and ridge.
     smoothing : {"local", "global", "none"}
         How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.
+    names : tuple of str, length p, optional
+        Of the parameters, where the table that the estimator was fitted to has names.
     """
 
     embedding: Embedding
     support: Support
     settings: dict[str, float] = field(default_factory=dict)
     smoothing: str = "local"
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -56,9 +60,10 @@ class Posterior:
         support: Support,
         settings: dict[str, float] | None = None,
         smoothing: str = "local",
+        names: tuple[str, ...] | None = None,
     ) -> Posterior:
         """The posterior of weighted atoms."""
-        return cls(Embedding(atoms, weights), support, settings or {}, smoothing)
+        return cls(Embedding(atoms, weights), support, settings or {}, smoothing, names)
 
     def __repr__(self) -> str:
         return shown_posterior(self).text()
@@ -228,30 +233,10 @@ class Posterior:
 
         Notes
         -----
-        See `posterior.smoothing`. Atoms on an edge of the support have no finite place in the unconstrained
-        space: they are left where they are, and covariances are those of the others.
+        See `posterior.smoothing`.
         """
-        if (smoothing or self.smoothing) == "none":
-            return self.atoms[rows]
-        free = self.support.forward(self.atoms)
-        smooth = self.support.smooth()
-        inside = np.all(np.isfinite(free[:, smooth]), axis=1)
-        v = np.where(inside, self.simplex_weights, 0)
-        chosen = free[rows]
-        moving = inside[rows]
-        if np.any(smooth) and v.sum() > 0 and np.any(moving):
-            place = np.cumsum(inside) - 1
-            points = free[inside][:, smooth]
-            units = units_of(points)
-            moved = SMOOTHINGS[smoothing or self.smoothing](
-                points / units, v[inside] / v.sum(), place[rows[moving]], rng
-            )
-            chosen[np.ix_(moving, smooth)] = moved * units
-        drawn = self.support.backward(chosen)
-        # There and back a count would lose digits, and be no count.
-        kept = [column for block in self.support.blocks if not block.smooth for column in block.columns]
-        drawn[:, kept] = self.atoms[rows][:, kept]
-        return drawn
+        how = smoothing or self.smoothing
+        return smoothed(self.atoms, self.simplex_weights, self.support, rows, rng, how)
 
     @property
     def total_weight(self) -> float:
@@ -272,9 +257,12 @@ class Posterior:
         self,
         draws: int | np.ndarray = 1000,
         *,
+        chains: int = 2,
         random_seed: int | np.random.Generator | None = None,
         table: ReferenceTable | None = None,
         model: pm.Model | None = None,
+        prior: Any = None,
+        store: str | Path | None = None,
         estimator: str = "",
         timings: dict[str, float] | None = None,
         notes: dict[str, Any] | None = None,
@@ -291,9 +279,12 @@ class Posterior:
         return to_arviz(
             self,
             draws,
+            chains=chains,
             random_seed=random_seed,
             table=table,
             model=model,
+            prior=prior,
+            store=store,
             estimator=estimator,
             timings=timings,
             notes=notes,

@@ -71,7 +71,7 @@ def shown_posterior(posterior: Any) -> Shown:
     p = atoms.shape[1]
     lines = [
         {
-            "parameter": i,
+            "parameter": i if posterior.names is None else posterior.names[i],
             "mean": float(mean[i]),
             "least atom": float(atoms[:, i].min()),
             "largest atom": float(atoms[:, i].max()),

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import KDTree
 
-from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.scaling import unit_deviations, units_of
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import effective_sample_size
 
 LARGEST_BANDWIDTH = 0.9
@@ -129,6 +130,52 @@ SMOOTHINGS: dict[str, Callable[..., np.ndarray]] = {
     "none": unsmoothed,
 }
 """The name of each way from atoms (m, q), their weights on the simplex (m,) and rows (k,) to draws (k, q)."""
+
+
+def smoothed(
+    atoms: np.ndarray,
+    weights: np.ndarray,
+    support: Support,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    smoothing: str,
+) -> np.ndarray:
+    """Resampled atoms with noise in the unconstrained space, shape (k, p).
+
+    Atoms on an edge of the support have no finite place there: they are left where they are, and covariances
+    are those of the others. So are discrete parameters.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (m, p)
+    weights : ndarray of shape (m,)
+        On the simplex.
+    support : Support
+    rows : ndarray of int, shape (k,)
+        The atoms that were resampled.
+    rng : numpy.random.Generator
+    smoothing : str
+        A name of `SMOOTHINGS`.
+    """
+    if smoothing == "none":
+        return atoms[rows]
+    free = support.forward(atoms)
+    smooth = support.smooth()
+    inside = np.all(np.isfinite(free[:, smooth]), axis=1)
+    v = np.where(inside, weights, 0)
+    chosen = free[rows]
+    moving = inside[rows]
+    if np.any(smooth) and v.sum() > 0 and np.any(moving):
+        place = np.cumsum(inside) - 1
+        points = free[inside][:, smooth]
+        units = units_of(points)
+        moved = SMOOTHINGS[smoothing](points / units, v[inside] / v.sum(), place[rows[moving]], rng)
+        chosen[np.ix_(moving, smooth)] = moved * units
+    drawn = support.backward(chosen)
+    # There and back a count would lose digits, and be no count.
+    kept = [column for block in support.blocks if not block.smooth for column in block.columns]
+    drawn[:, kept] = atoms[rows][:, kept]
+    return drawn
 
 
 def check_smoothing(smoothing: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,10 @@ LEAST_ROWS, LEAST_ROWS_A_PARAMETER = 20, 10
 
 @dataclass(eq=False)
 class Rounds:
-    """The rounds of one call: what they have in common, and those that are simulated."""
+    """The rounds of one call: what they have in common, and those that are simulated.
+
+    Where the table of the first round is one that `goes_on` says no to, the second is the last and like it.
+    """
 
     forward: Forward
     estimator: Estimator
@@ -47,20 +51,25 @@ class Rounds:
     store: Path | None
     tables: list[ReferenceTable] = field(default_factory=list)
     proposals: list[Proposal | None] = field(default_factory=list)
+    goes_on: Callable[[ReferenceTable], bool] | None = None
 
     def run(self) -> ReferenceTable:
         """Make the rounds, those that a store does not hold, and the table of them all."""
         draws, rounds = self.asked["draws"], self.asked["rounds"]
         seeds = np.random.default_rng(entropy_of(self.options.random_seed)).integers(2**63, size=(2, rounds))
+        sizes = self.asked.get("sizes", [draws // rounds] * rounds)
         left, last = draws, rounds == 1
         proposal: Proposal | None = None
         while True:
             number = len(self.tables)
-            size = left if last else draws // rounds
+            size = left if last else sizes[number]
             self._simulate(size, proposal, int(seeds[0, number]))
             left -= size
             if last:
                 return self._pooled(stopped=number + 1 < rounds)
+            if number == 0 and self.goes_on is not None and not self.goes_on(self.tables[0]):
+                last = True
+                continue
             held = self._held(number + 1)
             proposal = self._propose(int(seeds[1, number + 1])) if held is None else held
             last = proposal.notes["last"]
@@ -146,7 +155,7 @@ class Rounds:
         """All rows near what the last round was drawn from, and how far they are from draws of the prior."""
         last = self.proposals[-1]
         if last is None:
-            return self.tables[0]
+            return self._of_the_prior()
         parameters = np.vstack([table.parameters for table in self.tables])
         sizes = np.array([len(table) + len(table.failures) for table in self.tables])
         log_prior = self.forward.log_prior(parameters)
@@ -162,6 +171,15 @@ class Rounds:
         ratio = np.exp(-log_ratio) if log_known is None else weights_of(log_known(parameters) - log_ratio)
         table = joined(self.tables, region, ratio, "refined")
         return _described(table, stopped)
+
+    def _of_the_prior(self) -> ReferenceTable:
+        """All rows, where they are draws of the prior."""
+        if len(self.tables) == 1:
+            return self.tables[0]
+        log_known = self.forward.log_known
+        every = np.vstack([table.parameters for table in self.tables])
+        ratio = None if log_known is None else weights_of(log_known(every))
+        return joined(self.tables, prior_ratio=ratio, word="extended")
 
 
 def _described(table: ReferenceTable, stopped: bool) -> ReferenceTable:

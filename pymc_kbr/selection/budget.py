@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from pymc_kbr.selection.cost import Cost
 
 FOR_FIRST_ROUND = 0.55
@@ -19,9 +21,12 @@ def check_budget(work: float, time_budget: float | None) -> None:
 
     Raises
     ------
-    ValueError
-        If one is not above zero.
+    TypeError, ValueError
+        If one is not a number above zero.
     """
+    for name, given in (("work", work), ("time_budget", time_budget)):
+        if isinstance(given, bool) or not isinstance(given, int | float | np.number | None):
+            raise TypeError(f"{name} is {given!r}; it must be a number above zero")
     if not work > 0:
         raise ValueError(
             f"work is {work!r}; it must be above zero: leave it out for some 20 to 30 seconds of one core"

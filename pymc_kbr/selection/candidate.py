@@ -48,6 +48,16 @@ class Candidate:
     note: str = ""
     fitted: Estimator | None = None
 
+    @property
+    def atoms(self) -> float:
+        """How many different draws its posteriors have at most, about."""
+        return float("inf") if self.estimator.draws_as_asked else self.size
+
+    @property
+    def in_part(self) -> bool:
+        """Whether it is compared by a fit to fewer rows than it would have."""
+        return self.estimator.for_scores() is not self.estimator
+
 
 def none_fitted(candidates: list[Candidate]) -> str:
     """That there is no candidate left, and why."""

@@ -31,6 +31,7 @@ from pymc_kbr.estimators.adjustments import (
     NoAdjustment,
     make_adjustment,
 )
+from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 from pymc_kbr.estimators.likelihood.choice import ROWS_COMPARED
 
 SCORED_DRAWS = 300
@@ -81,7 +82,9 @@ def cost_of(estimator: Estimator, n: int, d: int, p: int, shared: Adjusted | Non
 def summary_cost(name: str, n: int, d: int, p: int) -> float:
     """The cost of fitting a summary of `SUMMARIES`, by its name."""
     if name == "linear_posterior_mean":
-        return 3e-3 + 2e-8 * n * d + 2e-10 * n * d * min(n, d)
+        return 3e-3 + 2e-8 * n * d + 2.5e-10 * n * d * min(n, d)
+    if name == "transformed":
+        return 0.05 + 0.045 * d + 5e-8 * n * d
     relevance = 0.4 + 2e-7 * min(n, RELEVANCE_ROWS) ** 2 * (1 + 0.055 * d)
     return relevance if name == "relevance" else relevance + _kernel_regression(min(n, 10_000), d)
 
@@ -106,11 +109,13 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
         return Cost(table + 0.25, search + 3e-7 * n)
     if isinstance(estimator, KernelLikelihood):
         fitted = min(n, ROWS_COMPARED)
+        if d > MOST_SPARINGLY:  # a series, or refused
+            return Cost(4.0 + 1e-2 * d, 0.1 + 1e-3 * d)
         return Cost(1.0 + 1e-3 * fitted * (0.3 + 0.1 * d) + 2e-5 * n * d, 0.1)
     projected = 1e-5 * min(rows_with_weight(estimator, n), 1_000) * (2 + 1.3 * p)
     if isinstance(estimator, Localised):
         m = rows_with_weight(estimator, n)
-        return Cost(table + KERNEL_CHOICE, search + 5e-11 * m**3 + projected)
+        return Cost(table + KERNEL_CHOICE + 1e-3 * d, search + 5e-11 * m**3 + projected)
     dense = not isinstance(estimator, ConditionalMean) or estimator.solver in ("auto", "exact")
     solved = 3e-11 * n**3 if dense else 2e-4 * n
     return Cost(table + KERNEL_CHOICE + solved, 5e-10 * n**2 + projected)
@@ -118,7 +123,7 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
 
 def _kernel_regression(n: int, d: int) -> float:
     """Of the choice of a bandwidth, and of a factorisation whose rank grows with the dimension, up to 600."""
-    return 0.45 + 1e-4 * n * min(1.0, (d / 6) ** 2)
+    return 0.45 + 1e-4 * n * min(1.0, (d / 6) ** 2) + 2.5e-7 * n * d
 
 
 def _learnt(adjustment: Adjustment, n: int, d: int, shared: Adjusted | None) -> float:
@@ -128,7 +133,7 @@ def _learnt(adjustment: Adjustment, n: int, d: int, shared: Adjusted | None) -> 
         return 0.0
     if isinstance(adjustment, KernelRidgeAdjustment):
         mean = 0.0 if isinstance(known, KernelRidgeAdjustment) else _kernel_regression(n, d)
-        return mean + (0.2 + 1.5e-5 * n if adjustment.heteroscedastic else 0.0)
+        return mean + (0.2 + (1.5e-5 + 1e-7 * d) * n if adjustment.heteroscedastic else 0.0)
     if isinstance(adjustment, NoAdjustment | LocalLinearAdjustment | JointNeighbours):
         return 1e-6 * n
     return _kernel_regression(n, d)
@@ -137,7 +142,7 @@ def _learnt(adjustment: Adjustment, n: int, d: int, shared: Adjusted | None) -> 
 def _moved(adjustment: Adjustment, atoms: int, d: int) -> float:
     """Of moving the atoms of one posterior."""
     if isinstance(adjustment, LocalLinearAdjustment):
-        return 1e-9 * atoms * d**2 + 3e-8 * atoms * d
+        return 6e-10 * atoms * d**2 + 3e-8 * atoms * d
     if isinstance(adjustment, JointNeighbours):
         return (5e-8 + 6e-9 * d) * atoms**2 + 1.9e-10 * atoms * d**3
     return 1e-8 * atoms

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Localised, Rejection
 from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.estimators.adjustments import JointNeighbours
+from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 
 MOST_FOR_SLOPES = 20
 """Statistics above which joint neighbours, whose slopes are then costly, are tried late.
@@ -16,15 +17,41 @@ MOST_FOR_SLOPES = 20
 Above, regression estimates of the parameters are tried as statistics, too, and first.
 """
 
-MOST_FOR_LIKELIHOOD = 20
-"""Statistics above which a learned likelihood would take the whole budget, and is not tried."""
+MOST_FOR_LIKELIHOOD = MOST_SPARINGLY
+"""Statistics above which a learned likelihood would take the whole budget.
+
+It is then tried as one conditional of a series, and as the likelihood of regression estimates.
+"""
 
 MOST_FOR_RELEVANCE = 100
 """Statistics above which learning their relevance would take the whole time budget, and is not tried."""
 
 
-def default_candidates(n: int, d: int = 1) -> list[Estimator]:
-    """The estimators and settings that are tried on n rows of d statistics, the most promising first."""
+MOST_FOR_CURVES = 100
+"""Statistics above which choosing a curve for each would take a tenth of the work, and is not tried."""
+
+
+def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estimator]:
+    """The estimators and settings that are tried on n rows of d statistics, the most promising first.
+
+    Parameters
+    ----------
+    n, d : int
+    heavy : bool
+        Whether the tail of some statistic is heavy. Statistics are then "transformed", and a few candidates
+        are tried in deviations, too, in place of those by relevance, which is measured in deviations.
+
+    Notes
+    -----
+    That curves pay there was settled on 3,000 rows each of nine problems with heavy tails (exponentials of
+    normals, two kinds; ratios; means and extremes of Cauchy draws; autocovariances of an autoregression near
+    its edge; moments of Student draws; waiting times; variances of any order; counts) and of five without.
+    Energy scores with power 0.1 of 80 held-out rows, by the best of five candidates with curves less the
+    best of the same five in deviations: -0.004 to -0.032 in seven of the nine, within 0.001 of zero for
+    waiting times and counts, and in the five. By what is chosen among all candidates, those by relevance
+    included and no learned likelihood, on 60 rows of the nine: -0.025 (standard error 0.003), -0.009 (0.003),
+    -0.006 (0.002), -0.004, -0.002, -0.002 (0.002 each), -0.001 (0.003), 0.000 (0.001), 0.001 (0.001).
+    """
 
     def accepted(rows: float, scale: Any, kernel: str = "epanechnikov") -> Rejection:
         count = int(np.clip(rows, 20, n))
@@ -32,28 +59,40 @@ def default_candidates(n: int, d: int = 1) -> list[Estimator]:
             return Rejection(count, kernel=kernel, scale=scale)
         return Rejection(1.0, most=count, kernel=kernel, scale=scale)  # may be fitted to fewer rows again
 
-    scales = (True, "relevance") if d <= MOST_FOR_RELEVANCE else (True,)
+    def linear(rows: float, scale: Any, adjustment: str = "local_linear") -> list[Estimator]:
+        """None where rows are too few for a slope of each statistic, which it would refuse."""
+        few = rows < 2 * (d + 1) + 1  # the farthest row has no weight
+        return [] if few else [Adjusted(accepted(rows, scale), adjustment)]
+
+    own: Any = "transformed" if heavy and d <= MOST_FOR_CURVES else True
+    other: tuple[Any, ...] = ("relevance",) if d <= MOST_FOR_RELEVANCE else ()
+    scales = (own, *(other if own is True else (True,)))
     estimates: list[Estimator] = [
         Adjusted(accepted(rows, "linear_posterior_mean"), "heteroscedastic_local_linear")
         for rows in (0.02 * n, 0.1 * n)
     ]
+    of_many: list[Estimator] = [
+        KernelLikelihood("autoregressive", scale=False),
+        KernelLikelihood("location_scale", scale="linear_posterior_mean"),
+    ]
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
-    joint.append(Adjusted(accepted(200, True), JointNeighbours()))
+    joint.append(Adjusted(accepted(200, own), JointNeighbours()))
     candidates: list[Estimator] = [
         *([] if d <= MOST_FOR_SLOPES else estimates),
+        *([] if d <= MOST_FOR_LIKELIHOOD else of_many),
         *(Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), scale), "kernel_ridge") for scale in scales),
         *([KernelLikelihood()] if d <= MOST_FOR_LIKELIHOOD else []),
-        Adjusted(accepted(0.1 * n, True), "heteroscedastic_kernel_ridge"),
+        Adjusted(accepted(0.1 * n, own), "heteroscedastic_kernel_ridge"),
         *(joint if d <= MOST_FOR_SLOPES else []),
-        *(Adjusted(accepted(0.1 * n, scale), "local_linear") for scale in scales),
+        *(one for scale in scales for one in linear(0.1 * n, scale)),
         *(Adjusted(accepted(0.1 * n, scale), "heteroscedastic_kernel_ridge") for scale in scales[1:]),
         *(accepted(100, scale, "top_hat") for scale in scales),
-        Adjusted(accepted(n, True), "kernel_ridge"),
-        Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), True), "heteroscedastic_kernel_ridge"),
-        Adjusted(accepted(0.1 * n, True), "heteroscedastic_local_linear"),
-        Adjusted(accepted(0.3 * n, True), "local_linear"),
-        Adjusted(accepted(100, True, "top_hat"), "none", smoothing="global"),
+        Adjusted(accepted(n, own), "kernel_ridge"),
+        Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), own), "heteroscedastic_kernel_ridge"),
+        *linear(0.1 * n, own, "heteroscedastic_local_linear"),
+        *linear(0.3 * n, own),
+        Adjusted(accepted(100, own, "top_hat"), "none", smoothing="global"),
         *([] if d <= MOST_FOR_SLOPES else joint),
-        Localised(),
+        Localised(scale=own),
     ]
     return candidates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,51 @@ from rich.console import Console
 
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
-from pymc_kbr.selection.select import choose, fitted_to_all
+from pymc_kbr.selection.budget import check_budget
+from pymc_kbr.selection.select import WORK, check_candidates, choose, fitted_to_all
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
+SELECTION = "candidates", "work", "time_budget"
+"""Arguments of a choice that `sample_abc` hands on."""
+
 FEW = 100.0
 """Effective sample size of the density ratio below which a warning is given."""
+
+
+def check_selection(selection: Mapping[str, Any] | None, estimator: Estimator | None) -> None:
+    """Refuse arguments of a choice that is not made, or that it does not have, before any work.
+
+    Parameters
+    ----------
+    selection : dict or None
+        Of `SELECTION`, each as of `pymc_kbr.select`.
+    estimator : Estimator or None
+        The one that is given; None where one is to be chosen.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What was given and what is allowed.
+    """
+    if selection is None:
+        return
+    allowed = ", ".join(map(repr, SELECTION))
+    if not isinstance(selection, Mapping):
+        raise TypeError(f"selection is {selection!r}; give a dict with some of {allowed}")
+    unknown = [name for name in selection if name not in SELECTION]
+    if unknown:
+        raise ValueError(f"selection has the unknown {unknown}; it may have {allowed}, as `pymc_kbr.select`")
+    if estimator is not None:
+        raise ValueError(
+            f"the estimator {type(estimator).__name__} is given, and a selection, which would choose one; "
+            "leave one of the two out"
+        )
+    check_budget(selection.get("work", WORK), selection.get("time_budget"))
+    check_candidates(selection.get("candidates"))
 
 
 def fitted_for(
@@ -31,6 +67,7 @@ def fitted_for(
     rng: np.random.Generator,
     progressbar: bool,
     log_prior: Callable[[], LogDensity | None] = lambda: None,
+    selection: Mapping[str, Any] | None = None,
 ) -> Estimator:
     """An estimator that can be conditioned on the table's observation.
 
@@ -50,6 +87,8 @@ def fitted_for(
     log_prior : callable, optional
         Gives the log density of the prior, the new one where there is one, to an estimator that multiplies
         with it; None where it is not known.
+    selection : dict, optional
+        Arguments of the choice, as of `select`: see `check_selection`.
 
     Warns
     -----
@@ -57,34 +96,29 @@ def fitted_for(
         If the other prior weights few rows.
     """
     if estimator is None:
-        chosen = _best(table, new, rng, progressbar).under(log_prior)
+        chosen = _best(table, new, rng, progressbar, selection or {}).named(table).under(log_prior)
         if stored is None:
             return chosen
         with working(progressbar, f"Fitting {type(chosen).__name__} to all rows"):
             return fitted_to_all(chosen, stored, rng)
-    rows = table if stored is None else stored
-    support = rows.support if new is None else new.support
-    prior = _prior_of(table, new, estimator)
     with working(progressbar, f"Fitting {type(estimator).__name__}"):
-        estimator.fit(rows.parameters, rows.statistics, support, **prior, random_seed=rng)
+        if new is None:
+            estimator.fit(table if stored is None else stored, random_seed=rng)
+        else:
+            under = _under(new, table, estimator)
+            estimator.fit(table.parameters, table.statistics, new.support, **under, random_seed=rng)
+            estimator = estimator.named(table)
     size = None if new is None else estimator.settings().get("ratio_effective_sample_size")
     if size is not None:
         warn_of_few(size, len(table.parameters))
     return estimator.under(log_prior)
 
 
-def _prior_of(table: ReferenceTable, new: NewPrior | None, estimator: Estimator) -> dict[str, Any]:
-    """What tells an estimator of another prior, or of the table's own where its rows are no draws of that."""
-    if new is not None:
-        # What multiplies with the prior's density learns from all rows, however few are likely under it.
-        by_draws = new.ratio is None or estimator.needs_draws or estimator.multiplies_prior
-        return {"prior": new.draws} if by_draws else {"ratio": _over_rows(new.ratio, table)}
-    # An estimator with a prior of its own finds its ratio to the rows as they are.
-    if table.prior_ratio is None or getattr(estimator, "prior", None) is not None:
-        return {}
-    if estimator.needs_draws:
-        return {"prior": (table.parameters, table.prior_ratio)}
-    return {"ratio": table.prior_ratio}
+def _under(new: NewPrior, table: ReferenceTable, estimator: Estimator) -> dict[str, Any]:
+    """What tells an estimator of another prior."""
+    # What multiplies with the prior's density learns from all rows, however few are likely under it.
+    by_draws = new.ratio is None or estimator.needs_draws or estimator.multiplies_prior
+    return {"prior": new.draws} if by_draws else {"ratio": _over_rows(new.ratio, table)}
 
 
 def _over_rows(ratio: np.ndarray | None, table: ReferenceTable) -> np.ndarray | None:
@@ -93,7 +127,11 @@ def _over_rows(ratio: np.ndarray | None, table: ReferenceTable) -> np.ndarray | 
 
 
 def _best(
-    table: ReferenceTable, new: NewPrior | None, rng: np.random.Generator, progressbar: bool
+    table: ReferenceTable,
+    new: NewPrior | None,
+    rng: np.random.Generator,
+    progressbar: bool,
+    selection: Mapping[str, Any],
 ) -> Estimator:
     """The best estimator near the table's observation, and a line on the screen that says so."""
     ratio, support = table.prior_ratio, table.support
@@ -110,6 +148,7 @@ def _best(
         ratio=ratio,
         near=table.observed,
         progressbar=progressbar,
+        **selection,
     )
     if progressbar:
         Console().print(chosen.selection_.reason(), highlight=False, markup=False)

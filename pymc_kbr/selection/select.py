@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.tails import heavy_tailed
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_outliers
@@ -17,7 +18,7 @@ from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.selection.budget import Budget, check_budget
 from pymc_kbr.selection.candidate import Candidate, label
-from pymc_kbr.selection.default_candidates import default_candidates
+from pymc_kbr.selection.default_candidates import MOST_FOR_CURVES, default_candidates
 from pymc_kbr.selection.fitting import names_of_summaries
 from pymc_kbr.selection.race import Race
 from pymc_kbr.selection.selection import Selection
@@ -92,16 +93,18 @@ def select(
 
     Notes
     -----
-    A tenth of the rows, at most 400, is held out. What is returned is fitted to all rows, or where less than
-    one in a hundred was held out to the others. Each candidate is fitted to the others and its
+    A tenth of the rows, at most 400, is held out. What is returned is fitted to all rows, or where less
+    than one in a hundred was held out to the others. Each candidate is fitted to the others and its
     posteriors are scored at the held-out parameters by `energy_score` with power one tenth, over the
     parameters' standard deviations: it sees a blurred mode sooner than power one does. Of the candidates
     within a fifth of a standard error a parameter of the lowest score the one with the largest effective
-    sample size is taken, since a score does not see how often few atoms are repeated in many draws. After
-    20, 40, 100 and 200 rows candidates that are behind the best one by two standard errors are dropped,
-    and all but 12, 8, 5 and 3. From 100 rows on the comparison ends as soon as none of the others can be
-    ahead of the best one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard
-    errors. The best one is then scored on all held-out rows, for its coverage.
+    sample size is taken, since a score does not see how often few atoms are repeated in many draws. A
+    learned likelihood, which repeats none and is compared by a fit to a part of the rows, is scored on
+    40 rows at most and taken where it is within two standard errors. After 20, 40, 100 and 200 rows
+    candidates that are behind the best one by two standard errors are dropped, and all others but 12, 8,
+    5 and 3. From 100 rows on the comparison ends as soon as none of the others can be ahead of the best
+    one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard errors. The
+    best one, if it is no learned likelihood, is then scored on all held-out rows, for its coverage.
 
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
     the comparison, the costly ones have been scored on fewer, and are compared on those. On processors of
@@ -119,7 +122,7 @@ def select(
         rng=rng,
         ratio=loaded.prior_ratio,
         progressbar=progressbar,
-    )
+    ).named(loaded)
     return fitted_to_all(chosen, table, rng) if isinstance(table, StoredTable) else chosen
 
 
@@ -128,12 +131,7 @@ def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generat
     # Rows that carry weights are fitted in memory.
     if not (chosen.streams and chosen.picks) or stored.prior_ratio is not None:
         return chosen
-    fitted = clone(chosen).fit(
-        stored.parameters,  # type: ignore[arg-type]
-        stored.statistics,  # type: ignore[arg-type]
-        stored.support,
-        random_seed=rng,
-    )
+    fitted = clone(chosen).fit(stored, random_seed=rng)
     return fitted.chosen_by(chosen.selection_, len(stored))
 
 
@@ -156,7 +154,7 @@ def choose(
     rows = np.arange(len(parameters)) if ratio is None else np.flatnonzero(ratio > 0)
     if len(rows) < LEAST_ROWS:
         return _not_chosen(parameters, statistics, support, ratio, rng)
-    given = _given(candidates, len(rows) - number_held_out(len(rows)), statistics.shape[1])
+    given = _given(candidates, len(rows) - number_held_out(len(rows)), statistics, near)
     given_rows = parameters, statistics, support
     whole = tabulate(*given_rows, True, ratio)
     warn_of_outliers(whole)
@@ -199,13 +197,35 @@ def _not_chosen(
     return chosen.chosen_by(Selection((only,), np.empty(0), 0.0), len(parameters))
 
 
-def _given(candidates: Sequence[str | Estimator] | None, n: int, d: int) -> list[Estimator]:
-    """The candidates, checked for a table of n rows of d statistics."""
+def check_candidates(candidates: Sequence[str | Estimator] | None) -> list[Estimator] | None:
+    """The estimators that are named or given; None for those that are tried where none are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a name is unknown, or there are none.
+    """
     if candidates is None:
-        return default_candidates(n, d)
+        return None
+    if isinstance(candidates, str) or not isinstance(candidates, Sequence):
+        raise TypeError(f"candidates is {candidates!r}; give a list of names or estimators")
     given = [make_estimator(candidate) for candidate in candidates]
     if not given:
         raise ValueError("there are no candidates; give at least one, or leave them out")
+    return given
+
+
+def _given(
+    candidates: Sequence[str | Estimator] | None, n: int, statistics: np.ndarray, near: np.ndarray | None
+) -> list[Estimator]:
+    """The candidates, checked for n rows of a table with these statistics (m, d)."""
+    given = check_candidates(candidates)
+    if given is None:
+        # Below all rows there may be no logarithm or root of an observation.
+        d = statistics.shape[1]
+        defined = d <= MOST_FOR_CURVES and (near is None or np.all(near >= statistics.min(axis=0)))
+        heavy = bool(defined) and bool(np.any(heavy_tailed(statistics)))
+        return default_candidates(n, d, heavy=heavy)
     for candidate in given:
         candidate.check(n)
     return given

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.frame import fields_of
 from pymc_kbr.tables.origin import Origin
-from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from
+from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -278,6 +278,14 @@ class ReferenceTable:
     def load(cls, path: str | Path) -> ReferenceTable:
         """Read a table that `save` wrote (see `pymc_kbr.tables.file` for its errors)."""
         return cls(**fields_from(*table_file.read(Path(path))))
+
+    @classmethod
+    def from_arviz(cls, idata: Any) -> ReferenceTable:
+        """The table behind a result of `sample_abc`, also one that went to a file and back.
+
+        A table that stayed in a store is not in it; the error names the store.
+        """
+        return cls(**fields_from(*held_by(idata)))
 
 
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:

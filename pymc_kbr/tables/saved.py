@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,10 @@ OBSERVED_DATA = "observed_data_"
 
 PRIOR_RATIO = "prior_ratio"
 """The name of that array, in files and in stores."""
+
+
+IN_A_RESULT, DOCUMENTS, PATH = "reference_table_data", "reference_table_documents", "reference_table"
+"""Of a result of ArviZ: the group of a table's arrays, and attributes with its documents, or its store."""
 
 
 def arrays_of(table: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
@@ -52,6 +57,24 @@ def documents_of(table: Any) -> dict[str, Any]:
         "timings": table.timings,
         "origin": table.origin.to_json(),
     }
+
+
+def held_by(idata: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and documents of the table that a result of ArviZ holds."""
+    try:
+        group = idata[IN_A_RESULT]
+    except KeyError:
+        try:
+            path = idata["posterior"].attrs[PATH]
+        except KeyError:
+            raise ValueError(
+                "the result holds no reference table; those of `sample_abc` do, and of `to_arviz(table=...)`"
+            ) from None
+        raise ValueError(
+            f"the reference table of this result stayed in a store; open it: StoredTable.open({path!r})"
+        ) from None
+    arrays = {str(name): np.array(variable.values) for name, variable in group.variables.items()}
+    return arrays, json.loads(group.attrs[DOCUMENTS])
 
 
 def fields_from(arrays: Mapping[str, np.ndarray], documents: Mapping[str, Any]) -> dict[str, Any]:

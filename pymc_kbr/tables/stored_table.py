@@ -77,8 +77,7 @@ class StoredRows:
 class StoredTable:
     """The simulations of a store, with what is needed to condition on an observation.
 
-    Estimators fit on its sides as on arrays, a part at a time:
-    ``Localised().fit(stored.parameters, stored.statistics, stored.support)``.
+    Estimators fit to it as to a table in memory, a part at a time: ``Localised().fit(stored)``.
 
     Parameters
     ----------

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -219,7 +221,7 @@ def test_a_learned_likelihood_that_does_not_hold_names_the_statistic(turns, warn
     table = pk.ReferenceTable.from_dataframe(
         rows, parameters=["a", "b"], statistics=["first", "second"], observed=[0.2, 0.1]
     )
-    learnt = pk.KernelLikelihood("location_scale", 200)
+    learnt = pk.KernelLikelihood("location_scale", 200, scale=False)  # by a curve the law would turn, too
     learnt.fit(table.parameters, table.statistics, random_seed=1)
     posterior = learnt.condition(table.observed)
     found = [c for c in diagnose(posterior, posterior.draw(200, rng), table) if c.name == "transforms"]
@@ -251,6 +253,20 @@ def test_a_constant_statistic_with_another_value_in_the_data_cannot_be_made():
         found = [c for c in diagnose(posterior(), np.zeros((9, 1)), made) if c.name == "impossible"]
         assert len(found) == expected
         assert all("'always' is 1 in every simulation and 5 in the data" in one.message for one in found)
+
+
+def test_it_is_warned_of_once_and_kept_in_the_result():
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"a": rng.normal(size=99), "s": rng.normal(size=99), "always": 1.0})
+    made = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a"], statistics=["s", "always"], observed=[0.1, 5.0]
+    )
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        found = pk.sample_abc(10, reference_table=made, estimator=pk.Rejection(60), random_seed=1)
+    words = [w for w in seen if "'always' is 1 in every simulation and 5 in the data" in str(w.message)]
+    assert [w.category for w in words] == [pk.PosteriorWarning]
+    assert "impossible" in found["posterior"].attrs["warnings"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What is refused at the door, in which words; and what is taken there in many forms."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -259,3 +260,40 @@ def test_a_fitted_estimator_does_not_follow_its_arrays():
     before = fitted.condition(X[0]).mean()
     theta[:], x[:] = 0.0, 0.0
     np.testing.assert_array_equal(fitted.condition(X[0]).mean(), before)
+
+
+CONSTANT = np.column_stack([np.random.default_rng(4).normal(size=(60, 1)), np.full(60, 0.3)])
+
+SCALES = [True, False, "transformed", "relevance", "linear_posterior_mean"]
+OF_OTHER_SCALES = [name for name in [*pk.ESTIMATORS, "streamed"] if name != "kernel_likelihood"]
+SCALED = [("kernel_likelihood", "transformed"), *itertools.product(OF_OTHER_SCALES, SCALES)]
+
+
+@pytest.mark.filterwarnings("ignore:the statistics in columns")
+@pytest.mark.parametrize(("name", "scale"), SCALED)
+def test_data_that_no_simulation_makes_are_warned_of(name, scale):
+    theta = CONSTANT[:, :1] + np.random.default_rng(5).normal(size=(60, 1))
+    if name == "streamed":
+        fitted = pk.Rejection(20, scale=scale).fit(Parts(theta), Parts(CONSTANT))
+    else:
+        fitted = pk.ESTIMATORS[name]()
+        inner = {"estimator": pk.Rejection(40, scale=scale)} if name == "adjusted" else {"scale": scale}
+        fitted = fitted.set_params(**inner | ({"particles": 20} if "likelihood" in name else {}))
+        fitted = fitted.fit(theta, CONSTANT, random_seed=1)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        same = fitted.condition([0.1, 0.3 * (1 + 1e-12)])
+        assert not [w for w in seen if issubclass(w.category, pk.PosteriorWarning)]
+    with pytest.warns(pk.PosteriorWarning, match=r"column 1 is 0\.3 in every simulation and 5 in the data"):
+        other = fitted.condition([[0.1, 0.3], [0.1, 5.0]])[1]
+    np.testing.assert_allclose(other.weights, same.weights, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the statistics in columns")
+def test_the_likelihood_of_data_that_no_simulation_makes_is_zero():
+    theta = CONSTANT[:, :1] + np.random.default_rng(5).normal(size=(60, 1))
+    likelihood = pk.KernelLikelihood(particles=20).fit(theta, CONSTANT, random_seed=1)
+    assert np.all(np.isfinite(likelihood.log_likelihood(theta[:3], [0.1, 0.3])))
+    with pytest.warns(pk.PosteriorWarning, match="the model cannot make the data"):
+        found = likelihood.log_likelihood(theta[:3], [[0.1, 0.3], [0.1, 0.4]])
+    assert found.tolist() == [-np.inf] * 3

@@ -1,12 +1,22 @@
 """The candidates that are tried where none are named."""
 
+import numpy as np
 import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.summaries import SUMMARIES
+from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.cost import rows_with_weight
-from pymc_kbr.selection.default_candidates import MOST_FOR_RELEVANCE, MOST_FOR_SLOPES, default_candidates
+from pymc_kbr.selection.default_candidates import (
+    MOST_FOR_CURVES,
+    MOST_FOR_LIKELIHOOD,
+    MOST_FOR_RELEVANCE,
+    MOST_FOR_SLOPES,
+    default_candidates,
+)
+from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.failures import Failures
 
 
 def inner(candidate):
@@ -19,7 +29,8 @@ def test_every_candidate_can_be_fitted_measures_in_deviations_and_has_rows_enoug
     given = default_candidates(n, d)
     for one in given:
         one.check(n)
-        assert inner(one).scale is True or inner(one).scale in SUMMARIES
+        own_units = isinstance(one, pk.KernelLikelihood) and one.form == "autoregressive"
+        assert (inner(one).scale is False) if own_units else (inner(one).scale in (True, *SUMMARIES))
         assert 20 <= rows_with_weight(inner(one), n) <= n
 
 
@@ -44,7 +55,15 @@ def test_estimates_come_first_where_there_are_many_statistics():
     for d, many in ((MOST_FOR_SLOPES, False), (MOST_FOR_SLOPES + 1, True)):
         scales = [inner(one).scale for one in default_candidates(1000, d)]
         assert [scale == "linear_posterior_mean" for scale in scales[:2]] == [many] * 2
-        assert scales.count("linear_posterior_mean") == 2 * many
+        assert scales.count("linear_posterior_mean") == 3 * many  # a learned likelihood of them is the third
+
+
+@pytest.mark.parametrize("d", [MOST_FOR_LIKELIHOOD, MOST_FOR_LIKELIHOOD + 1])
+def test_of_many_statistics_a_likelihood_is_that_of_a_series_or_of_estimates(d):
+    likelihoods = [one for one in default_candidates(1000, d) if isinstance(one, pk.KernelLikelihood)]
+    found = [(one.form, one.scale) for one in likelihoods]
+    many = [("autoregressive", False), ("location_scale", "linear_posterior_mean")]
+    assert found == (many if d > MOST_FOR_LIKELIHOOD else [("auto", True)])
 
 
 @pytest.mark.parametrize("d", [2, 50])
@@ -52,3 +71,67 @@ def test_a_label_is_the_estimator_in_one_line(d):
     for one in default_candidates(1000, d):
         assert label(one).split() == repr(one).split()
         assert "\n" not in label(one)
+
+
+@pytest.mark.parametrize(("n", "d"), [(2_000, 98), (2_000, 99), (10_000, 500), (10_000, 1_000)])
+def test_slopes_are_not_tried_where_rows_are_too_few_for_them(n, d):
+    """They would be refused, and what they are charged with would be lost to others."""
+    linear = [
+        rows_with_weight(inner(one), n)
+        for one in default_candidates(n, d)
+        if "local_linear" in str(getattr(one, "adjustment", "")) and inner(one).scale in (True, "relevance")
+    ]
+    assert all(rows - 1 >= 2 * (d + 1) for rows in linear)
+    assert len(linear) == {98: 4, 99: 1, 500: 1, 1_000: 1}[d]
+
+
+@pytest.mark.parametrize("d", [3, MOST_FOR_CURVES, MOST_FOR_CURVES + 1])
+def test_statistics_with_heavy_tails_are_transformed_and_tried_in_deviations_too(d):
+    plain, heavy = default_candidates(2_000, d), default_candidates(2_000, d, heavy=True)
+    scales = [inner(one).scale for one in heavy if not isinstance(one, pk.KernelLikelihood)]
+    few = d <= MOST_FOR_CURVES
+    assert len(plain) == len(heavy) or d <= MOST_FOR_RELEVANCE
+    assert ("transformed" in scales) is few
+    assert True in scales
+    assert not (few and "relevance" in scales)
+    first = next(scale for scale in scales if scale != "linear_posterior_mean")
+    assert first == ("transformed" if few else True)
+    for one in heavy:
+        one.check(2_000)
+
+
+THETA = np.random.default_rng(1).uniform(-1, 1, size=(300, 1))
+LOG_NORMAL = np.exp(2 * (THETA + 0.3 * np.random.default_rng(2).normal(size=(300, 1))))
+
+
+@pytest.mark.parametrize(
+    ("statistics", "near", "curves"),
+    [
+        (LOG_NORMAL, None, True),
+        (LOG_NORMAL, [1.0], True),
+        (LOG_NORMAL, [-1.0], False),  # has no logarithm
+        (np.log(LOG_NORMAL), None, False),
+    ],
+)
+def test_a_table_decides_whether_its_statistics_are_transformed(statistics, near, curves):
+    given = select_module._given(None, 270, statistics, None if near is None else np.array(near))
+    assert any(inner(one).scale == "transformed" for one in given) is curves
+
+
+def test_the_best_of_statistics_with_heavy_tails_is_a_transformed_one():
+    """In deviations nearly all rows of this table are alike."""
+    found = pk.select(
+        pk.ReferenceTable(
+            THETA,
+            np.exp(6 * THETA + np.random.default_rng(2).normal(size=(300, 1))),
+            None,
+            Columns.scalars(["a"]),
+            Columns.scalars(["s"]),
+            pk.Support.unbounded(1),
+            Failures.none(1),
+        ),
+        candidates=[pk.Adjusted(pk.Rejection(100, scale=scale)) for scale in (True, "transformed")],
+        random_seed=1,
+        progressbar=False,
+    )
+    assert inner(found.selection_.chosen.estimator).scale == "transformed"

@@ -65,6 +65,43 @@ def test_candidates_that_are_tied_are_ranked_by_effective_sample_size():
         assert [one.label for one in race.ranked([small, large])] == order
 
 
+def test_what_is_compared_by_a_part_of_the_rows_ties_until_it_is_behind():
+    rng = np.random.default_rng(0)
+    race, common = a_race(), rng.normal(size=100)
+    learnt, other = (
+        Candidate("learnt", pk.KernelLikelihood(), size=200.0),
+        Candidate("other", LINEAR, size=9e9),
+    )
+    other.scores = common
+    # A standard error is 0.01 here.
+    for excess, order in ((0.017, ["learnt", "other"]), (0.023, ["other", "learnt"])):
+        learnt.scores = common + excess + 0.1 * (-1.0) ** np.arange(100)
+        assert [one.label for one in race.ranked([other, learnt])] == order
+
+
+@pytest.mark.parametrize("excess", [0.0, 1.0])
+def test_a_crowd_of_adjusted_candidates_drops_no_learnt_one_that_is_not_behind(excess):
+    rng = np.random.default_rng(1)
+    race, common = a_race(), rng.normal(size=20)
+    crowd = [Candidate(str(i), LINEAR, scores=common + 1e-3 * rng.normal(size=20)) for i in range(14)]
+    learnt = Candidate("learnt", pk.KernelLikelihood(), scores=common + 0.01 + excess + rng.normal(size=20))
+    alive = [*crowd, learnt]
+    race._drop(alive, 12, 20)
+    assert sum(one in alive for one in crowd) <= 12
+    assert (learnt in alive) is (excess == 0.0)
+
+
+def test_a_learnt_likelihood_is_scored_by_each_of_its_draws_once():
+    race = a_race()
+    one = scored(race, pk.KernelLikelihood("location_scale", 60), 3)
+    theta, x = rows()
+    unit = theta[:500].std(axis=0)
+    for row, posterior in enumerate(one.fitted.condition(x[500:503])):
+        assert len(posterior.atoms) == 60
+        expected = energy_score(posterior.atoms / unit, theta[500 + row] / unit, 0.1, fair=True)
+        assert one.scores[row] == pytest.approx(expected, rel=1e-6)
+
+
 def test_candidates_are_fitted_with_the_ratio_of_another_prior():
     theta, x = rows()
     ratio = np.exp(theta[:, 0])

@@ -107,6 +107,15 @@ def test_sample_abc_reads_a_stored_table_a_part_at_a_time(store, whole):
     np.testing.assert_allclose(
         there["posterior"]["mean"].values.mean(), here["posterior"]["mean"].values.mean(), atol=0.2
     )
+    np.testing.assert_array_equal(
+        pk.Rejection(100).fit(pk.StoredTable.open(store)).weights(whole.observed),
+        pk.Rejection(100).fit(whole).weights(whole.observed),
+    )
+    assert pk.ReferenceTable.from_arviz(here).seed == whole.seed
+    path = there["posterior"].attrs["reference_table"]
+    np.testing.assert_array_equal(pk.StoredTable.open(path).load().statistics, whole.statistics)
+    with pytest.raises(ValueError, match=r"StoredTable.open\('/"):
+        pk.ReferenceTable.from_arviz(there)
     with pytest.raises(ValueError, match=r"stays on the disk, with 1100 rows, and `prior`"):
         pk.sample_abc(50, reference_table=pk.StoredTable.open(store), prior=np.zeros((9, 1)))
 

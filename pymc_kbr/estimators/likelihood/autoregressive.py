@@ -11,7 +11,14 @@ from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditio
 from pymc_kbr.estimators.likelihood.evidence import Effort
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.screening import screen
-from pymc_kbr.estimators.likelihood.series import Series, choose_lags, fit_series
+from pymc_kbr.estimators.likelihood.series import (
+    EFFORT,
+    TRIAL_EFFORT,
+    TRIAL_ROWS,
+    Series,
+    choose_lags,
+    fit_series,
+)
 
 MOST_INPUTS = 10
 """Earlier statistics that a conditional sees."""
@@ -31,7 +38,13 @@ MANY_ROWS = 5000
 TIMES = 10
 """At which series of different lags are compared."""
 
-EFFORTS = ((12, Effort()), (40, Effort(200, 1000, 1500, 60, 20)), (np.inf, Effort(120, 600, 900, 40, 15)))
+SPARING = Effort(120, 600, 900, 40, 15)
+"""Of one that is only compared."""
+
+MOST_SPARINGLY = 20
+"""Statistics above which such a one is a series, or is not fitted."""
+
+EFFORTS = ((12, Effort()), (40, Effort(200, 1000, 1500, 60, 20)), (np.inf, SPARING))
 """Of each conditional, for up to so many statistics."""
 
 CELLS_AT_ONCE = 1_000_000
@@ -126,7 +139,9 @@ class Autoregressive:
         return np.column_stack(columns)
 
 
-def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Autoregressive:
+def fit_autoregressive(
+    theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, effort: Effort | None = None
+) -> Autoregressive:
     """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
 
     Parameters
@@ -136,26 +151,45 @@ def fit_autoregressive(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     points : ndarray of shape (n, e)
         Continuous statistics.
     rng : numpy.random.Generator
+    effort : Effort, optional
+        Of each conditional; by the number of statistics where left out.
+
+    Raises
+    ------
+    ValueError
+        If an effort is given, and there are many statistics which are no series.
     """
-    single, size = _Single(theta, points, rng), points.shape[1]
-    lags = _lags_of_series(theta, points, single, rng) if size >= SHORTEST_SERIES else None
-    series = None if lags is None else fit_series(theta, points, lags, rng)
+    size = points.shape[1]
+    own = effort or next(effort for most, effort in EFFORTS if size <= most)
+    single = _Single(theta, points, rng, own)
+    lags = _lags_of_series(theta, points, single, rng, effort) if size >= SHORTEST_SERIES else None
+    if effort is not None and lags is None and size > MOST_SPARINGLY:
+        raise ValueError(
+            f"the {size} statistics do not share one conditional, as values of a series do, and one for each "
+            f"of more than {MOST_SPARINGLY} takes longer than a comparison should"
+        )
+    series = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
     each = [single(j) for j in range(size if series is None else series.start)]
     return Autoregressive(tuple(c for c, _ in each), tuple(past for _, past in each), series)
 
 
 def _lags_of_series(
-    theta: np.ndarray, points: np.ndarray, single: _Single, rng: np.random.Generator
+    theta: np.ndarray,
+    points: np.ndarray,
+    single: _Single,
+    rng: np.random.Generator,
+    effort: Effort | None,
 ) -> np.ndarray | None:
     """Lags with which rows that were not fitted are likelier than with a conditional for each statistic."""
     n, size = points.shape
     others, fitted = np.split(rng.permutation(n), [n // 5])
     some, seen = (theta[fitted], points[fitted]), (theta[others], points[others])
-    tried = [fit_series(*some, lags, rng, trial=True) for lags in choose_lags(*some, rng)]
+    of_trial = effort or TRIAL_EFFORT
+    tried = [fit_series(*some, lags, rng, of_trial, TRIAL_ROWS) for lags in choose_lags(*some, rng)]
     first = max(each.start for each in tried)
     times = np.unique(np.linspace(first, size - 1, TIMES).astype(int))
     best = max(tried, key=lambda each: each.log_densities(*seen, times).mean())
-    probing = _Single(*some, rng)
+    probing = _Single(*some, rng, single.effort)
     probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
     own = np.column_stack([probing.log_density(j, *seen) for j in probes])
     if best.log_densities(*seen, probes).mean() > own.mean():
@@ -168,17 +202,19 @@ def _lags_of_series(
 class _Single:
     """Conditionals of single statistics, each fitted when it is first asked for."""
 
-    def __init__(self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(
+        self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, effort: Effort
+    ) -> None:
         self._theta, self._points, self._rng = theta, points, rng
         self._known: dict[int, tuple[Conditional, Past]] = {}
-        self._effort = next(effort for most, effort in EFFORTS if points.shape[1] <= most)
+        self.effort = effort
 
     def __call__(self, j: int) -> tuple[Conditional, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
         if j not in self._known:
             past = self._past(j)
             inputs = Inputs(self._theta, past(self._points))
-            self._known[j] = fit_conditional(inputs, self._points[:, j], self._rng, self._effort), past
+            self._known[j] = fit_conditional(inputs, self._points[:, j], self._rng, self.effort), past
         return self._known[j]
 
     def _past(self, j: int) -> Past:

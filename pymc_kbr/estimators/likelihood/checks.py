@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.rows import as_rows
 
 FEWEST_ROWS, ROWS_A_COLUMN = 50, 5
@@ -85,15 +87,15 @@ def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
     return None
 
 
-def check_trials(observed: Any, d: int) -> tuple[list[np.ndarray], bool]:
-    """Data sets of trials, each of shape (r, d), and whether a single one was given."""
+def check_trials(observed: Any, d: int, names: Sequence[str] | None = None) -> tuple[list[np.ndarray], bool]:
+    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given."""
     single = not isinstance(observed, list | tuple)
     sets = [observed] if single else list(observed)
     if not sets:
         raise ValueError("there is no data set: the list is empty; give at least one, of shape (r, d)")
     checked = []
     for number, data in enumerate(sets):
-        rows = as_rows("the trials", data)
+        rows = as_rows("the trials", by_name(data, names))
         name = "the data set" if single else f"data set {number}"
         if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
             raise ValueError(

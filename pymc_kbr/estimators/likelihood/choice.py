@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import kstest
 
-from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
+from pymc_kbr.estimators.likelihood.autoregressive import SPARING, fit_autoregressive
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 
@@ -16,6 +17,12 @@ Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
 
 FORMS: dict[str, Fit] = {"location_scale": fit_location_scale, "autoregressive": fit_autoregressive}
 """The fit of each form, by its name."""
+
+SPARINGLY: dict[str, Fit] = {**FORMS, "autoregressive": partial(fit_autoregressive, effort=SPARING)}
+"""The same, for what is only compared."""
+
+UNIFORM = 0.05
+"""p-value of held-out rows' transforms above which, where that will do, no further form is tried."""
 
 ROWS_COMPARED, MOST_HELD_OUT = 2500, 1000
 """Rows to which forms are fitted that are compared, and rows that they are compared on."""
@@ -46,7 +53,14 @@ class Choice(NamedTuple):
     worst: int
 
 
-def choose_form(theta: np.ndarray, points: np.ndarray, names: list[str], rng: np.random.Generator) -> Choice:
+def choose_form(
+    theta: np.ndarray,
+    points: np.ndarray,
+    names: list[str],
+    rng: np.random.Generator,
+    *,
+    sparingly: bool = False,
+) -> Choice:
     """Fit forms to some rows, and take the one under which the others have the highest density.
 
     Parameters
@@ -55,22 +69,31 @@ def choose_form(theta: np.ndarray, points: np.ndarray, names: list[str], rng: np
     points : ndarray of shape (n, e)
     names : list of str
     rng : numpy.random.Generator
+    sparingly : bool
+        Whether the first form whose transforms of held-out rows look uniform will do.
     """
     n = len(theta)
     order = rng.permutation(n)
     count = min(n // 5, MOST_HELD_OUT)
     held_out, rest = order[:count], order[count : count + ROWS_COMPARED]
-    densities, fitted = {}, {}
+    choices = []
     for name in names:
-        form = FORMS[name](theta[rest], points[rest], np.random.default_rng(rng.integers(2**63)))
-        logs = form.log_density(form.describe(theta[held_out]), points[held_out][:, None, :])[:, 0]
-        densities[name], fitted[name] = float(np.mean(logs)), form
-    best = max(names, key=lambda name: densities[name])
-    form = fitted[best]
-    transforms = form.transforms(form.describe(theta[held_out]), points[held_out])
-    pvalues = _uniform(transforms, theta[held_out])
+        fit = (SPARINGLY if sparingly else FORMS)[name]
+        form = fit(theta[rest], points[rest], np.random.default_rng(rng.integers(2**63)))
+        choices.append(_checked(name, form, theta[held_out], points[held_out]))
+        if sparingly and choices[-1].pvalue > UNIFORM:
+            break
+    densities = {name: density for one in choices for name, density in one.densities.items()}
+    return max(choices, key=lambda one: one.densities[one.name])._replace(densities=densities)
+
+
+def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> Choice:
+    """What held-out rows say of one form."""
+    described = form.describe(theta)
+    density = float(np.mean(form.log_density(described, points[:, None, :])))
+    pvalues = _uniform(form.transforms(described, points), theta)
     worst = int(np.argmin(pvalues.min(axis=0)))
-    return Choice(best, form, densities, min(1.0, pvalues.size * pvalues.min()), worst)
+    return Choice(name, form, {name: density}, min(1.0, pvalues.size * pvalues.min()), worst)
 
 
 def _uniform(transforms: np.ndarray, theta: np.ndarray) -> np.ndarray:

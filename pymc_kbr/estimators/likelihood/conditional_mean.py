@@ -21,10 +21,14 @@ FUNCTIONS_REWEIGHTED = 400
 
 
 class Fitted(NamedTuple):
-    """A regression on a basis: coefficients (f, e), and each row's residual (n, e) by all the others."""
+    """A regression on a basis.
+
+    Coefficients (f, e), each row's residual (n, e) by all the others, and each column's ridge (e,).
+    """
 
     coefficients: np.ndarray
     residuals: np.ndarray
+    ridges: np.ndarray
 
 
 def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> Fitted:
@@ -39,7 +43,7 @@ def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> 
     n = len(features)
     right, squares = features.T @ points / n, features**2 / n
     coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)
-    lowest = np.full(points.shape[1], np.inf)
+    lowest, ridges = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
     for ridge in RIDGES:
         shrink = 1 / (1 + ridge * penalties)
         slopes = shrink[:, None] * right
@@ -49,9 +53,9 @@ def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> 
         left_out = (points - features @ slopes) / (1 - leverage)[:, None]
         errors = np.mean(left_out**2, axis=0)
         better = errors < lowest
-        lowest[better] = errors[better]
+        lowest[better], ridges[better] = errors[better], ridge
         coefficients[:, better], residuals[:, better] = slopes[:, better], left_out[:, better]
-    return Fitted(coefficients, residuals)
+    return Fitted(coefficients, residuals, ridges)
 
 
 def regress_weighted(
@@ -95,4 +99,4 @@ def regress_weighted(
                 lowest, residuals[:, j] = error, left_out
                 coefficients[:, j] = 0
                 coefficients[smooth, j] = vectors @ (shrink * right)
-    return Fitted(coefficients, residuals)
+    return Fitted(coefficients, residuals, before.ridges)

@@ -54,3 +54,7 @@ class Prepared(NamedTuple):
 
     points: np.ndarray
     log_volume: np.ndarray
+
+    def each(self) -> list[Prepared]:
+        """One observation each."""
+        return [Prepared(self.points[i : i + 1], self.log_volume[i : i + 1]) for i in range(len(self.points))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
 from pymc_kbr.estimators.likelihood.mean_basis import mean_basis
+from pymc_kbr.estimators.likelihood.mean_by_residuals import Law, regress_by_law
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
 from pymc_kbr.estimators.likelihood.spread import (
     LARGEST_LOG,
@@ -27,6 +28,9 @@ MEAN_LANDMARKS = 1000
 
 RIDGES = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """For the factor, tried from the first on."""
+
+TURNS = 4
+"""Times, at most, that the mean is regressed by the law of the residuals before."""
 
 HELD_OUT = 0.2
 """Share of the rows on which ridge and size of the mixture are chosen."""
@@ -104,7 +108,7 @@ class LocationScale:
 
 
 def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> LocationScale:
-    """Fit mean, factor and mixture, one after the other, and the mean again by what the factor says.
+    """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
 
     Parameters
     ----------
@@ -117,7 +121,7 @@ def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
     normal likelihood of these, at the smallest ridge that helps held-out rows. The mean is then regressed
     with weights, where these lower a statistic's weighted leave-one-out error, and the factor fitted to the
-    new residuals.
+    new residuals; and by the law of these, where held-out rows are denser for it.
     """
     n, e = points.shape
     held_out = np.zeros(n, dtype=bool)
@@ -136,23 +140,72 @@ def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     whiten, below = frames(residuals)[frame]
     r = residuals @ whiten.T
     chosen = choose_spread(parts, r, of_spread.penalties, RIDGES, below, held_out)
-    precisions = _precisions(parts @ chosen.coefficients, r, below, whiten @ back)
+    factors = _factors(parts @ chosen.coefficients, r, below) @ (whiten @ back)
+    precisions = 1 / np.sum(np.linalg.inv(factors) ** 2, axis=2)
     mean = regress_weighted(features, of_mean.penalties, points, precisions, mean)
-    residuals = mean.residuals @ back.T
-    whiten, below = frames(residuals)[frame]
-    r = residuals @ whiten.T
-    w = fit_spread(parts, r, chosen.ridge * of_spread.penalties, below, chosen.coefficients)
-    z, _ = standardised(parts, r, w, below)
-    spread = of_spread.mix @ _squared(w, e, below)
-    spread[0] += _squared(np.concatenate([np.zeros(e), below.constants])[None, :], e, below)[0]
+    penalties = chosen.ridge * of_spread.penalties
+
+    def shaped() -> _Shape:
+        at = mean.residuals @ back.T
+        return _shape(at, frame, parts, penalties, chosen.coefficients, held_out, seed)
+
+    shape = shaped()
+    for _ in range(TURNS):
+        law = Law(shape.factors @ back, shape.mixture)
+        sharper = regress_by_law(features, of_mean.penalties, points, mean, law, held_out, rng)
+        if sharper is None:
+            break
+        mean = sharper
+        shape = shaped()
+    spread = of_spread.mix @ _squared(shape.coefficients, e, shape.below)
+    spread[0] += _squared(np.concatenate([np.zeros(e), shape.below.constants])[None, :], e, shape.below)[0]
     return LocationScale(
         of_mean.landmarks,
         of_spread.landmarks,
         of_mean.mix @ (mean.coefficients @ back.T),
         spread,
-        whiten,
-        fit_mixture(z, held_out, seed),
+        shape.whiten,
+        shape.mixture,
     )
+
+
+class _Shape(NamedTuple):
+    """What is fitted to residuals.
+
+    Attributes
+    ----------
+    whiten : ndarray of shape (e, e)
+    below : Below
+    coefficients : ndarray of shape (f, e + b)
+        Of the spread.
+    factors : ndarray of shape (n, e, e)
+        By which the residual of each row is multiplied.
+    mixture : NormalMixture
+        Of these products.
+    """
+
+    whiten: np.ndarray
+    below: Below
+    coefficients: np.ndarray
+    factors: np.ndarray
+    mixture: NormalMixture
+
+
+def _shape(
+    residuals: np.ndarray,
+    frame: int,
+    parts: np.ndarray,
+    penalties: np.ndarray,
+    start: np.ndarray,
+    held_out: np.ndarray,
+    seed: int,
+) -> _Shape:
+    whiten, below = frames(residuals)[frame]
+    r = residuals @ whiten.T
+    w = fit_spread(parts, r, penalties, below, start)
+    z, _ = standardised(parts, r, w, below)
+    factors = _factors(parts @ w, r, below) @ whiten
+    return _Shape(whiten, below, w, factors, fit_mixture(z, held_out, seed))
 
 
 def _decorrelated(theta: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -163,14 +216,13 @@ def _decorrelated(theta: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np
     return into, points @ into.T
 
 
-def _precisions(values: np.ndarray, residuals: np.ndarray, below: Below, whiten: np.ndarray) -> np.ndarray:
-    """One over the variance (n, e) of each statistic at each row."""
+def _factors(values: np.ndarray, residuals: np.ndarray, below: Below) -> np.ndarray:
+    """The factor at each row, (n, e, e)."""
     n, e = residuals.shape
     at = factor_at(values, residuals, below)
     unit = np.tile(np.eye(e), (n, 1, 1))
     unit[:, below.rows, below.columns] = at.entries
-    inverse = np.linalg.inv((unit * np.exp(at.logs)[:, None, :]) @ whiten)
-    return 1 / np.sum(inverse**2, axis=2)
+    return unit * np.exp(at.logs)[:, None, :]
 
 
 def _squared(w: np.ndarray, e: int, below: Below) -> np.ndarray:

@@ -59,6 +59,15 @@ class NormalMixture:
         highest = xp.max(terms, axis=2)
         return highest + xp.log(xp.sum(xp.exp(terms - highest[:, :, None]), axis=2))
 
+    def slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log densities (n,) of z (n, e), and their derivatives (n, e)."""
+        e = z.shape[1]
+        u = np.stack([(z - m) @ p.T for m, p in zip(self.means, self.factors, strict=True)])
+        volumes = np.log(np.einsum("cii->ci", self.factors)).sum(axis=1) - 0.5 * e * np.log(2 * np.pi)
+        terms = (np.log(self.weights) + volumes)[:, None] - 0.5 * np.sum(u**2, axis=2)
+        logs = logsumexp(terms, axis=0)
+        return logs, -np.sum(np.exp(terms - logs)[:, :, None] * (u @ self.factors), axis=0)
+
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws (draws, e)."""
         part = rng.choice(len(self), draws, p=self.weights)

@@ -113,7 +113,12 @@ def choose_lags(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator)
 
 
 def fit_series(
-    theta: np.ndarray, points: np.ndarray, lags: np.ndarray, rng: np.random.Generator, *, trial: bool = False
+    theta: np.ndarray,
+    points: np.ndarray,
+    lags: np.ndarray,
+    rng: np.random.Generator,
+    effort: Effort = EFFORT,
+    most_rows: int = MOST_ROWS,
 ) -> Series:
     """Fit one conditional to the values of all series.
 
@@ -124,16 +129,17 @@ def fit_series(
     lags : ndarray of shape (l,)
         Of int; zero stands for the time.
     rng : numpy.random.Generator
-    trial : bool
-        Whether fewer rows will do.
+    effort : Effort
+    most_rows : int
+        Of the pooled regression.
     """
     n, size = points.shape
     start = int(lags.max())
-    row, time = (cells[: TRIAL_ROWS if trial else MOST_ROWS] for cells in _pairs(n, start, size, rng))
+    row, time = (cells[:most_rows] for cells in _pairs(n, start, size, rng))
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
-    conditional = fit_conditional(inputs, points[row, time], rng, TRIAL_EFFORT if trial else EFFORT)
+    conditional = fit_conditional(inputs, points[row, time], rng, effort)
     return Series(conditional, tuple(map(int, lags)), start, size, centre, scale)
 
 

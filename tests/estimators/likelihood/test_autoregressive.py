@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive, fit_autoregressive
+from pymc_kbr.estimators.likelihood.autoregressive import (
+    MOST_SPARINGLY,
+    SPARING,
+    Autoregressive,
+    fit_autoregressive,
+)
 from pymc_kbr.estimators.likelihood.evidence import Evidence, start_kernel, with_jitter
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
@@ -214,3 +219,16 @@ def test_a_fitted_form_is_pickled(pair, rng):
     theta, x = dependent_pair(5, rng)
     again = pickle.loads(pickle.dumps(pair))
     np.testing.assert_array_equal(again.log_density(theta, x[:, None]), pair.log_density(theta, x[:, None]))
+
+
+def test_many_statistics_are_compared_as_a_series_alone() -> None:
+    rng = np.random.default_rng(12)
+    size = MOST_SPARINGLY + 2
+    theta = rng.normal(size=(400, 1))
+    series = np.cumsum(rng.normal(size=(400, size)), axis=1) * np.exp(0.3 * theta)
+    found = fit_autoregressive(theta, series, np.random.default_rng(1), SPARING)
+    assert found.series is not None
+    assert len(found.conditionals) < size
+    each = rng.normal(size=(400, size)) + theta * np.where(np.arange(size) % 2, 3.0, -3.0) * np.arange(size)
+    with pytest.raises(ValueError, match=f"the {size} statistics do not share one conditional"):
+        fit_autoregressive(theta, each, np.random.default_rng(1), SPARING)

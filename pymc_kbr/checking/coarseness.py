@@ -1,0 +1,250 @@
+"""Whether a posterior is what rows near it say, or that of a table which is too coarse for it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.checking.near_rows import FEWEST_ROWS, ROWS_INSIDE, NearRows, Region, region_of, summaries_of
+from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.estimators.estimator import LogDensity
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.likelihood.checks import fewest_rows
+from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+MOVED, RESIZED = 0.7, 0.45
+"""Deviations between the two means, and logarithm of the ratio of widths, from which a table is coarse."""
+
+CLEAR = 2.0
+"""Times these limits, below which a second fit to other rows must say the same."""
+
+DRAWS, PARTICLES = 500, 500
+"""Of the posterior, and of the one that it is compared with."""
+
+FEWEST_DRAWS = 50
+"""Of the latter, that must differ: fewer are those of a fit that has collapsed onto a point."""
+
+MOST_STATISTICS = 12
+"""Statistics above which the likelihood is that of a few summaries of them."""
+
+MANY = 100
+"""Times as many simulations, above which no number is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coarseness:
+    """A posterior against that of a likelihood that is learnt from the rows nearest to it.
+
+    Attributes
+    ----------
+    moved : ndarray of shape (p,)
+        How far the means are apart, over the smaller deviation of both.
+    resized : ndarray of shape (p,)
+        Logarithm of the posterior's deviation over that of the other one.
+    simulations : float
+        Of the prior, that would put a hundred rows into the mass of the narrower one.
+    rows : int
+        Of the table.
+    names : tuple of str
+        Of the parameters.
+    """
+
+    moved: np.ndarray
+    resized: np.ndarray
+    simulations: float
+    rows: int
+    names: tuple[str, ...]
+
+    @property
+    def size(self) -> float:
+        """How coarse: the larger of shift and change of width over their limits."""
+        return float(max(self.moved.max() / MOVED, np.abs(self.resized).max() / RESIZED))
+
+    @property
+    def coarse(self) -> bool:
+        """Whether the two differ by more than their own error explains."""
+        return self.size > 1
+
+    def message(self) -> str:
+        """What was found, and what to do."""
+        worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
+        factor = float(np.exp(np.abs(self.resized[worst])))
+        width = f"{factor:.1f} times as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
+        times = self.simulations / self.rows
+        many = f"about {_rounded(self.simulations):,}" if times < MANY else f"more than {MANY} times as many"
+        return (
+            f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
+            f"learnt from the rows nearest to it, and the means are {self.moved[worst]:.1f} deviations "
+            "apart; simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), which "
+            f"mostly takes as many simulations again; draws of the prior alone would have to be {many}"
+        )
+
+
+def _rounded(number: float) -> int:
+    """To two digits."""
+    return int(float(f"{number:.1e}"))
+
+
+def coarseness(
+    posterior: Posterior,
+    table: ReferenceTable,
+    *,
+    ratio: np.ndarray | None = None,
+    log_prior: LogDensity | None = None,
+    random_seed: int | np.random.Generator | None = None,
+) -> Coarseness | None:
+    """Compare a posterior with what the rows nearest to it say.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Given the table's observation, by any estimator.
+    table : ReferenceTable
+    ratio : ndarray of shape (n,), optional
+        The density of the posterior's prior over that of what the rows were drawn from.
+    log_prior : callable, optional
+        Log density of that prior; estimated from the rows where left out.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    Coarseness or None
+        None where no likelihood can be learnt near the posterior: of too few rows, of statistics that are
+        functions of one another, or of such whose deviation is that of a few rows.
+
+    Notes
+    -----
+    A `KernelLikelihood` is fitted to some 300 rows whose parameters, not statistics, are near the posterior.
+    Such a fit stays sharp where an estimator by near statistics is blurred, and where one fitted to the whole
+    table is bent; a posterior that is right agrees with it. Where it differs, by less than twice the limits,
+    one that is fitted to other rows must differ, too: this was added when both halves of the figures were
+    known. The limits were settled on the first 100 models of `tests.statistical.coarse_models`;
+    `tests/statistical/coarse.csv` has the figures of these and of 100 others. Above twelve statistics the
+    likelihood is that of linear summaries, which say less: there the warning seldom stays away.
+    """
+    rng = np.random.default_rng(random_seed)
+    drawn = posterior.draw(DRAWS, rng)
+    region = region_of(drawn, table.support)
+    if region is None:
+        return None
+    given = drawn, region, table, ratio, log_prior
+    found = _compared(*given, FEWEST_ROWS, rng)
+    if found is None or not found.coarse or found.size >= CLEAR:
+        return found
+    again = _compared(*given, ROWS_INSIDE, rng)
+    return found if again is None else min(found, again, key=lambda one: one.size)
+
+
+def _compared(
+    drawn: np.ndarray,
+    region: Region,
+    table: ReferenceTable,
+    ratio: np.ndarray | None,
+    log_prior: LogDensity | None,
+    fewest: int,
+    rng: np.random.Generator,
+) -> Coarseness | None:
+    """Draws of a posterior against one that is learnt from rows in their region, at least so many."""
+    near = region.rows(table.parameters, ratio, rng, fewest)
+    # Warnings of the second fit are about itself, and not about the posterior.
+    with one_blas_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = _other(table, near, ratio, log_prior, rng)
+    if other is None:
+        return None
+    again = other.draw(DRAWS, rng)
+    if len(np.unique(again, axis=0)) < FEWEST_DRAWS:
+        return None
+    mine, theirs = (unit_deviations(each) for each in (drawn, again))
+    apart = np.abs(drawn.mean(axis=0) - again.mean(axis=0)) / np.minimum(mine, theirs)
+    narrower = region if mine.prod() <= theirs.prod() else region_of(again, table.support) or region
+    simulations, names = narrower.simulations(table.parameters), tuple(table.parameter_names)
+    return Coarseness(apart, np.log(mine / theirs), simulations, len(table), names)
+
+
+def coarseness_of(
+    fitted: Estimator,
+    posterior: Posterior,
+    table: ReferenceTable,
+    log_prior: Callable[[], LogDensity | None],
+    rng: np.random.Generator,
+) -> Coarseness | None:
+    """The same for an estimator that was fitted to a table, or to one of which this has some rows.
+
+    Parameters
+    ----------
+    fitted : Estimator
+    posterior : Posterior
+    table : ReferenceTable
+    log_prior : callable
+        Gives the prior's log density, or None where it is not known.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Coarseness or None
+        None, too, where another prior is known by draws alone, and rows have no ratio to it.
+    """
+    known: FittedTable = fitted.table_
+    if known.draws is not None:
+        return None
+    ratio = table.prior_ratio
+    if not known.streamed and known.ratio is not None:
+        ratio = np.zeros(known.size)
+        ratio[slice(None) if known.rows is None else known.rows] = known.ratio
+    return coarseness(posterior, table, ratio=ratio, log_prior=log_prior(), random_seed=rng)
+
+
+def _other(
+    table: ReferenceTable,
+    near: NearRows,
+    ratio: np.ndarray | None,
+    log_prior: LogDensity | None,
+    rng: np.random.Generator,
+) -> Posterior | None:
+    """The posterior under a likelihood that is learnt from near rows, or None where none can be."""
+    if len(near.rows) < fewest_rows(table.parameters.shape[1], 1):
+        return None
+    if log_prior is None:
+        log_prior = _prior_density(table, ratio, rng)
+    noise = table.noise * rng.normal(size=(len(near.rows), len(table.noise)))
+    statistics, observed = table.statistics[near.rows] + noise, table.observed
+    assert observed is not None
+    few = summaries_of(table, near)
+    ways: list[Any] = [few] if statistics.shape[1] > MOST_STATISTICS else [lambda x: x, few]
+    for way in ways:
+        x, y = way(statistics), way(observed[None])
+        if len(x) < fewest_rows(table.parameters.shape[1], x.shape[1]):
+            continue
+        try:
+            fitted: Estimator = KernelLikelihood("location_scale", PARTICLES).for_scores()
+            fitted.fit(
+                table.parameters[near.rows],
+                x,
+                table.support,
+                ratio=None if ratio is None else ratio[near.rows],
+                log_prior=log_prior,
+                random_seed=rng,
+            )
+            found: Posterior = fitted.for_draws(PARTICLES).condition(y[0])
+        except (ValueError, np.linalg.LinAlgError):
+            continue
+        return found
+    return None
+
+
+def _prior_density(table: ReferenceTable, ratio: np.ndarray | None, rng: np.random.Generator) -> LogDensity:
+    """The log density of the prior that all rows stand for."""
+    if ratio is None:
+        return fit_prior_density(table.parameters, table.support, rng).log_density
+    rows = ratio > 0
+    weights = np.log(ratio[rows])
+    return fit_prior_density(table.parameters[rows], table.support, rng, log_weights=weights).log_density

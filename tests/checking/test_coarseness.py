@@ -1,0 +1,157 @@
+"""Whether a posterior is that of too coarse a table, told by the rows nearest to it."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
+from pymc_kbr.checking.diagnostics import diagnose
+from pymc_kbr.checking.near_rows import WANTED, Region, region_of, summaries_of
+from tests.statistical import coarse
+
+NOISE, SHIFT = 0.02, 3.0
+
+
+def narrow(n=600, prior_deviation=1.0):
+    """A linear table whose posterior is fifty times as narrow as the prior of deviation one."""
+    rng = np.random.default_rng(4)
+    theta = prior_deviation * rng.normal(size=(n, 1))
+    frame = pd.DataFrame(np.hstack([theta, theta + NOISE * rng.normal(size=(n, 1))]), columns=["a", "s"])
+    return pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"], observed=[0.5])
+
+
+def fitted(estimator, table):
+    return estimator.fit(table.parameters, table.statistics, table.support, random_seed=0)
+
+
+def found(estimator, table, **more):
+    posterior = fitted(estimator, table).condition(table.observed)
+    return coarseness(posterior, table, random_seed=2, **more)
+
+
+def test_rejection_of_too_wide_a_share_is_coarse_and_a_regression_on_it_is_not():
+    table = narrow()
+    blurred, sharp = found(pk.Rejection(0.2), table), found(pk.Adjusted(adjustment="local_linear"), table)
+    assert blurred.coarse
+    assert blurred.resized[0] > np.log(2)
+    assert not sharp.coarse
+    np.testing.assert_array_equal(found(pk.Rejection(0.2), table).moved, blurred.moved)  # by the seed
+    assert sharp.moved[0] < 0.4  # two means of 500 draws, and of a fit to 300 rows
+
+
+def test_rows_that_are_draws_of_another_prior_are_weighted():
+    """Rows of a prior twice as wide, with the ratio to the right one, lead to the same answer."""
+    table = narrow(prior_deviation=2.0)
+    ratio = np.exp(-0.375 * table.parameters[:, 0] ** 2)
+    estimator = pk.Adjusted(adjustment="local_linear").fit(
+        table.parameters, table.statistics, table.support, ratio=ratio, random_seed=0
+    )
+    posterior = estimator.condition(table.observed)
+    answer = coarseness_of(estimator, posterior, table, lambda: None, np.random.default_rng(2))
+    assert not answer.coarse
+
+
+def test_nothing_is_said_of_few_rows_and_of_a_prior_known_by_draws_alone():
+    table = narrow(40)
+    assert found(pk.Rejection(20), table) is None
+    table = narrow(200)
+    prior = np.random.default_rng(1).normal(size=(100, 1))
+    estimator = pk.KernelBayes().fit(table.parameters, table.statistics, prior=prior, random_seed=0)
+    posterior = estimator.condition(table.observed)
+    assert coarseness_of(estimator, posterior, table, lambda: None, np.random.default_rng(0)) is None
+
+
+def test_the_number_of_simulations_is_that_with_a_hundred_rows_inside():
+    """Of a uniform prior a share of 4 s / 2 lies within two deviations s of the mean."""
+    theta = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
+    s = 0.005
+    region = Region(np.zeros(1), np.array([[s]]), Support.unbounded(1))
+    # The distance of the hundredth row has a standard error of a tenth of itself.
+    assert region.simulations(theta) == pytest.approx(WANTED / (2 * s), rel=0.4)
+    assert region.simulations(theta[:WANTED]) > region.simulations(theta) / 2
+
+
+def test_regions_leave_out_rows_on_an_edge_and_draws_that_are_not_inside():
+    support = Support.from_bounds({"a": (0, 1)}, ["a"])
+    region = region_of(np.linspace(0.4, 0.6, 50)[:, None], support)
+    away = region.distances(np.array([[0.5], [1.0]]))
+    assert away[0] < 0.1
+    assert away[1] == np.inf
+    assert region_of(np.ones((50, 1)), support) is None
+
+
+def test_summaries_tell_of_places_and_of_spreads():
+    rng = np.random.default_rng(5)
+    theta = rng.normal(size=(500, 2))
+    x = theta[:, :1] + np.exp(theta[:, 1:]) * rng.normal(size=(500, 30))
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=[f"c{i}" for i in range(32)])
+    table = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["c0", "c1"], statistics=list(frame)[2:], observed=x[0]
+    )
+    region = region_of(theta, table.support)
+    near = region.rows(table.parameters, None, rng)
+    z = summaries_of(table, near)(table.statistics)
+    assert z.shape[1] == 3
+    with_mean = [abs(np.corrcoef(column, theta[:, 0])[0, 1]) for column in z.T]
+    with_spread = [abs(np.corrcoef(column, theta[:, 1])[0, 1]) for column in z.T]
+    assert max(with_mean) > 0.7
+    assert with_spread[-1] > 0.9
+
+
+def one(moved, resized, simulations=3e4):
+    return Coarseness(np.array(moved), np.array(resized), simulations, 1000, ("a", "b"))
+
+
+def test_the_message_names_the_parameter_and_what_to_do():
+    wide, narrow_one = one([0.1, 0.2], [0.0, 1.0]), one([0.9, 0.0], [-0.7, 0.0], 1e6)
+    assert wide.coarse
+    assert narrow_one.coarse
+    assert not one([0.1, 0.2], [0.1, -0.1]).coarse
+    assert "'b' is 2.7 times as wide" in wide.message()
+    assert "about 30,000" in wide.message()
+    assert "'a' is 2.0 times as narrow" in narrow_one.message()
+    assert "more than 100 times as many" in narrow_one.message()
+    assert "rounds='auto'" in wide.message()
+
+
+def test_diagnose_passes_it_on():
+    table = narrow()
+    posterior = fitted(pk.Rejection(0.2), table).condition(table.observed)
+    draws = posterior.draw(100, 0)
+    names = [
+        [c.name for c in diagnose(posterior, draws, table, coarse=c)] for c in (one([0, 1], [0, 1]), None)
+    ]
+    assert "coarse" in names[0]
+    assert "coarse" not in names[1]
+
+
+@pytest.mark.coarse
+def test_sample_abc_warns():
+    given = {"reference_table": narrow(), "random_seed": 1, "progressbar": False}
+    with pytest.warns(pk.PosteriorWarning, match="too coarse"):
+        idata = pk.sample_abc(100, estimator=pk.Rejection(0.2), **given)
+    assert "coarse" in [w["name"] for w in json.loads(idata["posterior"].attrs["warnings"])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pk.PosteriorWarning)
+        pk.sample_abc(100, estimator="adjusted", **given)
+
+
+def test_the_figures_that_are_kept_are_those_of_200_models():
+    lines = coarse.read()
+    assert [int(one["number"]) for one in lines] == list(range(coarse.MODELS))
+    of_off, of_right = coarse.rates(lines)
+    assert of_off >= 0.9
+    assert of_right <= 0.05
+
+
+def test_the_figures_are_what_the_models_give():
+    kept, now = coarse.read()[1], coarse.line(1)
+    assert all(kept[name] == str(now[name]) for name in ("kind", "estimator", "rows", "statistics"))
+    assert float(kept["error"]) == pytest.approx(now["error"], rel=0.05, abs=0.05)
+    assert coarse.fires(kept) == coarse.fires(now)
+    assert coarse.is_off(kept) == coarse.is_off(now)
