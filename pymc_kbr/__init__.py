@@ -20,7 +20,7 @@ _HOMES = {
     "Localised": "estimators",
     "NadarayaWatson": "estimators",
     "Posterior": "posterior.posterior",
-    "PosteriorWarning": "checking.diagnostics",
+    "PosteriorWarning": "posterior.doubt",
     "PredictiveCheck": "checking.predictive_check",
     "ReferenceTable": "tables.reference_table",
     "Rejection": "estimators",

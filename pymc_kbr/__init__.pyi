@@ -14,7 +14,6 @@ from pymc_kbr import simulation as simulation
 from pymc_kbr import tables as tables
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.calibration import Calibration, calibrate
-from pymc_kbr.checking.diagnostics import PosteriorWarning
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.checking.plots import plot_calibration, plot_observation_support, plot_posterior_weights
 from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
@@ -35,6 +34,7 @@ from pymc_kbr.estimators import (
     Rejection,
 )
 from pymc_kbr.posterior.arviz import to_arviz
+from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.emulate import emulate
 from pymc_kbr.rounds.learn_simulators import learn_simulators
