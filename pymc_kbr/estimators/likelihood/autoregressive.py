@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditional
 from pymc_kbr.estimators.likelihood.evidence import Effort
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
@@ -169,7 +170,9 @@ def fit_autoregressive(
             f"of more than {MOST_SPARINGLY} takes longer than a comparison should"
         )
     series = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
-    each = [single(j) for j in range(size if series is None else series.start)]
+    alone = range(size if series is None else series.start)
+    with side_by_side(len(alone)) as map_:
+        each = map_(single, alone)
     return Autoregressive(tuple(c for c, _ in each), tuple(past for _, past in each), series)
 
 
@@ -191,7 +194,8 @@ def _lags_of_series(
     best = max(tried, key=lambda each: each.log_densities(*seen, times).mean())
     probing = _Single(*some, rng, single.effort)
     probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
-    own = np.column_stack([probing.log_density(j, *seen) for j in probes])
+    with side_by_side(len(probes)) as map_:
+        own = np.column_stack(map_(lambda j: probing.log_density(j, *seen), probes.tolist()))
     if best.log_densities(*seen, probes).mean() > own.mean():
         return np.array(best.lags)
     if n >= MANY_ROWS:
@@ -205,22 +209,25 @@ class _Single:
     def __init__(
         self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, effort: Effort
     ) -> None:
-        self._theta, self._points, self._rng = theta, points, rng
+        self._theta, self._points = theta, points
+        # Each has its own random numbers, in whatever order they are asked for.
+        self._seeds = rng.integers(2**63, size=points.shape[1])
         self._known: dict[int, tuple[Conditional, Past]] = {}
         self.effort = effort
 
     def __call__(self, j: int) -> tuple[Conditional, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
         if j not in self._known:
-            past = self._past(j)
+            rng = np.random.default_rng(self._seeds[j])
+            past = self._past(j, rng)
             inputs = Inputs(self._theta, past(self._points))
-            self._known[j] = fit_conditional(inputs, self._points[:, j], self._rng, self.effort), past
+            self._known[j] = fit_conditional(inputs, self._points[:, j], rng, self.effort), past
         return self._known[j]
 
-    def _past(self, j: int) -> Past:
+    def _past(self, j: int, rng: np.random.Generator) -> Past:
         columns = np.arange(j)
         if j > MOST_INPUTS:
-            rows = self._rng.permutation(len(self._points))[:ROWS_FOR_INPUTS]
+            rows = rng.permutation(len(self._points))[:ROWS_FOR_INPUTS]
             columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_INPUTS)
         if not len(columns):
             return Past((), np.zeros(1), np.ones(1), self._points.shape[1])

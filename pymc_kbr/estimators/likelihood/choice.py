@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import kstest
 
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.autoregressive import SPARING, fit_autoregressive
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
@@ -76,13 +77,22 @@ def choose_form(
     order = rng.permutation(n)
     count = min(n // 5, MOST_HELD_OUT)
     held_out, rest = order[:count], order[count : count + ROWS_COMPARED]
-    choices = []
-    for name in names:
+    seeds = dict(zip(names, rng.integers(2**63, size=len(names)), strict=True))
+
+    def fitted(name: str) -> Choice:
         fit = (SPARINGLY if sparingly else FORMS)[name]
-        form = fit(theta[rest], points[rest], np.random.default_rng(rng.integers(2**63)))
-        choices.append(_checked(name, form, theta[held_out], points[held_out]))
-        if sparingly and choices[-1].pvalue > UNIFORM:
-            break
+        form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
+        return _checked(name, form, theta[held_out], points[held_out])
+
+    choices = []
+    if sparingly:
+        for name in names:
+            choices.append(fitted(name))
+            if choices[-1].pvalue > UNIFORM:
+                break
+    else:
+        with side_by_side(len(names)) as map_:
+            choices = map_(fitted, names)
     densities = {name: density for one in choices for name, density in one.densities.items()}
     return max(choices, key=lambda one: one.densities[one.name])._replace(densities=densities)
 

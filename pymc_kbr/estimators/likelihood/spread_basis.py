@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.spread import Below, choose_spread
 from pymc_kbr.kernels import median_heuristic
@@ -99,11 +100,11 @@ def choose_basis(
         )
         return found.held_out + float(np.log(np.diag(frame.whiten)).sum())
 
-    reached = {(place, shares[0]): held_out_density(place, shares[0]) for place in range(len(tried))}
-    place = max(range(len(tried)), key=lambda k: reached[k, shares[0]])
-    share = max(
-        shares, key=lambda s: reached[place, s] if (place, s) in reached else held_out_density(place, s)
-    )
+    with side_by_side(2) as map_:
+        by_frame = map_(lambda k: held_out_density(k, shares[0]), range(len(tried)))
+        place = int(np.argmax(by_frame))
+        by_share = [by_frame[place], *map_(lambda share: held_out_density(place, share), shares[1:])]
+    share = shares[int(np.argmax(by_share))]
     basis, values = make_basis(theta, groups, _weights(groups, share), PENALTY_OF_LINEAR)
     return place, basis, values
 
