@@ -168,6 +168,7 @@ def sample_abc(
         "held_out": held_out,
         "chosen": given is None,
         "coarse": coarse,
+        "measured": fitted.table_,
     }
     concerns = diagnose(posterior, drawn, table, scaled=fitted.whole_in_deviations(len(table)), **known)
     warn(concerns)

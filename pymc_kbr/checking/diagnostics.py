@@ -13,6 +13,7 @@ from pymc_kbr.arrays.weighted import weighted_quantile
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -69,6 +70,7 @@ def diagnose(
     coverage: np.ndarray | None = None,
     held_out: int = 0,
     scaled: FittedTable | None = None,
+    measured: FittedTable | None = None,
     chosen: bool = False,
     coarse: Coarseness | None = None,
 ) -> list[Concern]:
@@ -86,6 +88,8 @@ def diagnose(
         Number of these rows.
     scaled : FittedTable, optional
         The table in units of deviations, where the estimator has it.
+    measured : FittedTable, optional
+        The table as the estimator measures it, whatever its scale.
     chosen : bool
         Whether the estimator was chosen by "auto", which is then no advice.
     coarse : Coarseness, optional
@@ -99,7 +103,7 @@ def diagnose(
         _transforms(posterior, table),
         _extrapolated(posterior),
         *_impossible(table),
-        *_outliers(table),
+        *_outliers(table, measured),
         *_edges(draws, table),
         _outside(table, scaled),
         Concern("coarse", coarse.message()) if coarse is not None and coarse.coarse else None,
@@ -128,8 +132,14 @@ def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | Non
     )
 
 
-def _outliers(table: ReferenceTable) -> list[Concern]:
+def _outliers(table: ReferenceTable, measured: FittedTable | None) -> list[Concern]:
     """Statistics whose deviation, over which they are measured, is that of a few rows."""
+    found_in = outliers(table.statistics)
+    if found_in and measured is not None and isinstance(measured.scaler, Transformed):
+        # A logarithm may have brought them back among the others.
+        kept = np.flatnonzero(measured.scaler.kept)
+        still = {int(kept[found.column]) for found in outliers(measured.sample.statistics)}
+        found_in = [found for found in found_in if found.column in still]
     return [
         Concern(
             "outliers",
@@ -140,7 +150,7 @@ def _outliers(table: ReferenceTable) -> list[Concern]:
             "went "
             "wrong in them, or take the statistic's logarithm",
         )
-        for found in outliers(table.statistics)
+        for found in found_in
     ]
 
 

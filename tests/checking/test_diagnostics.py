@@ -171,6 +171,25 @@ def test_a_row_that_makes_a_statistics_deviation_is_named_with_its_column(value)
     assert "logarithm" in message
 
 
+def test_tails_that_a_logarithm_brings_back_are_no_outliers_but_a_row_that_went_wrong_is_one():
+    rng = np.random.default_rng(9)
+    theta = rng.uniform(size=(4000, 1))
+    heavy = np.exp(6 * rng.standard_normal((4000, 1)) * (0.2 + theta))
+    normal = theta + rng.normal(size=(4000, 1))
+    for wrong in (False, True):
+        x = np.hstack([normal, heavy])
+        if wrong:
+            x[7, 0] = 1e13
+        t = of_statistics(x)
+        assert len(outliers(t)) == 1 + wrong
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            measured = pk.Rejection(100, scale="transformed").fit(theta, x, random_seed=1).table_
+        found = diagnose(posterior(), np.full((100, 1), 0.5), t, measured=measured)
+        messages = [concern.message for concern in found if concern.name == "outliers"]
+        assert ["'s0'" in message for message in messages] == [True] * wrong
+
+
 def test_ordinary_and_skewed_statistics_are_not_called_outliers():
     rng = np.random.default_rng(4)
     n = 10_000

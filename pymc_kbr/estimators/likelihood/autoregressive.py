@@ -45,6 +45,11 @@ SPARING = Effort(120, 600, 900, 40, 15)
 MOST_SPARINGLY = 20
 """Statistics above which such a one is a series, or is not fitted."""
 
+LOST_TO_SINGLES = 0.05
+"""Nats of a statistic that a series of more may lose to conditionals of single statistics: each of these takes a
+second or two, and the comparison is with less effort than the series is fitted with in the end.
+"""
+
 EFFORTS = ((12, Effort()), (40, Effort(200, 1000, 1500, 60, 20)), (np.inf, SPARING))
 """Of each conditional, for up to so many statistics."""
 
@@ -196,7 +201,8 @@ def _lags_of_series(
     probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
     with side_by_side(len(probes)) as map_:
         own = np.column_stack(map_(lambda j: probing.log_density(j, *seen), probes.tolist()))
-    if best.log_densities(*seen, probes).mean() > own.mean():
+    lost = own.mean() - best.log_densities(*seen, probes).mean()
+    if lost < (LOST_TO_SINGLES if size > MOST_SPARINGLY else 0.0):
         return np.array(best.lags)
     if n >= MANY_ROWS:
         single.adopt(probing)

@@ -34,6 +34,15 @@ def with_jitter(gram: np.ndarray) -> np.ndarray:
     return gram + JITTER * np.mean(np.diag(gram)) * np.eye(len(gram))
 
 
+def with_unit_prior(squares: np.ndarray) -> np.ndarray:
+    """Products of features (m, m) plus I, and as much as their rounding may take away from it.
+
+    Rows whose noise is a millionth of others' have products beside which I is lost.
+    """
+    rounding = np.finfo(float).eps * len(squares) * np.diag(squares).max()
+    return squares + (1 + rounding) * np.eye(len(squares))
+
+
 def start_kernel(inputs: Inputs) -> ProductKernel:
     """Where the search starts, and the centre of the settings' prior.
 
@@ -79,7 +88,7 @@ class Evidence:
         features[:, :m] = solve_triangular(factor, features[:, :m].T, lower=True, check_finite=False).T
         y = self.targets * root
         squares = features.T @ features / noise
-        inverse, logdet = inverse_and_logdet(squares + np.eye(len(squares)))
+        inverse, logdet = inverse_and_logdet(with_unit_prior(squares))
         v = inverse @ (features.T @ y) / noise
         residuals = y - features @ v
         value = y @ residuals / noise + len(y) * logs[-1] + logdet

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, with_jitter
+from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, with_jitter, with_unit_prior
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
 
 LARGEST_LEVERAGE = 0.95
@@ -125,7 +125,7 @@ def fit_mean(basis: Basis, targets: np.ndarray, noise: np.ndarray) -> Fitted:
     """Posterior mean of a Gaussian process, for noise variances (n,)."""
     root = 1 / np.sqrt(noise)
     features = basis.features * root[:, None]
-    factor = cholesky(features.T @ features + np.eye(features.shape[1]), lower=True, check_finite=False)
+    factor = cholesky(with_unit_prior(features.T @ features), lower=True, check_finite=False)
     v = cho_solve((factor, True), features.T @ (targets * root))
     residuals = targets - basis.features @ v
     left_out = residuals / (1 - leverages(features, factor))
@@ -149,8 +149,7 @@ def fit_log_variance(basis: Basis, squares: np.ndarray, start: np.ndarray) -> Fi
     step's direction takes scores of at most `LARGEST_SCORE`; what it ends at is the maximum all the same.
     """
     features = basis.features
-    information = 0.5 * (features.T @ features) + np.eye(features.shape[1])
-    factor = cholesky(information, lower=True, check_finite=False)
+    factor = cholesky(with_unit_prior(0.5 * (features.T @ features)), lower=True, check_finite=False)
     v = cho_solve((factor, True), 0.5 * (features.T @ start))
     g = features @ v
 
