@@ -46,8 +46,8 @@ MOST_SPARINGLY = 20
 """Statistics above which such a one is a series, or is not fitted."""
 
 LOST_TO_SINGLES = 0.05
-"""Nats of a statistic that a series of more may lose to conditionals of single statistics: each of these takes a
-second or two, and the comparison is with less effort than the series is fitted with in the end.
+"""Nats of a statistic that a series of more may lose to conditionals of single statistics: each of these
+takes a second or two, and the comparison is with less effort than the series is fitted with in the end.
 """
 
 EFFORTS = ((12, Effort()), (40, Effort(200, 1000, 1500, 60, 20)), (np.inf, SPARING))
