@@ -12,7 +12,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     Autoregressive,
     fit_autoregressive,
 )
-from pymc_kbr.estimators.likelihood.evidence import Evidence, start_kernel, with_jitter
+from pymc_kbr.estimators.likelihood.evidence import Effort, Evidence, choose_kernel, start_kernel, with_jitter
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape
@@ -232,3 +232,22 @@ def test_many_statistics_are_compared_as_a_series_alone() -> None:
     each = rng.normal(size=(1000, size)) + theta * np.where(np.arange(size) % 2, 3.0, -3.0) * np.arange(size)
     with pytest.raises(ValueError, match=f"the {size} statistics do not share one conditional"):
         fit_autoregressive(theta, each, np.random.default_rng(1), SPARING)
+
+
+@pytest.mark.parametrize("least", [1e-4, 1e-9])
+def test_rows_of_next_to_no_noise_beside_others(least: float) -> None:
+    """Beside their products the unit prior is lost to rounding."""
+    rng = np.random.default_rng(3)
+    theta = rng.uniform(size=(400, 1))
+    past = rng.normal(size=(400, 1))
+    deviations = least ** theta[:, 0]
+    y = theta[:, 0] * past[:, 0] + deviations * rng.normal(size=400)
+    inputs = Inputs(theta, past)
+    kernel, noise = choose_kernel(
+        inputs, y, np.random.default_rng(1), deviations=deviations, effort=Effort(100, 400, 400, 60, 15)
+    )
+    basis = Basis(kernel, inputs, inputs.rows(np.arange(100)))
+    left_out = fit_mean(basis, y, noise * deviations**2).left_out
+    few = deviations < np.quantile(deviations, 0.1)
+    assert np.isfinite(left_out).all()
+    assert np.mean((y - left_out)[few] ** 2) < 0.01 * y.var()
