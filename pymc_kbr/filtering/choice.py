@@ -25,11 +25,11 @@ OBSERVATION_SCALES = (0.5, 1.0, 2.0, 4.0)
 REGULARISATIONS = {"iw_kbr": (1e-1, 1e-2, 1e-3, 1e-4), "kbr": (1e-2, 1e-3, 1e-4, 1e-5)}
 """lambda and delta that are tried."""
 
-START = {"iw_kbr": (0.3, 4.0, 1e-3), "kbr": (0.3, 1.0, 1e-3)}
-"""Both bandwidths and lambda or delta, from which is departed on evidence alone."""
+START = {"iw_kbr": (0.3, 2.0, 0.3), "kbr": (0.3, 1.0, 0.3)}
+"""Both bandwidths, and n lambda or n delta, from which is departed on evidence alone."""
 
-PRIOR_REGULARISATION = 1e-3
-"""eta from which is departed for KuLSIF's."""
+PRIOR_STRENGTH = 0.1
+"""n eta, from which is departed for KuLSIF's eta."""
 
 EVIDENCE = 1.0
 """Standard errors by which the held-out error of other settings must be lower to be taken."""
@@ -95,6 +95,7 @@ class Search:
     def __init__(self, training: Training, how: How, given: Given, steps: int) -> None:
         self.training, self.how, self.given = training, how, given
         self.part, self.held = training, []
+        self._last: Recursion | None = None
         if steps >= FEWEST_STEPS:
             self.part, self.held = training.split(steps)
         self.tried = 0
@@ -111,7 +112,7 @@ class Search:
             joint, rows = Joint(kernel, control, before.shape[1]), np.hstack([before, data.controls])
         if ridge is None:
             ridge = transition_ridge(rows, after, joint, centred) if len(before) else 1e-3
-        eta = given.prior_regularisation or PRIOR_REGULARISATION
+        eta = given.prior_regularisation or PRIOR_STRENGTH / len(data.pairs)
         placeholder = of_family(given.observation_kernel, given.observation_bandwidth, 1.0, data.observations)
         return FilterSettings(
             kernel, placeholder, given.regularisation or 1e-3, eta, ridge, control_kernel=control
@@ -146,7 +147,7 @@ class Search:
     def squares(self, settings: FilterSettings) -> np.ndarray:
         """Squared errors of filtered means at the held-out steps."""
         self.tried += 1
-        recursion = Recursion(self.part, settings, self.how)
+        recursion = self._last = Recursion(self.part, settings, self.how, self._last)
         squares = []
         for states, observations, controls in self.held:
             weights = recursion.run(observations, controls, recursion.start())
@@ -209,12 +210,12 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
     """
     steps = min(LAST_STEPS, int(LARGEST_SHARE * sum(training.lengths)))
     search = Search(training, how, given, steps)
-    state, observation, ridge = START[given.rule]
+    state, observation, strength = START[given.rule]
     if not search.held:
         return Chosen(finished(_by_regression(search, state), search), float("nan"), 0)
     free = isinstance(given.state_kernel, str) and given.state_bandwidth is None
     first = search.of_state_scale(state, search.part)
-    ridge = given.regularisation or ridge
+    ridge = given.regularisation or strength / len(training.pairs)
     held = Held(search, search.with_observations(first, observation, ridge))
     grid = [point for point in _grid(given) if point != (observation, ridge)]
     found = held.challenge([search.with_observations(first, *point) for point in grid])

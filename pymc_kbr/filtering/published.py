@@ -12,7 +12,7 @@ from pymc_kbr.filtering.recursion import How
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Training
 
-BETAS = (0.25, 0.5, 1.0, 2.0)
+BETAS = (0.5, 1.0, 2.0)
 """Bandwidths that are tried, in medians of the distances; one number for states and observations."""
 
 REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)

@@ -48,6 +48,8 @@ class Recursion:
         Scaled.
     settings : FilterSettings
     how : How
+    like : Recursion, optional
+        Of the same training, whose factorisations are taken over where its settings are the same.
 
     Attributes
     ----------
@@ -55,15 +57,26 @@ class Recursion:
         Of all N training states.
     """
 
-    def __init__(self, training: Training, settings: FilterSettings, how: How) -> None:
+    def __init__(
+        self, training: Training, settings: FilterSettings, how: How, like: Recursion | None = None
+    ) -> None:
         self.training, self.settings, self.how = training, settings, how
         self.size, self.count = len(training.states), len(training.pairs)
+        if like is not None and _of_states(like.settings) == _of_states(settings):
+            self.states, self._sum_rule, self._transition = like.states, like._sum_rule, like._transition
+        else:
+            self._factor_states()
+        self._observed: dict[bytes, Gram] = {}
+        if like is not None and like.settings.observation_kernel == settings.observation_kernel:
+            self._observed = like._observed
+        self.observed(np.ones(training.observations.shape[1], dtype=bool))
+
+    def _factor_states(self) -> None:
+        settings, training, how = self.settings, self.training, self.how
         rng = np.random.default_rng(how.seed)
         self.states = gram_of(how.solver, settings.state_kernel, training.states, rng)
         self._sum_rule = SumRule(self._part(training.pairs), settings.prior_regularisation, how.centred)
         self._transition = self._made_transition()
-        self._observed: dict[bytes, Gram] = {}
-        self.observed(np.ones(training.observations.shape[1], dtype=bool))
 
     @property
     def controlled(self) -> bool:
@@ -85,7 +98,7 @@ class Recursion:
             blocks = [rows.cross(initial[i : i + 1024]).sum(axis=1) for i in range(0, len(initial), 1024)]
             gamma = self._sum_rule(np.sum(blocks, axis=0) / len(initial))
         weights[self.training.pairs] = gamma
-        return Predicted(weights, gamma)
+        return Predicted(gamma, lambda: weights)
 
     def predict(self, weights: np.ndarray, control: np.ndarray | None = None) -> Predicted:
         """One step ahead of weights (N,)."""
@@ -170,3 +183,13 @@ class Recursion:
                 predicted = self.predict(weights[t - 1], None if controls is None else controls[t - 1])
             weights[t] = self.update(predicted, row)
         return weights
+
+
+def _of_states(settings: FilterSettings) -> tuple[Any, ...]:
+    """What decides about everything but the observations' Gram matrix."""
+    return (
+        settings.state_kernel,
+        settings.control_kernel,
+        settings.prior_regularisation,
+        settings.transition_regularisation,
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +10,10 @@ import numpy as np
 from pymc_kbr.gram import Gram, LowRankGram, Operator
 from pymc_kbr.gram.kept import KeptGram, part_of
 from pymc_kbr.kernels import Kernel
+
+
+MOST_WHOLE = 2_000
+"""States up to which a learnt transition is kept as two matrices: thousands of steps then cost a product each."""
 
 
 class SumRule:
@@ -36,11 +39,14 @@ class SumRule:
         self._operator = gram.regularised(n * regularisation)
         self._own = gram.apply(np.full(n, 1 / n)) if centred else None
 
-    def __call__(self, values: np.ndarray, total: float = 1.0) -> np.ndarray:
-        """gamma (n,) of an embedding whose values at the states are (n,) and whose weights sum to `total`."""
+    def __call__(self, values: np.ndarray, total: float | np.ndarray = 1.0) -> np.ndarray:
+        """gamma (n,) of an embedding whose values at the states are (n,) and whose weights sum to `total`.
+
+        Or of k embeddings, (n, k) from (n, k) and (k,).
+        """
         if self._own is None:
             return self._operator.solve(values)
-        return self._operator.solve(values - total * self._own) + total / len(values)
+        return self._operator.solve(values - np.multiply.outer(self._own, total)) + total / len(values)
 
 
 class Regression:
@@ -69,30 +75,34 @@ class Regression:
             gram = gram.centred(self._centre)
         self._operator: Operator = gram.regularised(m * regularisation)
 
-    def __call__(self, values: np.ndarray, total: float) -> np.ndarray:
-        """v (m,), from values (m,) of an embedding whose weights sum to `total`."""
+    def __call__(self, values: np.ndarray, total: float | np.ndarray) -> np.ndarray:
+        """v (m,), from values (m,) of an embedding whose weights sum to `total`; or of k embeddings."""
         if self._centre is None:
             return self._operator.solve(values)
         c, mean = self._centre, self._mean
-        about = values - total * mean - (c @ values - total * (c @ mean))
+        about = values - np.multiply.outer(mean, total) - (c @ values - total * (c @ mean))
         found = self._operator.solve(about)
-        return found - found.sum() * c + total * c
+        return found + np.multiply.outer(c, total - found.sum(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
 class Predicted:
     """A belief one step ahead.
 
     Parameters
     ----------
-    weights : ndarray of shape (N,)
-        Of all states.
     gamma : ndarray of shape (n,)
         Its weights on the observed states: the prior of an update.
+    ahead : callable
+        To its weights (N,) of all states, which an update does not need.
     """
 
-    weights: np.ndarray
-    gamma: np.ndarray
+    def __init__(self, gamma: np.ndarray, ahead: Callable[[], np.ndarray]) -> None:
+        self.gamma, self._ahead = gamma, ahead
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of all states, shape (N,)."""
+        return self._ahead()
 
 
 class Transition(Protocol):
@@ -130,17 +140,36 @@ class LearntTransition:
         self._previous, self._following = previous, following
         self._regression, self._sum_rule, self._controls = regression, sum_rule, controls
 
+        # One product in the place of four: worth its memory where there are few states.
+        self._whole: tuple[np.ndarray, np.ndarray] | None = None
+        if controls is None and isinstance(states, KeptGram) and states.size <= MOST_WHOLE:
+            self._whole = self._as_matrices(states)
+
+    def _as_matrices(self, states: KeptGram) -> tuple[np.ndarray, np.ndarray]:
+        """From weights (N,) to those of the states that follow, (m, N), and to gamma, (n, N)."""
+        totals = np.ones(states.size)
+        regressed = self._regression(states.kept[self._previous], totals)
+        values = states.kept[np.ix_(self._pairs, self._following)] @ regressed
+        return regressed, self._sum_rule(values, regressed.sum(axis=0))
+
     def __call__(self, weights: np.ndarray, control: np.ndarray | None) -> Predicted:
         """See `Transition`."""
+        if self._whole is not None:
+            regressed, to_gamma = self._whole
+            return Predicted(to_gamma @ weights, lambda: self._placed(regressed @ weights))
         values = self._states.apply(weights)[self._previous]
         if self._controls is not None:
             assert control is not None
             kernel, rows = self._controls
             values = values * kernel(rows, control[None])[:, 0]
-        ahead = np.zeros_like(weights)
-        ahead[self._following] = self._regression(values, float(weights.sum()))
-        gamma = self._sum_rule(self._states.apply(ahead)[self._pairs], float(ahead.sum()))
-        return Predicted(ahead, gamma)
+        ahead = self._placed(self._regression(values, weights.sum()))
+        gamma = self._sum_rule(self._states.apply(ahead)[self._pairs], ahead.sum())
+        return Predicted(gamma, lambda: ahead)
+
+    def _placed(self, following: np.ndarray) -> np.ndarray:
+        ahead = np.zeros(self._states.size)
+        ahead[self._following] = following
+        return ahead
 
 
 class KnownTransition:
@@ -201,4 +230,4 @@ class KnownTransition:
         gamma = self._sum_rule(values, float(w.sum()))
         ahead = np.zeros_like(weights)
         ahead[self._pairs] = gamma
-        return Predicted(ahead, gamma)
+        return Predicted(gamma, lambda: ahead)
