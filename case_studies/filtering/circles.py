@@ -1,7 +1,7 @@
 """Both dynamics over the length of the training sequence: ``python -m case_studies.filtering.circles``.
 
-A line of `circles.csv` is one method on one sequence. Lines that are there are not computed again: the command
-goes on where it ended.
+A line of `circles.csv` is one method on one sequence. Lines that are there are not computed again: the
+command goes on where it ended.
 """
 
 from __future__ import annotations
@@ -59,7 +59,16 @@ def rivals(dynamics: Dynamics, seed: list[int]) -> dict[str, Callable[[np.ndarra
     }
 
 
-METHODS = ("observation", "ekf", "ukf", "particles", "original", "importance_weighted", "default", "known_transition")
+METHODS = (
+    "observation",
+    "ekf",
+    "ukf",
+    "particles",
+    "original",
+    "importance_weighted",
+    "default",
+    "known_transition",
+)
 
 
 def line(name: str, n: int, run: int, method: str) -> dict[str, object]:
@@ -117,13 +126,17 @@ def jobs(runs: int, lengths: Sequence[int], methods: Sequence[str]) -> Iterable[
 
 def main() -> None:
     """Add lines to the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add_destination(parser)
     arguments = parser.parse_args()
-    add_lines(folder_of(arguments, HERE) / "circles.csv", jobs(arguments.runs, arguments.lengths, arguments.methods))
+    add_lines(
+        folder_of(arguments, HERE) / "circles.csv", jobs(arguments.runs, arguments.lengths, arguments.methods)
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A point that turns on a circle, or on one whose radius goes up and down; and it is seen with noise.
 
-Fukumizu 2013, section 5.3, and Xu 2022, section 5.2. The angle is that of the state, noise included. The radius
-is a function of the next step's angle, as Fukumizu prints it; Xu's text has that of this step.
+Fukumizu 2013, section 5.3, and Xu 2022, section 5.2. The angle is that of the state, noise included. The
+radius is a function of the next step's angle, as Fukumizu prints it; Xu's text has that of this step.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ MOST_ROWS = 300
 
 
 def transition_ridge(given: np.ndarray, wanted: np.ndarray, kernel: Kernel, centred: bool) -> float:
-    """lambda' with the smallest leave-one-out error of the conditional mean of `wanted` given `given`.
+    """Lambda' with the smallest leave-one-out error of the conditional mean of `wanted` given `given`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def prior_ridge(
     centred: bool,
     regularisations: Sequence[float] = REGULARISATIONS,
 ) -> float:
-    """eta with the smallest leave-one-out score of KuLSIF, summed over beliefs.
+    """Eta with the smallest leave-one-out score of KuLSIF, summed over beliefs.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ OBSERVATION_SCALES = (0.5, 1.0, 2.0, 4.0)
 REGULARISATIONS = {"iw_kbr": (1e-1, 1e-2, 1e-3, 1e-4), "kbr": (1e-2, 1e-3, 1e-4, 1e-5)}
 """lambda and delta that are tried."""
 
-START = {"iw_kbr": (0.3, 2.0, 0.3), "kbr": (0.3, 1.0, 0.3)}
+START = {"iw_kbr": (0.3, 2.0, 0.3), "kbr": (0.3, 1.0, 0.1)}
 """Both bandwidths, and n lambda or n delta, from which is departed on evidence alone."""
 
 PRIOR_STRENGTH = 0.1
@@ -35,7 +35,7 @@ EVIDENCE = 1.0
 """Standard errors by which the held-out error of other settings must be lower to be taken."""
 
 STEPS_TOGETHER = 10
-"""Held-out steps whose errors are averaged before a standard error is taken: neighbours are not independent."""
+"""Held-out steps, dependent ones, whose errors are averaged before a standard error is taken."""
 
 LAST_STEPS, LARGEST_SHARE = 200, 1 / 3
 """Steps of the training sequences that are held out for the choice, and their share at most."""
@@ -60,6 +60,10 @@ class Given:
     backward_regularisation: float | None
 
 
+FREE = tuple(field.name for field in fields(Given))[1:]
+"""What may be left to be chosen."""
+
+
 @dataclass(frozen=True)
 class Chosen:
     """Settings, and the squared error a step that they had on the held-out part, NaN where none was."""
@@ -70,7 +74,7 @@ class Chosen:
 
 
 def of_family(kernel: str | Kernel, bandwidth: float | None, scale: float, points: np.ndarray) -> Kernel:
-    """A kernel from its family's name and bandwidth, or a multiple of the median distance; or as it is given."""
+    """A kernel by its family's name and bandwidth, or a multiple of the median; or as it is given."""
     if not isinstance(kernel, str):
         return kernel
     if bandwidth is None:
@@ -94,7 +98,8 @@ class Search:
 
     def __init__(self, training: Training, how: How, given: Given, steps: int) -> None:
         self.training, self.how, self.given = training, how, given
-        self.part, self.held = training, []
+        self.part = training
+        self.held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
         self._last: Recursion | None = None
         if steps >= FEWEST_STEPS:
             self.part, self.held = training.split(steps)
@@ -119,7 +124,7 @@ class Search:
         )
 
     def kulsif(self, settings: FilterSettings, data: Training) -> float:
-        """eta with KuLSIF's smallest leave-one-out score for some predictions of the training."""
+        """Eta with KuLSIF's smallest leave-one-out score for some predictions of the training."""
         kernel, centred = settings.state_kernel, self.how.centred
         if self.how.draw is not None:
             rows = data.states[data.pairs][spread_out(len(data.pairs), BELIEFS)]
@@ -131,7 +136,9 @@ class Search:
             beliefs = predictions(before, after, kernel, settings.transition_regularisation, centred)
         return prior_ridge(data.states[data.pairs], beliefs, kernel, centred)
 
-    def with_observations(self, settings: FilterSettings, scale: float, regularisation: float) -> FilterSettings:
+    def with_observations(
+        self, settings: FilterSettings, scale: float, regularisation: float
+    ) -> FilterSettings:
         """The same settings with another bandwidth on the observations and another lambda or delta."""
         given = self.given
         kernel = of_family(
@@ -187,7 +194,7 @@ class Held:
 
 
 def is_better(squares: np.ndarray, than: np.ndarray) -> bool:
-    """Whether errors (T,) are lower than others (T,) by `EVIDENCE` standard errors of their mean difference."""
+    """Whether errors (T,) are lower than others (T,) by `EVIDENCE` standard errors of the difference."""
     if not np.all(np.isfinite(than)):
         return True
     blocks = np.array_split(squares - than, max(2, len(squares) // STEPS_TOGETHER))
@@ -200,13 +207,13 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
 
     Notes
     -----
-    The transition's ridge has the smallest leave-one-out error, for each kernel on the states. The others start
-    from `START`, and are left for what has a smaller squared error of filtered means on the last part of the
-    training sequences, by a standard error: first the bandwidth on the observations with lambda (or delta), then the
-    bandwidth on the states, then eta, beside which KuLSIF's is tried. The two bandwidths are chosen apart: a
-    transition that bends wants a narrow kernel on the states, while a wide one on the observations has fewer
-    ways to follow their noise. Without sequences, or with short ones, bandwidth and lambda are those of the
-    regression of states on observations, by leave one out.
+    The transition's ridge has the smallest leave-one-out error, for each kernel on the states. The others
+    start from `START`, and are left for what has a smaller squared error of filtered means on the last part
+    of the training sequences, by a standard error: first the bandwidth on the observations with lambda (or
+    delta), then the bandwidth on the states, then eta, beside which KuLSIF's is tried. The two bandwidths are
+    chosen apart: a transition that bends wants a narrow kernel on the states, while a wide one on the
+    observations has fewer ways to follow their noise. Without sequences, or with short ones, bandwidth and
+    lambda are those of the regression of states on observations, by leave one out.
     """
     steps = min(LAST_STEPS, int(LARGEST_SHARE * sum(training.lengths)))
     search = Search(training, how, given, steps)
@@ -224,7 +231,9 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
     found = held.challenge(
         [search.with_observations(search.of_state_scale(scale, search.part), *point) for scale in scales]
     )
-    settings = search.with_observations(search.of_state_scale(state if found is None else scales[found]), *point)
+    settings = search.with_observations(
+        search.of_state_scale(state if found is None else scales[found]), *point
+    )
     if given.prior_regularisation is None:
         eta = search.kulsif(held.settings, search.part)
         if held.challenge([replace(held.settings, prior_regularisation=eta)]) is not None:
@@ -251,7 +260,10 @@ def _by_regression(search: Search, scale: float) -> FilterSettings:
     if given.regularisation is not None:
         ridges = (search.how.rule.ridge(given.regularisation) * len(data.pairs),)
     found = choose_kernel_and_ridge(
-        data.observations, data.states[data.pairs], kernels[:1] if kernels[0] == kernels[-1] else kernels, ridges
+        data.observations,
+        data.states[data.pairs],
+        kernels[:1] if kernels[0] == kernels[-1] else kernels,
+        ridges,
     )
     ridge = found.ridge / len(data.pairs)
     regularisation = given.regularisation or (ridge if given.rule == "iw_kbr" else ridge**2)

@@ -36,7 +36,9 @@ def check_arguments(given: Any) -> None:
     """
     for name, allowed in (("rule", tuple(RULES)), ("tuning", TUNINGS)):
         if getattr(given, name) not in allowed:
-            raise ValueError(f"{name} is {getattr(given, name)!r}; it may be {' or '.join(map(repr, allowed))}")
+            raise ValueError(
+                f"{name} is {getattr(given, name)!r}; it may be {' or '.join(map(repr, allowed))}"
+            )
     for name in NUMBERS:
         if getattr(given, name) is not None:
             positive(name, getattr(given, name))
@@ -65,7 +67,11 @@ def training_of(
     """
     apart = pairs is not None or transitions is not None
     together = states is not None or observations is not None
-    if apart == together or (together and (states is None or observations is None)) or (apart and pairs is None):
+    if (
+        apart == together
+        or (together and (states is None or observations is None))
+        or (apart and pairs is None)
+    ):
         raise TypeError(
             "give fit either states and observations of training sequences, or pairs=(states, observations) "
             "with transitions=(states, next states)"
@@ -93,7 +99,8 @@ def observed_rows(units: Units, observations: Any) -> np.ndarray:
     rows, d = as_rows("the observations", observations), units.observations.size
     if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
         raise ValueError(
-            f"the observations have shape {rows.shape}; the filter was fitted to observations of {d} column(s): "
+            f"the observations have shape {rows.shape}; the filter was fitted to observations of {d} "
+            "column(s): "
             f"give rows (T, {d}), with NaN where a column is missing"
         )
     if np.any(np.isinf(rows)):
@@ -112,12 +119,15 @@ def draws_of_states(units: Units, initial: Any, p: int) -> np.ndarray:
     rows = rows_of("the draws of the initial prior", initial)
     if rows.shape[1] != p:
         raise ValueError(
-            f"the initial prior has {rows.shape[1]} column(s) and the training states have {p}; give draws (l, {p})"
+            f"the initial prior has {rows.shape[1]} column(s) and the training states have {p}; give "
+            f"draws (l, {p})"
         )
     return units.states(rows)
 
 
-def controls_for(units: Units, controlled: bool, controls: Any, needed: int, allowed: int) -> np.ndarray | None:
+def controls_for(
+    units: Units, controlled: bool, controls: Any, needed: int, allowed: int
+) -> np.ndarray | None:
     """Controls, scaled, at least `needed` and at most `allowed` rows; None where there were none in training.
 
     Raises
@@ -137,7 +147,8 @@ def controls_for(units: Units, controlled: bool, controls: Any, needed: int, all
     rows, c = rows_of("controls", controls), len(units.control_centre)
     if rows.shape[1] != c or not needed <= len(rows) <= allowed:
         raise ValueError(
-            f"the controls have shape {rows.shape}; for these steps {needed} to {allowed} rows of {c} column(s) are "
+            f"the controls have shape {rows.shape}; for these steps {needed} to {allowed} rows of {c} "
+            "column(s) are "
             "needed: row t acts from time t to the next"
         )
     return units.controls(rows)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.filtering.belief import Belief
-from pymc_kbr.filtering.choice import Given, choose
+from pymc_kbr.filtering.choice import FREE, Given, choose
 from pymc_kbr.filtering.conditioning import RULES
 from pymc_kbr.filtering.doors import check_arguments, training_of
 from pymc_kbr.filtering.filtered_states import FilteredStates
@@ -51,9 +51,10 @@ class KernelBayesFilter:
         are some) to next states (k, p); or a PyMC model of one step, see `pymc_kbr.simulation.one_step`.
     transition_draws : int
         Of a known transition, for each training state.
-    centred : bool
+    centred : bool, optional
         Whether features are regressed about their means, so that weights sum to one; False gives the
-        equations as printed, whose weights shrink towards zero.
+        equations as printed. Where left out, True for "iw_kbr" and False for "kbr", whose signed weights have
+        no centre.
     scale : bool
         Whether columns of states, observations and controls are divided by their deviations.
     solver : str or Solver
@@ -69,7 +70,8 @@ class KernelBayesFilter:
     ----------
     settings_ : FilterSettings
     validation_error_ : float
-        Squared error a step, in scaled units, that they had on the held-out training steps; NaN where none were.
+        Squared error a step, in scaled units, that they had on the held-out training steps; NaN where none
+        were.
 
     Notes
     -----
@@ -77,8 +79,8 @@ class KernelBayesFilter:
     that follow, with h the belief's values at the previous states. Then gamma = (G_z + n eta I)^-1 of the
     prediction's values at the observed states, and the rule's update with gamma as the prior's weights. These
     sum to about one, so that lambda and delta are in the scale of weights of sum one: Xu 2022, Algorithm 1,
-    prints weights of mean one, for which lambda is n times as large; Fukumizu's delta_T is the one here, since
-    eq. 17 keeps a sum of one (his first belief has a factor T too many: eq. 8 has none).
+    prints weights of mean one, for which lambda is n times as large; Fukumizu's delta_T is the one here,
+    since eq. 17 keeps a sum of one (his first belief has a factor T too many: eq. 8 has none).
     `FilterSettings.printed` converts.
 
     References
@@ -112,7 +114,7 @@ class KernelBayesFilter:
         backward_regularisation: float | None = None,
         transition: Any = None,
         transition_draws: int = 20,
-        centred: bool = True,
+        centred: bool | None = None,
         scale: bool = True,
         solver: str | Solver = "auto",
         tuning: str = "held_out",
@@ -287,18 +289,8 @@ class KernelBayesFilter:
                 self.transition_draws,
                 seed,
             )
-        return How(RULES[self.rule], self.centred, self.solver, draw, seed)
+        centred = self.rule == "iw_kbr" if self.centred is None else self.centred
+        return How(RULES[self.rule], centred, self.solver, draw, seed)
 
     def _given(self) -> Given:
-        return Given(
-            self.rule,
-            self.state_kernel,
-            self.observation_kernel,
-            self.control_kernel,
-            self.state_bandwidth,
-            self.observation_bandwidth,
-            self.regularisation,
-            self.prior_regularisation,
-            self.transition_regularisation,
-            self.backward_regularisation,
-        )
+        return Given(self.rule, **{name: getattr(self, name) for name in FREE})

@@ -58,7 +58,8 @@ class FilteredStates:
 
     def __repr__(self) -> str:
         steps, states = self.weights.shape
-        return f"<FilteredStates: {self.kind}, {steps} times, {states} training states of {', '.join(self.names)}>"
+        named = ", ".join(self.names)
+        return f"<FilteredStates: {self.kind}, {steps} times, {states} training states of {named}>"
 
     def __getitem__(self, t: int) -> Belief:
         return Belief(self.weights[t], self.atoms, self.support, self.point, self.names)
@@ -121,11 +122,13 @@ class FilteredStates:
     def renamed(self, names: tuple[str, ...]) -> FilteredStates:
         """The same with other names of the columns."""
         if len(names) != self.atoms.points.shape[1]:
-            raise ValueError(f"{len(names)} names are given for {self.atoms.points.shape[1]} columns of the states")
+            raise ValueError(
+                f"{len(names)} names are given for {self.atoms.points.shape[1]} columns of the states"
+            )
         return replace(self, names=tuple(names))
 
     def to_xarray(self, probability: float = 0.9) -> xr.Dataset:
-        """Means, deviations, intervals and weights with dimensions time and state: see `filtering.labelled`."""
+        """Means, deviations, intervals and weights, with labels: see `filtering.labelled`."""
         from pymc_kbr.filtering.labelled import to_xarray
 
         return to_xarray(self, probability)

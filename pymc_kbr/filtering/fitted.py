@@ -51,11 +51,14 @@ class FittedFilter:
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         if isinstance(initial, str):
             if initial != "conditional_mean":
-                raise ValueError(f"initial is {initial!r}; it may be draws (l, p), a Belief or 'conditional_mean'")
+                raise ValueError(
+                    f"initial is {initial!r}; it may be draws (l, p), a Belief or 'conditional_mean'"
+                )
             return self._after_first(rows, scaled), scaled
         if ahead and self.recursion.controlled:
             raise ValueError(
-                "a filter with controls cannot start from the belief before, since no control is known for that "
+                "a filter with controls cannot start from the belief before, since no control is known "
+                "for that "
                 "step; take `predict(1, belief, controls=...)` and give its draws, or go on by `step`"
             )
         return self.recursion.run(rows, scaled, self._started(initial)), scaled
@@ -119,9 +122,13 @@ class FittedFilter:
             If it is no belief, or one of another filter.
         """
         if not isinstance(belief, Belief):
-            raise TypeError(f"the belief is a {type(belief).__name__}; give a Belief, such as `filtered.last`")
+            raise TypeError(
+                f"the belief is a {type(belief).__name__}; give a Belief, such as `filtered.last`"
+            )
         if belief.atoms is not self.atoms:
-            raise ValueError("the belief is of another filter, with other training states; filter with one alone")
+            raise ValueError(
+                "the belief is of another filter, with other training states; filter with one alone"
+            )
         return belief.weights
 
     def belief(self, weights: np.ndarray) -> Belief:

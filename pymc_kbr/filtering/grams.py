@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.gram import Auto, Exact, Gram, IncompleteCholesky, LowRankGram, RandomlyPivotedCholesky, Solver, make_solver
+from pymc_kbr.gram import (
+    Auto,
+    Exact,
+    Gram,
+    IncompleteCholesky,
+    LowRankGram,
+    RandomlyPivotedCholesky,
+    Solver,
+    make_solver,
+)
 from pymc_kbr.gram.kept import KeptGram
 from pymc_kbr.kernels import Gaussian, Kernel, Product, Sum
 
@@ -18,7 +27,9 @@ FEWEST_ROWS = 100
 """Rows from which "auto" looks whether a factorisation is so good."""
 
 
-def gram_of(solver: Any, kernel: Kernel, points: np.ndarray, rng: np.random.Generator) -> KeptGram | LowRankGram:
+def gram_of(
+    solver: Any, kernel: Kernel, points: np.ndarray, rng: np.random.Generator
+) -> KeptGram | LowRankGram:
     """The Gram matrix of points (n, d), kept in memory, or of finitely many features.
 
     Parameters
@@ -39,8 +50,14 @@ def gram_of(solver: Any, kernel: Kernel, points: np.ndarray, rng: np.random.Gene
             if isinstance(tried, LowRankGram) and _left_out(tried, kernel, points) <= TOLERANCE:
                 return tried
         exact = Exact().bytes(n) <= solver.memory
-        return KeptGram.of(kernel, points) if exact else _low_rank(RandomlyPivotedCholesky(tolerance=1e-6), kernel, points, rng)
-    return KeptGram.of(kernel, points) if isinstance(solver, Exact) else _low_rank(solver, kernel, points, rng)
+        return (
+            KeptGram.of(kernel, points)
+            if exact
+            else _low_rank(RandomlyPivotedCholesky(tolerance=1e-6), kernel, points, rng)
+        )
+    return (
+        KeptGram.of(kernel, points) if isinstance(solver, Exact) else _low_rank(solver, kernel, points, rng)
+    )
 
 
 def _low_rank(solver: Solver, kernel: Kernel, points: np.ndarray, rng: np.random.Generator) -> LowRankGram:

@@ -55,14 +55,17 @@ class DrawnTransition:
         found = np.asarray(self.function(*given, np.random.default_rng(self.seed)), dtype=float)
         if found.shape != rows.shape:
             raise ValueError(
-                f"the transition function returned shape {found.shape} for states of shape {rows.shape}; it must "
+                f"the transition function returned shape {found.shape} for states of shape "
+                f"{rows.shape}; it must "
                 "return one next state for each row"
             )
         bad = ~np.isfinite(found).all(axis=1)
         if np.any(bad):
             raise ValueError(
-                f"the transition function returned NaN or infinity for {bad.sum()} of {len(rows)} states, the "
-                f"first of them {rows[np.flatnonzero(bad)[0]].tolist()}; it must return a finite next state for "
+                f"the transition function returned NaN or infinity for {bad.sum()} of {len(rows)} "
+                "states, the "
+                f"first of them {rows[np.flatnonzero(bad)[0]].tolist()}; it must return a finite next "
+                "state for "
                 "every training state"
             )
         return ((found - self.centre) / self.scale).reshape(n, self.draws, p)
@@ -82,7 +85,8 @@ def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
         return OneStep(transition, controlled)
     if not callable(transition):
         raise TypeError(
-            f"transition is {transition!r}; give a function of states (k, p) and a generator that returns next "
+            f"transition is {transition!r}; give a function of states (k, p) and a generator that "
+            "returns next "
             "states (k, p), or a PyMC model of one step"
         )
     wanted = 3 if controlled else 2

@@ -48,7 +48,9 @@ def plot_states(
         if given is not None and np.shape(given) != means.shape:
             raise ValueError(f"{name} has shape {np.shape(given)}; the states have {means.shape}")
     if axes is None:
-        _, axes = pyplot().subplots(p, 1, figsize=(8, 2 * p), sharex=True, constrained_layout=True, squeeze=False)
+        _, axes = pyplot().subplots(
+            p, 1, figsize=(8, 2 * p), sharex=True, constrained_layout=True, squeeze=False
+        )
     axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(axes) != p:
         raise ValueError(f"{len(axes)} axes were given; {p} are needed")

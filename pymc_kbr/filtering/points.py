@@ -50,7 +50,8 @@ def make_point(point: Any, states: np.ndarray) -> Point:
     Raises
     ------
     TypeError, ValueError
-        If there is no such name, states are no rotation matrices, or a projection returns another shape or NaN.
+        If there is no such name, states are no rotation matrices, or a projection returns another shape or
+        NaN.
     """
     if isinstance(point, str):
         if point not in POINTS:
@@ -65,7 +66,8 @@ def make_point(point: Any, states: np.ndarray) -> Point:
         found = np.asarray(point(mean), dtype=float)
         if found.shape != mean.shape or not np.all(np.isfinite(found)):
             raise ValueError(
-                f"the projection made {found!r} of a mean of shape {mean.shape}; it must return a finite point "
+                f"the projection made {found!r} of a mean of shape {mean.shape}; it must return a "
+                "finite point "
                 "of the same shape"
             )
         return found
@@ -77,7 +79,8 @@ def make_point(point: Any, states: np.ndarray) -> Point:
 def _check_rotations(states: np.ndarray) -> None:
     if states.shape[1] != 9:
         raise ValueError(
-            f"point is 'rotation' and the states have {states.shape[1]} columns; rotations are given as rows of "
+            f"point is 'rotation' and the states have {states.shape[1]} columns; rotations are given as "
+            "rows of "
             "nine numbers, a matrix row after row"
         )
     matrices = states.reshape(-1, 3, 3)

@@ -19,11 +19,11 @@ REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)
 """lambda of the importance-weighted rule, or epsilon of the original one."""
 
 LAST_STEPS = 200
-"""Of the importance-weighted rule's validation; half of a training sequence that is shorter than twice that."""
+"""Of the importance-weighted rule's validation; half of a training that is shorter than twice that."""
 
 
 def choose_as_published(training: Training, how: How, given: Given) -> Chosen:
-    """Settings by the papers' procedures, for "kbr" that of Fukumizu 2013, section 5.3, for "iw_kbr" of Xu 2022, 5.2.
+    """Settings by the papers' procedures: Fukumizu 2013, section 5.3, for "kbr", Xu 2022, 5.2, for "iw_kbr".
 
     Raises
     ------
@@ -35,9 +35,11 @@ def choose_as_published(training: Training, how: How, given: Given) -> Chosen:
     -----
     Both take Gaussian kernels whose bandwidths are one number beta times the median distances on either side.
 
-    - "kbr": the first half of the training estimates, the second validates beta and epsilon; the ridges of both
+    - "kbr": the first half of the training estimates, the second validates beta and epsilon; the ridges of
+    both
       regressions are epsilon, and delta = 2 epsilon.
-    - "iw_kbr": eta by KuLSIF's leave-one-out score, the transition's ridge equal to it; the last 200 steps validate
+    - "iw_kbr": eta by KuLSIF's leave-one-out score, the transition's ridge equal to it; the last 200 steps
+    validate
       beta and lambda.
 
     The papers do not print their grids; these are ours. Everything is in the scale of weights of sum one.
@@ -69,7 +71,9 @@ def _of_beta(data: Training, how: How, given: Given, beta: float) -> FilterSetti
     # lambda' is to be eta, which is chosen on predictions made with it: one step of a fixed point.
     eta = 1e-2
     for _ in range(2):
-        eta = prior_ridge(data.states[data.pairs], predictions(before, after, kernel, eta, how.centred), kernel, how.centred)
+        eta = prior_ridge(
+            data.states[data.pairs], predictions(before, after, kernel, eta, how.centred), kernel, how.centred
+        )
     return FilterSettings(kernel, observed, np.nan, eta, eta)
 
 
@@ -83,12 +87,20 @@ def _with(settings: FilterSettings, rule: str, ridge: float) -> FilterSettings:
 
 def _check(training: Training, how: How, given: Given) -> None:
     fixed = [
-        name for name in ("state_bandwidth", "observation_bandwidth", "regularisation", "prior_regularisation",
-                          "transition_regularisation") if getattr(given, name) is not None
+        name
+        for name in (
+            "state_bandwidth",
+            "observation_bandwidth",
+            "regularisation",
+            "prior_regularisation",
+            "transition_regularisation",
+        )
+        if getattr(given, name) is not None
     ]
     if fixed or given.state_kernel != "gaussian" or given.observation_kernel != "gaussian":
         raise ValueError(
-            f"tuning is 'published', which chooses Gaussian kernels and all settings, and {fixed or 'kernels'} are "
+            "tuning is 'published', which chooses Gaussian kernels and all settings, and "
+            f"{fixed or 'kernels'} are "
             "given; leave them out, or take tuning='held_out'"
         )
     if not training.lengths or training.controls is not None or how.draw is not None:
@@ -97,4 +109,6 @@ def _check(training: Training, how: How, given: Given) -> None:
             "transition; take tuning='held_out'"
         )
     if min(training.lengths) < 8:
-        raise ValueError(f"a training sequence has {min(training.lengths)} steps; 'published' needs 8 of each")
+        raise ValueError(
+            f"a training sequence has {min(training.lengths)} steps; 'published' needs 8 of each"
+        )

@@ -12,14 +12,21 @@ from pymc_kbr.filtering.conditioning import conditioned
 from pymc_kbr.filtering.grams import Joint, gram_of, of_columns
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Training
-from pymc_kbr.filtering.transitions import KnownTransition, LearntTransition, Predicted, Regression, SumRule, Transition
+from pymc_kbr.filtering.transitions import (
+    KnownTransition,
+    LearntTransition,
+    Predicted,
+    Regression,
+    SumRule,
+    Transition,
+)
 from pymc_kbr.gram import Gram, LowRankGram
 from pymc_kbr.gram.kept import KeptGram, part_of
 
 
 @dataclass(frozen=True)
 class How:
-    """What is fixed before any setting is chosen: the rule, centring, the solver, draws of a known transition.
+    """What is fixed before any setting is chosen.
 
     Parameters
     ----------
@@ -57,25 +64,32 @@ class Recursion:
         Of all N training states.
     """
 
+    states: Gram
+    _sum_rule: SumRule
+    _transition: Transition
+
     def __init__(
         self, training: Training, settings: FilterSettings, how: How, like: Recursion | None = None
     ) -> None:
         self.training, self.settings, self.how = training, settings, how
         self.size, self.count = len(training.states), len(training.pairs)
-        if like is not None and _of_states(like.settings) == _of_states(settings):
+        taken = like is not None and _of_states(like.settings) == _of_states(settings)
+        if like is not None and taken:
             self.states, self._sum_rule, self._transition = like.states, like._sum_rule, like._transition
         else:
-            self._factor_states()
+            self._factor()
         self._observed: dict[bytes, Gram] = {}
         if like is not None and like.settings.observation_kernel == settings.observation_kernel:
             self._observed = like._observed
         self.observed(np.ones(training.observations.shape[1], dtype=bool))
 
-    def _factor_states(self) -> None:
+    def _factor(self) -> None:
+        """Everything about the states: their Gram matrix, the sum rule and the transition."""
         settings, training, how = self.settings, self.training, self.how
         rng = np.random.default_rng(how.seed)
         self.states = gram_of(how.solver, settings.state_kernel, training.states, rng)
-        self._sum_rule = SumRule(self._part(training.pairs), settings.prior_regularisation, how.centred)
+        rows = self._part(training.pairs)
+        self._sum_rule = SumRule(rows, settings.prior_regularisation, how.centred)
         self._transition = self._made_transition()
 
     @property
@@ -115,7 +129,9 @@ class Recursion:
         gram = self.observed(there)
         values = gram.cross(observation[None, there])[:, 0]
         return self._placed(
-            conditioned(self.how.rule, gram, predicted.gamma, values, self.settings.regularisation, self.how.centred)
+            conditioned(
+                self.how.rule, gram, predicted.gamma, values, self.settings.regularisation, self.how.centred
+            )
         )
 
     def conditional_mean(self, observation: np.ndarray) -> np.ndarray:
@@ -167,7 +183,8 @@ class Recursion:
     def _with_controls(self, gram: Gram) -> Gram:
         """The Gram matrix of previous states and controls together."""
         data, settings = self.training, self.settings
-        assert data.controls is not None and settings.control_kernel is not None
+        assert data.controls is not None
+        assert settings.control_kernel is not None
         joint = Joint(settings.state_kernel, settings.control_kernel, data.states.shape[1])
         points = np.hstack([data.states[data.previous], data.controls])
         if isinstance(gram, LowRankGram):

@@ -22,10 +22,10 @@ class BackwardPass:
 
     Notes
     -----
-    p(z_t | x_1..T) is the mean of p(z_t | z_t+1, x_1..t) under p(z_t+1 | x_1..T). The inner one is a posterior
-    by itself, with the filtered belief as the prior of z_t and the training transitions (z_j, z_j+1) as the
-    table: importance-weighted kernel Bayes' rule with gamma, the filtered belief's weights on the states
-    z_j, conditioned on the embedding of the smoothed belief at t + 1 in the place of a point,
+    p(z_t | x_1..T) is the mean of p(z_t | z_t+1, x_1..t) under p(z_t+1 | x_1..T). The inner one is a
+    posterior by itself, with the filtered belief as the prior of z_t and the training transitions (z_j,
+    z_j+1) as the table: importance-weighted kernel Bayes' rule with gamma, the filtered belief's weights on
+    the states z_j, conditioned on the embedding of the smoothed belief at t + 1 in the place of a point,
 
     s_t = D^(1/2) (D^(1/2) G_next D^(1/2) + lambda I)^-1 D^(1/2) h,   h_j = sum_i s_t+1,i k(z_j+1, z_i).
 
@@ -60,7 +60,8 @@ class BackwardPass:
             assert control is not None
             kernel, rows = self._controls
             near = kernel(rows, control[None])[:, 0]
-            # Transitions under another control than this one tell less: the control is known, and no regressor.
+            # Transitions under another control than this one tell less: the control is known, and no
+            # regressor.
             gamma = gamma * near * len(near) / max(near.sum(), 1e-300)
         at = recursion.states.apply(ahead)[self._following]
         weights = np.zeros_like(filtered)

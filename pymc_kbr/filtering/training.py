@@ -54,11 +54,14 @@ class Training:
             if other is None:
                 continue
             if len(other) != len(z):
-                raise ValueError(f"there are {len(z)} sequences of states and {len(other)} of {name}; give one for one")
+                raise ValueError(
+                    f"there are {len(z)} sequences of states and {len(other)} of {name}; give one for one"
+                )
             for i, (one, two) in enumerate(zip(z, other, strict=True)):
                 if len(one) != len(two):
                     raise ValueError(
-                        f"sequence {i} has {len(one)} states and {len(two)} rows of {name}; each state has one "
+                        f"sequence {i} has {len(one)} states and {len(two)} rows of {name}; each state "
+                        "has one "
                         "row, and a control acts from the state of its row to the next"
                     )
         lengths = tuple(map(len, z))
@@ -97,7 +100,8 @@ class Training:
         for name, part in (("states", before), ("states that follow", after)):
             if part.shape[1] != z.shape[1]:
                 raise ValueError(
-                    f"the pairs' states have {z.shape[1]} columns and the transitions' {name} {part.shape[1]}; "
+                    f"the pairs' states have {z.shape[1]} columns and the transitions' {name} "
+                    f"{part.shape[1]}; "
                     "they must be the same columns"
                 )
         n, m = len(z), len(before)
@@ -122,7 +126,9 @@ class Training:
             first = start + length - taken
             if taken >= 2:
                 rows = slice(first, start + length)
-                held.append((self.states[rows], self.observations[rows], None if u_all is None else u_all[rows]))
+                held.append(
+                    (self.states[rows], self.observations[rows], None if u_all is None else u_all[rows])
+                )
             if length - taken >= 2:
                 kept.append((start, first))
             left -= taken
@@ -159,7 +165,8 @@ def sequences(name: str, value: Any) -> list[np.ndarray]:
     for i, part in enumerate(found):
         if len(part) < 2:
             raise ValueError(
-                f"sequence {i} of {name} has {len(part)} step; a transition takes two: leave it out, or give it "
+                f"sequence {i} of {name} has {len(part)} step; a transition takes two: leave it out, or "
+                "give it "
                 "as `pairs`"
             )
     return found
@@ -193,8 +200,10 @@ def evenly_spaced(times: Any, count: int) -> None:
     steps = np.diff(t).astype(float)
     if len(steps) and (steps.min() <= 0 or np.ptp(steps) > 1e-6 * np.abs(steps).max()):
         raise ValueError(
-            f"the steps between times go from {steps.min():g} to {steps.max():g}; one transition is learnt for "
-            "one step: put the observations on an even grid with NaN where there is none, or give the length of "
+            f"the steps between times go from {steps.min():g} to {steps.max():g}; one transition is "
+            "learnt for "
+            "one step: put the observations on an even grid with NaN where there is none, or give the "
+            "length of "
             "each step as a column of `controls`"
         )
 

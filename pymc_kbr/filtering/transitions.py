@@ -11,9 +11,8 @@ from pymc_kbr.gram import Gram, LowRankGram, Operator
 from pymc_kbr.gram.kept import KeptGram, part_of
 from pymc_kbr.kernels import Kernel
 
-
 MOST_WHOLE = 2_000
-"""States up to which a learnt transition is kept as two matrices: thousands of steps then cost a product each."""
+"""States up to which a learnt transition is kept as two matrices: a step then costs a product each."""
 
 
 class SumRule:
@@ -40,7 +39,7 @@ class SumRule:
         self._own = gram.apply(np.full(n, 1 / n)) if centred else None
 
     def __call__(self, values: np.ndarray, total: float | np.ndarray = 1.0) -> np.ndarray:
-        """gamma (n,) of an embedding whose values at the states are (n,) and whose weights sum to `total`.
+        """Gamma (n,) of an embedding whose values at the states are (n,) and whose weights sum to `total`.
 
         Or of k embeddings, (n, k) from (n, k) and (k,).
         """
@@ -76,7 +75,7 @@ class Regression:
         self._operator: Operator = gram.regularised(m * regularisation)
 
     def __call__(self, values: np.ndarray, total: float | np.ndarray) -> np.ndarray:
-        """v (m,), from values (m,) of an embedding whose weights sum to `total`; or of k embeddings."""
+        """V (m,), from values (m,) of an embedding whose weights sum to `total`; or of k embeddings."""
         if self._centre is None:
             return self._operator.solve(values)
         c, mean = self._centre, self._mean
@@ -217,7 +216,9 @@ class KnownTransition:
             return self._gram.features, features
         assert isinstance(self._gram, KeptGram)
         columns = [
-            self._gram.kernel(self._gram.points, draws[i : i + 64].reshape(-1, p)).reshape(n, -1, count).mean(axis=2)
+            self._gram.kernel(self._gram.points, draws[i : i + 64].reshape(-1, p))
+            .reshape(n, -1, count)
+            .mean(axis=2)
             for i in range(0, n, 64)
         ]
         return np.hstack(columns), None

@@ -19,10 +19,10 @@ class OneStep:
     Parameters
     ----------
     model : pymc.Model
-        With ``pm.Data("previous", ...)`` of shape (p,) for the state before, a variable ``"state"`` of shape (p,)
-        for the state after, random or deterministic, and where there are controls ``pm.Data("controls", ...)`` of
-        shape (c,). Everything random between them is drawn anew for each row: what has a distribution and is not
-        known is drawn from it, too.
+        With ``pm.Data("previous", ...)`` of shape (p,) for the state before, a variable ``"state"`` of
+        shape (p,) for the state after, random or deterministic, and where there are controls
+        ``pm.Data("controls", ...)`` of shape (c,). Everything random between them is drawn anew for each
+        row: what has a distribution and is not known is drawn from it, too.
     controlled : bool
         Whether there are controls.
 
@@ -45,18 +45,22 @@ class OneStep:
         for name in (*names, STATE):
             if name not in model.named_vars:
                 raise ValueError(
-                    f"the model of one step has no variable {name!r}, only {sorted(model.named_vars)}; it needs "
-                    f"pm.Data({PREVIOUS!r}, ...) for the state before, a variable {STATE!r} for the state after"
-                    + (f" and pm.Data({CONTROLS!r}, ...)" if controlled else "")
+                    f"the model of one step has no variable {name!r}, only {sorted(model.named_vars)}; "
+                    "it needs "
+                    f"pm.Data({PREVIOUS!r}, ...) for the state before, a variable {STATE!r} for the "
+                    "state after" + (f" and pm.Data({CONTROLS!r}, ...)" if controlled else "")
                 )
             if model.named_vars[name].ndim != 1:
                 raise ValueError(
-                    f"{name!r} of the model of one step has {model.named_vars[name].ndim} dimensions; it must be "
+                    f"{name!r} of the model of one step has {model.named_vars[name].ndim} dimensions; "
+                    "it must be "
                     "a vector"
                 )
         for name in names:
             if not hasattr(model.named_vars[name], "get_value"):
-                raise TypeError(f"{name!r} of the model of one step is no pm.Data; its values are to be replaced")
+                raise TypeError(
+                    f"{name!r} of the model of one step is no pm.Data; its values are to be replaced"
+                )
         if CONTROLS in model.named_vars and not controlled:
             raise ValueError(f"the model of one step has {CONTROLS!r}, and no controls are given to fit")
         given, wanted = [model.named_vars[name] for name in names], [model.named_vars[STATE]]
