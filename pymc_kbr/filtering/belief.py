@@ -41,8 +41,6 @@ class Belief:
     def posterior(self) -> Posterior:
         """The belief as a `Posterior`: covariance, quantiles, mode, draws.
 
-        States of no weight are left out.
+        All times share the training states and the factor of their Gram matrix.
         """
-        kept = np.flatnonzero(self.weights)
-        atoms = Atoms(self.atoms.points[kept], self.atoms.kernel)
-        return Posterior.of(atoms, self.weights[kept], self.support, names=self.names or None)
+        return Posterior.of(self.atoms, self.weights, self.support, names=self.names or None)

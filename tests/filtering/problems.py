@@ -56,7 +56,7 @@ class WrittenOut:
             self.near = gram(controls[:-1], controls[:-1], control_bandwidth)
 
     def predict(self, w, control=None):
-        n, m = self.n, self.n - 1
+        m = self.n - 1
         g = self.gz[:m, :m] * self.near
         values = self.gz[:m] @ w
         if control is not None:
@@ -134,4 +134,14 @@ def kalman(x):
     return np.array(filtered), np.array(smoothed[::-1])
 
 
-__all__ = ["SETTINGS", "Gaussian", "WrittenOut", "conditioned", "fixed", "gram", "kalman", "scalar_model", "turning"]
+__all__ = [
+    "SETTINGS",
+    "Gaussian",
+    "WrittenOut",
+    "conditioned",
+    "fixed",
+    "gram",
+    "kalman",
+    "scalar_model",
+    "turning",
+]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_kbr.filtering import KernelBayesFilter
+from pymc_kbr.filtering.recursion import Recursion
 from pymc_kbr.gram import dense, low_rank
 from tests.filtering.problems import fixed, turning
 
@@ -20,7 +21,12 @@ def counted(monkeypatch):
 
         return count
 
-    for module, name in ((dense, "cho_factor"), (dense, "lu_factor"), (low_rank, "cho_factor"), (low_rank, "eigh")):
+    for module, name in (
+        (dense, "cho_factor"),
+        (dense, "lu_factor"),
+        (low_rank, "cho_factor"),
+        (low_rank, "eigh"),
+    ):
         monkeypatch.setattr(module, name, counting(getattr(module, name)))
     return sizes
 
@@ -69,13 +75,13 @@ def test_a_known_transition_is_drawn_from_once(rng):
 def test_settings_that_share_a_state_kernel_share_its_factorisations(monkeypatch, rng):
     z, x = turning(90, rng)
     made = []
-    monkeypatch.setattr(
-        "pymc_kbr.filtering.recursion.Recursion._factor",
-        lambda self, factor=__import__("pymc_kbr").filtering.recursion.Recursion._factor: (
-            made.append(self.settings.state_kernel),
-            factor(self),
-        ),
-    )
+    factor = Recursion._factor
+
+    def counting(self):
+        made.append(self.settings.state_kernel)
+        factor(self)
+
+    monkeypatch.setattr(Recursion, "_factor", counting)
     kbf = KernelBayesFilter(solver="exact").fit(z, x)
     assert kbf.validation_error_ > 0
     # one for each of five bandwidths on the states, one for KuLSIF's eta, and the fit itself

@@ -33,7 +33,9 @@ def test_draws_go_through_the_sum_rule(solver, sequence):
     gx = gram(x, x, SETTINGS["observation_bandwidth"])
     k = gram(x, observed[1:2], SETTINGS["observation_bandwidth"])[:, 0]
     expected = conditioned(gx, gamma, k, 1e-2, "iw_kbr", True)
-    tolerance = 1e-8 if solver == "exact" else 2e-2  # incomplete Cholesky leaves out a thousandth of the trace
+    tolerance = (
+        1e-8 if solver == "exact" else 2e-2
+    )  # incomplete Cholesky leaves out a thousandth of the trace
     np.testing.assert_allclose(kbf.filter(observed[:2]).weights[1], expected, atol=tolerance)
 
 
