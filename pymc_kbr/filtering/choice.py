@@ -31,7 +31,7 @@ START = {"iw_kbr": (0.3, 2.0, 0.3), "kbr": (0.3, 1.0, 0.1)}
 PRIOR_STRENGTH = 0.1
 """n eta, from which is departed for KuLSIF's eta."""
 
-EVIDENCE = 1.0
+EVIDENCE = 2.0
 """Standard errors by which the held-out error of other settings must be lower to be taken."""
 
 STEPS_TOGETHER = 10
@@ -209,7 +209,7 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
     -----
     The transition's ridge has the smallest leave-one-out error, for each kernel on the states. The others
     start from `START`, and are left for what has a smaller squared error of filtered means on the last part
-    of the training sequences, by a standard error: first the bandwidth on the observations with lambda (or
+    of the training sequences, by two standard errors: first the bandwidth on the observations with lambda (or
     delta), then the bandwidth on the states, then eta, beside which KuLSIF's is tried. The two bandwidths are
     chosen apart: a transition that bends wants a narrow kernel on the states, while a wide one on the
     observations has fewer ways to follow their noise. Without sequences, or with short ones, bandwidth and
