@@ -120,8 +120,8 @@ def test_evidence_is_a_standard_error_of_block_means(rng):
     blocks = np.array([block.mean() for block in np.array_split(noise, 20)])
     error = blocks.std(ddof=1) / np.sqrt(20)
     shift = blocks.mean()
-    assert is_better(than + noise - shift - 1.01 * error, than)
-    assert not is_better(than + noise - shift - 0.99 * error, than)
+    assert is_better(than + noise - shift - 1.01 * choice.EVIDENCE * error, than)
+    assert not is_better(than + noise - shift - 0.99 * choice.EVIDENCE * error, than)
     assert is_better(than, np.full(200, np.inf))
 
 
