@@ -37,15 +37,15 @@ KNOWN = Table(
 )
 KALMAN = Table(
     kalman,
-    {"kind": word(0)},
+    {"kind": word(0), "n": number(1)},
     {
-        1: ["n"],
         2: ["distance"],
         3: ["mean_distance"],
         4: ["coverage"],
         5: ["exact_coverage"],
         6: ["width_over_exact"],
     },
+    of_keys=(0, 1),
 )
 SURVEYS = Table(surveys, {"method": word(0)}, {1: ["rmse"], 2: ["coverage"]})
 TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS]
