@@ -4,6 +4,7 @@ from pymc_kbr import checking as checking
 from pymc_kbr import comparison as comparison
 from pymc_kbr import embedding as embedding
 from pymc_kbr import estimators as estimators
+from pymc_kbr import filtering as filtering
 from pymc_kbr import gram as gram
 from pymc_kbr import kernels as kernels
 from pymc_kbr import posterior as posterior
@@ -33,6 +34,7 @@ from pymc_kbr.estimators import (
     NadarayaWatson,
     Rejection,
 )
+from pymc_kbr.filtering import FilteredStates, KernelBayesFilter
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
@@ -59,8 +61,10 @@ __all__ = [
     "ConditionalMean",
     "ESTIMATORS",
     "Estimator",
+    "FilteredStates",
     "ImportanceWeightedKernelBayes",
     "KernelBayes",
+    "KernelBayesFilter",
     "KernelDensity",
     "KernelLikelihood",
     "LearnedSimulator",

@@ -20,7 +20,7 @@ FLOORS = [
     ["posterior"],
     ["estimators"],
     ["selection", "checking", "rounds"],
-    ["comparison", "sample"],
+    ["comparison", "filtering", "sample"],
 ]
 ARRAYS = ["arrays", "kernels", "gram", "regression", "embedding", "posterior", "estimators"]
 """Rooms that know arrays only; `.ci/arrays` runs their tests where nothing else is installed."""

@@ -149,3 +149,13 @@ def failures(model: Any) -> pk.Selection | None:
     except pk.SimulationError as error:
         raise pk.PosteriorWarning(str(error)) from error
     return None
+
+
+def filters(model: Any, states: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    kbf = pk.KernelBayesFilter("iw_kbr", transition=model, point="rotation").fit(states, seen, random_seed=1)
+    assert_type(kbf, pk.KernelBayesFilter)
+    filtered: pk.FilteredStates = kbf.filter(seen, initial="conditional_mean")
+    ahead: pk.FilteredStates = kbf.predict(3, filtered.last)
+    assert_type(kbf.smooth(seen), pk.FilteredStates)
+    belief = kbf.step(kbf.step(None, seen[0]), seen[1])
+    return np.concatenate([ahead.mean(), filtered.interval(0.9)[:, 0], belief.mean()[None]])

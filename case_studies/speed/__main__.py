@@ -16,6 +16,7 @@ from case_studies.speed.conditioning import (
     localised_batch,
 )
 from case_studies.speed.factorisations import incomplete_cholesky
+from case_studies.speed.filtering import exact_step, low_rank_step, thousand_steps
 from case_studies.speed.measure import History, Row, machine, versions
 from case_studies.speed.simulations import batched_simulation, two_cores
 from case_studies.speed.streaming import large_table, streamed_against_memory
@@ -39,6 +40,15 @@ def streaming(quick: bool) -> Iterator[Row]:
         yield large_table(10_000_000)
 
 
+def filtering(quick: bool) -> Iterator[Row]:
+    """Steps of the kernel Bayes filter."""
+    yield exact_step(1_000, 100)
+    if not quick:
+        yield exact_step(5_000, 20)
+    yield low_rank_step(5_000 if quick else 20_000, 50, 100)
+    yield thousand_steps(1_000, 100 if quick else 1_000)
+
+
 def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Row]]]:
     """Lines that belong together, by name, measured when they are called."""
     observations = 200 if quick else 1000
@@ -52,6 +62,7 @@ def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Ro
             (25_000,) if quick else (25_000, 50_000, 100_000), 200
         ),
         "streaming": lambda: streaming(quick),
+        "filtering": lambda: filtering(quick),
     }
 
 

@@ -26,6 +26,7 @@ STUDIES = {
     ],
     "nonlinear_regression": ["cross_validation", "surface", "modes", "chosen", "dimensions", "sizes"],
     "simulators": ["simulators"],
+    "filtering": ["circles", "circles_means", "known_transition"],
     "coalescent.runtime": ["runtime"],
     "coalescent.rivals": ["rivals"],
     "coalescent.unif": ["unif"],
@@ -39,6 +40,11 @@ MAY_BE_EMPTY = {
     "log10_regularisation_less_exact",
     "rkhs_error",  # of the coalescent it is not known
     "note",
+    "state_bandwidth",  # filters that are told the dynamics have no settings
+    "observation_bandwidth",
+    "printed_regularisation",
+    "prior_regularisation",
+    "transition_regularisation",
     "fewest_effective",  # `sample_smc` says nothing of it
 }
 

@@ -125,6 +125,23 @@ def forward_batch(graph: ModelGraph) -> Program:
     return Program.make(values, outputs)
 
 
+def rows_given(outputs: Sequence[Variable], given: Sequence[Any], batched: bool) -> Program:
+    """Outputs, random ones drawn anew, from values of some shared variables: one row of each, or a batch.
+
+    Raises
+    ------
+    CannotBatch
+        If a batch is asked for and the graph has parts that PyTensor cannot evaluate in batches.
+    """
+    lead = (None,) if batched else ()
+    # Lengths are fixed, so that a single column may be broadcast over others.
+    values = [pt.tensor(dtype=v.dtype, shape=(*lead, *v.get_value().shape)) for v in given]
+    replacements: dict[Variable, Variable] = dict(zip(given, values, strict=True))
+    if not batched:
+        return Program.make(values, substitute(outputs, replacements))
+    return Program.make(values, _batched(outputs, replacements, values[0].shape[0]))
+
+
 def substitute(outputs: Sequence[Variable], replacements: dict[Variable, Variable]) -> list[Variable]:
     """Outputs with some variables replaced; those that the outputs do not depend on are left out."""
     reached = set(ancestors(outputs, blockers=set(replacements)))

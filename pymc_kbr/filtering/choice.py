@@ -1,0 +1,282 @@
+"""Settings chosen on the training sequence: closed forms where there are, its last part for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.filtering.candidates import BELIEFS, predictions, prior_ridge, transition_ridge
+from pymc_kbr.filtering.grams import Joint
+from pymc_kbr.filtering.recursion import How, Recursion
+from pymc_kbr.filtering.settings import FilterSettings
+from pymc_kbr.filtering.training import Training
+from pymc_kbr.kernels import FAMILIES, Kernel, median_heuristic
+from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+
+STATE_SCALES = (0.2, 0.3, 0.5, 1.0, 2.0)
+"""Bandwidths on the states that are tried, in medians of their distances."""
+
+OBSERVATION_SCALES = (0.5, 1.0, 2.0, 4.0)
+"""The same on the observations."""
+
+REGULARISATIONS = {"iw_kbr": (1e-1, 1e-2, 1e-3, 1e-4), "kbr": (1e-2, 1e-3, 1e-4, 1e-5)}
+"""lambda and delta that are tried."""
+
+START = {"iw_kbr": (0.3, 2.0, 0.3), "kbr": (0.3, 1.0, 0.1)}
+"""Both bandwidths, and n lambda or n delta, from which is departed on evidence alone."""
+
+PRIOR_STRENGTH = 0.1
+"""n eta, from which is departed for KuLSIF's eta."""
+
+EVIDENCE = 2.0
+"""Standard errors by which the held-out error of other settings must be lower to be taken."""
+
+STEPS_TOGETHER = 10
+"""Held-out steps, dependent ones, whose errors are averaged before a standard error is taken."""
+
+LAST_STEPS, LARGEST_SHARE = 200, 1 / 3
+"""Steps of the training sequences that are held out for the choice, and their share at most."""
+
+FEWEST_STEPS = 20
+"""Held-out steps below which nothing is chosen by them."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a user fixed; what is None is chosen. Kernels are names of families or kernels themselves."""
+
+    rule: str
+    state_kernel: str | Kernel
+    observation_kernel: str | Kernel
+    control_kernel: str | Kernel
+    state_bandwidth: float | None
+    observation_bandwidth: float | None
+    regularisation: float | None
+    prior_regularisation: float | None
+    transition_regularisation: float | None
+    backward_regularisation: float | None
+
+
+FREE = tuple(field.name for field in fields(Given))[1:]
+"""What may be left to be chosen."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Settings, and the squared error a step that they had on the held-out part, NaN where none was."""
+
+    settings: FilterSettings
+    error: float
+    tried: int
+
+
+def of_family(kernel: str | Kernel, bandwidth: float | None, scale: float, points: np.ndarray) -> Kernel:
+    """A kernel by its family's name and bandwidth, or a multiple of the median; or as it is given."""
+    if not isinstance(kernel, str):
+        return kernel
+    if bandwidth is None:
+        varies = bool(np.any(np.ptp(points, axis=0) > 0))
+        bandwidth = scale * (median_heuristic(points) if varies else 1.0)
+    return FAMILIES[kernel](float(bandwidth))
+
+
+class Search:
+    """Filters with several settings on the first part of the training, scored on the last.
+
+    Parameters
+    ----------
+    training : Training
+        Scaled.
+    how : How
+    given : Given
+    steps : int
+        That are held out; none where they are too few.
+    """
+
+    def __init__(self, training: Training, how: How, given: Given, steps: int) -> None:
+        self.training, self.how, self.given = training, how, given
+        self.part = training
+        self.held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        self._last: Recursion | None = None
+        if steps >= FEWEST_STEPS:
+            self.part, self.held = training.split(steps)
+        self.tried = 0
+
+    def of_state_scale(self, scale: float, training: Training | None = None) -> FilterSettings:
+        """Settings of a bandwidth on the states, with lambda' by leave-one-out; the rest to be chosen."""
+        data, given, centred = training or self.training, self.given, self.how.centred
+        kernel = of_family(given.state_kernel, given.state_bandwidth, scale, data.states)
+        before, after = data.states[data.previous], data.states[data.following]
+        control, joint, rows = None, kernel, before
+        ridge = given.transition_regularisation
+        if data.controls is not None:
+            control = of_family(given.control_kernel, None, 1.0, data.controls)
+            joint, rows = Joint(kernel, control, before.shape[1]), np.hstack([before, data.controls])
+        if ridge is None:
+            ridge = transition_ridge(rows, after, joint, centred) if len(before) else 1e-3
+        eta = given.prior_regularisation or PRIOR_STRENGTH / len(data.pairs)
+        placeholder = of_family(given.observation_kernel, given.observation_bandwidth, 1.0, data.observations)
+        return FilterSettings(
+            kernel, placeholder, given.regularisation or 1e-3, eta, ridge, control_kernel=control
+        )
+
+    def kulsif(self, settings: FilterSettings, data: Training) -> float:
+        """Eta with KuLSIF's smallest leave-one-out score for some predictions of the training."""
+        kernel, centred = settings.state_kernel, self.how.centred
+        if self.how.draw is not None:
+            rows = data.states[data.pairs][spread_out(len(data.pairs), BELIEFS)]
+            at = None if data.controls is None else data.controls[0]
+            draws = self.how.draw(at, rows)
+            beliefs = [(after, np.full(len(after), 1 / len(after))) for after in draws]
+        else:
+            before, after = data.states[data.previous], data.states[data.following]
+            beliefs = predictions(before, after, kernel, settings.transition_regularisation, centred)
+        return prior_ridge(data.states[data.pairs], beliefs, kernel, centred)
+
+    def with_observations(
+        self, settings: FilterSettings, scale: float, regularisation: float
+    ) -> FilterSettings:
+        """The same settings with another bandwidth on the observations and another lambda or delta."""
+        given = self.given
+        kernel = of_family(
+            given.observation_kernel, given.observation_bandwidth, scale, self.training.observations
+        )
+        return replace(settings, observation_kernel=kernel, regularisation=regularisation)
+
+    def error(self, settings: FilterSettings) -> float:
+        """Squared error a step on the held-out part; infinity where it is not finite."""
+        error = float(self.squares(settings).mean())
+        return error if np.isfinite(error) else np.inf
+
+    def squares(self, settings: FilterSettings) -> np.ndarray:
+        """Squared errors of filtered means at the held-out steps."""
+        self.tried += 1
+        recursion = self._last = Recursion(self.part, settings, self.how, self._last)
+        squares = []
+        for states, observations, controls in self.held:
+            weights = recursion.run(observations, controls, recursion.start())
+            squares.append(np.sum((weights @ self.part.states - states) ** 2, axis=1))
+        return np.concatenate(squares)
+
+
+class Held:
+    """The best settings so far, with their held-out errors.
+
+    Parameters
+    ----------
+    search : Search
+    settings : FilterSettings
+        Those to start from.
+    """
+
+    def __init__(self, search: Search, settings: FilterSettings) -> None:
+        self._search, self.settings, self._squares = search, settings, search.squares(settings)
+
+    @property
+    def error(self) -> float:
+        """Squared error a step."""
+        return float(self._squares.mean())
+
+    def challenge(self, others: Sequence[FilterSettings]) -> int | None:
+        """Take the best of some other settings if it is better on evidence, and say which it was."""
+        if not others:
+            return None
+        squares = np.array([self._search.squares(one) for one in others])
+        means = np.where(np.isfinite(squares).all(axis=1), squares.mean(axis=1), np.inf)
+        best = int(np.argmin(means))
+        if not np.isfinite(means[best]) or not is_better(squares[best], self._squares):
+            return None
+        self.settings, self._squares = others[best], squares[best]
+        return best
+
+
+def is_better(squares: np.ndarray, than: np.ndarray) -> bool:
+    """Whether errors (T,) are lower than others (T,) by `EVIDENCE` standard errors of the difference."""
+    if not np.all(np.isfinite(than)):
+        return True
+    blocks = np.array_split(squares - than, max(2, len(squares) // STEPS_TOGETHER))
+    means = np.array([block.mean() for block in blocks])
+    return bool(means.mean() < -EVIDENCE * means.std(ddof=1) / np.sqrt(len(means)))
+
+
+def choose(training: Training, how: How, given: Given) -> Chosen:
+    """Settings for all training data.
+
+    Notes
+    -----
+    The transition's ridge has the smallest leave-one-out error, for each kernel on the states. The others
+    start from `START`, and are left for what has a smaller squared error of filtered means on the last part
+    of the training sequences, by two standard errors: first the bandwidth on the observations with lambda (or
+    delta), then the bandwidth on the states, then eta, beside which KuLSIF's is tried. The two bandwidths are
+    chosen apart: a transition that bends wants a narrow kernel on the states, while a wide one on the
+    observations has fewer ways to follow their noise. Without sequences, or with short ones, bandwidth and
+    lambda are those of the regression of states on observations, by leave one out.
+    """
+    steps = min(LAST_STEPS, int(LARGEST_SHARE * sum(training.lengths)))
+    search = Search(training, how, given, steps)
+    state, observation, strength = START[given.rule]
+    if not search.held:
+        return Chosen(finished(_by_regression(search, state), search), float("nan"), 0)
+    free = isinstance(given.state_kernel, str) and given.state_bandwidth is None
+    first = search.of_state_scale(state, search.part)
+    ridge = given.regularisation or strength / len(training.pairs)
+    held = Held(search, search.with_observations(first, observation, ridge))
+    grid = [point for point in _grid(given) if point != (observation, ridge)]
+    found = held.challenge([search.with_observations(first, *point) for point in grid])
+    point = (observation, ridge) if found is None else grid[found]
+    scales = [scale for scale in STATE_SCALES if scale != state] if free else []
+    found = held.challenge(
+        [search.with_observations(search.of_state_scale(scale, search.part), *point) for scale in scales]
+    )
+    settings = search.with_observations(
+        search.of_state_scale(state if found is None else scales[found]), *point
+    )
+    if given.prior_regularisation is None:
+        eta = search.kulsif(held.settings, search.part)
+        if held.challenge([replace(held.settings, prior_regularisation=eta)]) is not None:
+            settings = replace(settings, prior_regularisation=search.kulsif(settings, training))
+    return Chosen(finished(settings, search), held.error, search.tried)
+
+
+def _grid(given: Given) -> list[tuple[float, float]]:
+    """Bandwidths on the observations, in medians, with lambda or delta."""
+    free = isinstance(given.observation_kernel, str) and given.observation_bandwidth is None
+    ridges = REGULARISATIONS[given.rule] if given.regularisation is None else (given.regularisation,)
+    return [(scale, ridge) for scale in (OBSERVATION_SCALES if free else (1.0,)) for ridge in ridges]
+
+
+def _by_regression(search: Search, scale: float) -> FilterSettings:
+    """Bandwidth and lambda of states on observations, by leave-one-out."""
+    data, given = search.training, search.given
+    settings = search.of_state_scale(scale)
+    kernels = [
+        of_family(given.observation_kernel, given.observation_bandwidth, s, data.observations)
+        for s in OBSERVATION_SCALES
+    ]
+    ridges = None
+    if given.regularisation is not None:
+        ridges = (search.how.rule.ridge(given.regularisation) * len(data.pairs),)
+    found = choose_kernel_and_ridge(
+        data.observations,
+        data.states[data.pairs],
+        kernels[:1] if kernels[0] == kernels[-1] else kernels,
+        ridges,
+    )
+    ridge = found.ridge / len(data.pairs)
+    regularisation = given.regularisation or (ridge if given.rule == "iw_kbr" else ridge**2)
+    return replace(settings, observation_kernel=found.kernel, regularisation=regularisation)
+
+
+def finished(settings: FilterSettings, search: Search) -> FilterSettings:
+    """With the step back's ridge, on all training transitions."""
+    data, given = search.training, search.given
+    if given.backward_regularisation is not None:
+        return replace(settings, backward_regularisation=given.backward_regularisation)
+    if not len(data.previous):
+        return settings
+    before, after = data.states[data.previous], data.states[data.following]
+    ridge = transition_ridge(after, before, settings.state_kernel, search.how.centred)
+    return replace(settings, backward_regularisation=ridge)

@@ -1,0 +1,154 @@
+"""What is let in: arguments of a filter, training data, observations, priors and controls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.names import labels_of
+from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.filtering.conditioning import RULES
+from pymc_kbr.filtering.training import Training, rows_of
+from pymc_kbr.filtering.units import Units
+from pymc_kbr.gram import make_solver
+from pymc_kbr.kernels import check_kernel
+
+TUNINGS = ("held_out", "published")
+NUMBERS = (
+    "state_bandwidth",
+    "observation_bandwidth",
+    "regularisation",
+    "prior_regularisation",
+    "transition_regularisation",
+    "backward_regularisation",
+)
+
+
+def check_arguments(given: Any) -> None:
+    """Refuse arguments of a filter that are out of range, before anything is fitted.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What was given, and what is allowed.
+    """
+    for name, allowed in (("rule", tuple(RULES)), ("tuning", TUNINGS)):
+        if getattr(given, name) not in allowed:
+            raise ValueError(
+                f"{name} is {getattr(given, name)!r}; it may be {' or '.join(map(repr, allowed))}"
+            )
+    for name in NUMBERS:
+        if getattr(given, name) is not None:
+            positive(name, getattr(given, name))
+    for side in ("state", "observation", "control"):
+        kernel = getattr(given, f"{side}_kernel")
+        check_kernel(f"{side}_kernel", kernel)
+        bandwidth = getattr(given, f"{side}_bandwidth", None)
+        if bandwidth is not None and not isinstance(kernel, str):
+            raise ValueError(
+                f"{side}_bandwidth is {bandwidth!r} and {side}_kernel is {kernel!r}; a kernel has its own "
+                "bandwidth: give one of the two"
+            )
+    whole("transition_draws", given.transition_draws)
+    make_solver(given.solver)
+
+
+def training_of(
+    states: Any, observations: Any, pairs: Any, transitions: Any, controls: Any, known: bool
+) -> tuple[Training, tuple[str, ...]]:
+    """The training data in one form, and the names of the states' columns where they have names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If neither or both forms are given, or one is incomplete.
+    """
+    apart = pairs is not None or transitions is not None
+    together = states is not None or observations is not None
+    if (
+        apart == together
+        or (together and (states is None or observations is None))
+        or (apart and pairs is None)
+    ):
+        raise TypeError(
+            "give fit either states and observations of training sequences, or pairs=(states, observations) "
+            "with transitions=(states, next states)"
+        )
+    if apart:
+        if transitions is None and not known:
+            raise ValueError(
+                "pairs are given without transitions; the step from a state to the next is learnt from "
+                "transitions=(states, next states), or give the filter a known `transition`"
+            )
+        named = pairs[0] if isinstance(pairs, list | tuple) and len(pairs) else pairs
+        return Training.of_parts(pairs, transitions, controls), labels_of(named) or ()
+    first = states[0] if isinstance(states, list | tuple) and len(states) else states
+    return Training.of_sequences(states, observations, controls), labels_of(first) or ()
+
+
+def observed_rows(units: Units, observations: Any) -> np.ndarray:
+    """Observations (T, d), scaled; NaN stands for what is missing.
+
+    Raises
+    ------
+    ValueError
+        If they have other columns than the training's, or hold infinity.
+    """
+    rows, d = as_rows("the observations", observations), units.observations.size
+    if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
+        raise ValueError(
+            f"the observations have shape {rows.shape}; the filter was fitted to observations of {d} "
+            "column(s): "
+            f"give rows (T, {d}), with NaN where a column is missing"
+        )
+    if np.any(np.isinf(rows)):
+        raise ValueError("the observations hold infinity; put NaN where an observation is missing")
+    return units.observations.transform(rows)
+
+
+def draws_of_states(units: Units, initial: Any, p: int) -> np.ndarray:
+    """Draws (l, p) of the first state's prior, scaled.
+
+    Raises
+    ------
+    ValueError
+        If they have other columns than the training's states.
+    """
+    rows = rows_of("the draws of the initial prior", initial)
+    if rows.shape[1] != p:
+        raise ValueError(
+            f"the initial prior has {rows.shape[1]} column(s) and the training states have {p}; give "
+            f"draws (l, {p})"
+        )
+    return units.states(rows)
+
+
+def controls_for(
+    units: Units, controlled: bool, controls: Any, needed: int, allowed: int
+) -> np.ndarray | None:
+    """Controls, scaled, at least `needed` and at most `allowed` rows; None where there were none in training.
+
+    Raises
+    ------
+    ValueError
+        If they are missing, not wanted, or of another shape.
+    """
+    if not controlled:
+        if controls is not None:
+            raise ValueError("controls are given, and the filter was fitted without; fit it with controls")
+        return None
+    if controls is None:
+        if needed == 0:
+            return None
+        raise ValueError("the filter was fitted with controls; give a row of them for each step")
+    assert units.control_centre is not None
+    rows, c = rows_of("controls", controls), len(units.control_centre)
+    if rows.shape[1] != c or not needed <= len(rows) <= allowed:
+        raise ValueError(
+            f"the controls have shape {rows.shape}; for these steps {needed} to {allowed} rows of {c} "
+            "column(s) are "
+            "needed: row t acts from time t to the next"
+        )
+    return units.controls(rows)

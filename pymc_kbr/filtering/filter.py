@@ -1,0 +1,296 @@
+"""The kernel Bayes filter."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.filtering.belief import Belief
+from pymc_kbr.filtering.choice import FREE, Given, choose
+from pymc_kbr.filtering.conditioning import RULES
+from pymc_kbr.filtering.doors import check_arguments, training_of
+from pymc_kbr.filtering.filtered_states import FilteredStates
+from pymc_kbr.filtering.fitted import FittedFilter
+from pymc_kbr.filtering.known import DrawnTransition, check_transition
+from pymc_kbr.filtering.points import make_point
+from pymc_kbr.filtering.published import choose_as_published
+from pymc_kbr.filtering.recursion import How, Recursion
+from pymc_kbr.filtering.settings import FilterSettings
+from pymc_kbr.filtering.training import Training, evenly_spaced
+from pymc_kbr.filtering.units import Units
+from pymc_kbr.gram import Solver
+from pymc_kbr.kernels import Kernel, parameter_kernel
+
+
+class KernelBayesFilter:
+    """A hidden state from observations, by examples of states with their observations.
+
+    Neither the observation's density nor its simulator is needed: only training sequences of states and
+    observations. The transition is learnt from them, or known.
+
+    Parameters
+    ----------
+    rule : {"iw_kbr", "kbr"}
+        Importance-weighted (Xu 2022, Algorithm 2) or original (Fukumizu 2013, eq. 17 and 18).
+    state_kernel, observation_kernel, control_kernel : str or Kernel
+        A family's name, with a bandwidth that is chosen or given, or a kernel on scaled columns.
+    state_bandwidth, observation_bandwidth : float, optional
+        Of scaled columns; chosen where left out.
+    regularisation : float, optional
+        lambda of "iw_kbr", delta of "kbr", for weights of sum one (see Notes).
+    prior_regularisation : float, optional
+        eta, of a belief's weights on the observed states.
+    transition_regularisation : float, optional
+        lambda', of the learnt transition.
+    backward_regularisation : float, optional
+        Of the step back in `smooth`.
+    transition : callable or pymc.Model, optional
+        A known transition: from states (k, p) and a generator (with controls (k, c) in between, where there
+        are some) to next states (k, p); or a PyMC model of one step, see `pymc_kbr.simulation.one_step`.
+    transition_draws : int
+        Of a known transition, for each training state.
+    centred : bool, optional
+        Whether features are regressed about their means, so that weights sum to one; False gives the
+        equations as printed. Where left out, True for "iw_kbr" and False for "kbr", whose signed weights have
+        no centre.
+    scale : bool
+        Whether columns of states, observations and controls are divided by their deviations.
+    solver : str or Solver
+        How Gram matrices are applied; "auto" takes a low rank where nothing is lost by it.
+    tuning : {"held_out", "published"}
+        How settings are chosen that are not given: `choice.choose`, or as in the papers,
+        `published.choose_as_published`.
+    point : {"mean", "rotation"} or callable
+        What is reported as the mean: the weighted mean itself, the rotation matrix nearest to it, or a
+        projection (p,) -> (p,) of the user's.
+
+    Attributes
+    ----------
+    settings_ : FilterSettings
+    validation_error_ : float
+        Squared error a step, in scaled units, that they had on the held-out training steps; NaN where none
+        were.
+
+    Notes
+    -----
+    A belief is sum_i w_i k(., z_i) on training states. Prediction: v = (G_z + m lambda' I)^-1 h on the states
+    that follow, with h the belief's values at the previous states. Then gamma = (G_z + n eta I)^-1 of the
+    prediction's values at the observed states, and the rule's update with gamma as the prior's weights. These
+    sum to about one, so that lambda and delta are in the scale of weights of sum one: Xu 2022, Algorithm 1,
+    prints weights of mean one, for which lambda is n times as large; Fukumizu's delta_T is the one here,
+    since eq. 17 keeps a sum of one (his first belief has a factor T too many: eq. 8 has none).
+    `FilterSettings.printed` converts.
+
+    References
+    ----------
+    .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), section 4.3.
+    .. [2] L. Xu, Y. Chen, A. Doucet, A. Gretton, Importance weighting approach in kernel Bayes' rule,
+       arXiv:2202.02474 (2022), section 4.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> states = np.cumsum(rng.normal(size=(150, 1)), axis=0) % 10
+    >>> observations = np.exp(states / 5) + 0.1 * rng.normal(size=(150, 1))
+    >>> kbf = KernelBayesFilter().fit(states[:120], observations[:120])
+    >>> kbf.filter(observations[120:]).mean().shape
+    (30, 1)
+    """
+
+    def __init__(
+        self,
+        rule: str = "iw_kbr",
+        *,
+        state_kernel: str | Kernel = "gaussian",
+        observation_kernel: str | Kernel = "gaussian",
+        control_kernel: str | Kernel = "gaussian",
+        state_bandwidth: float | None = None,
+        observation_bandwidth: float | None = None,
+        regularisation: float | None = None,
+        prior_regularisation: float | None = None,
+        transition_regularisation: float | None = None,
+        backward_regularisation: float | None = None,
+        transition: Any = None,
+        transition_draws: int = 20,
+        centred: bool | None = None,
+        scale: bool = True,
+        solver: str | Solver = "auto",
+        tuning: str = "held_out",
+        point: Any = "mean",
+    ) -> None:
+        self.rule = rule
+        self.state_kernel = state_kernel
+        self.observation_kernel = observation_kernel
+        self.control_kernel = control_kernel
+        self.state_bandwidth = state_bandwidth
+        self.observation_bandwidth = observation_bandwidth
+        self.regularisation = regularisation
+        self.prior_regularisation = prior_regularisation
+        self.transition_regularisation = transition_regularisation
+        self.backward_regularisation = backward_regularisation
+        self.transition = transition
+        self.transition_draws = transition_draws
+        self.centred = centred
+        self.scale = scale
+        self.solver = solver
+        self.tuning = tuning
+        self.point = point
+
+    def fit(
+        self,
+        states: Any = None,
+        observations: Any = None,
+        *,
+        pairs: Any = None,
+        transitions: Any = None,
+        controls: Any = None,
+        times: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Self:
+        """Learn from training sequences, or from pairs and transitions given apart.
+
+        Parameters
+        ----------
+        states : array_like of shape (T, p), or list of such
+            One sequence of states at even time steps, or several.
+        observations : array_like of shape (T, d), or list of such
+        pairs : pair of array_like, (n, p) and (n, d)
+            States with their observations, in place of sequences.
+        transitions : pair of array_like, both (m, p)
+            States with those that follow them; needed beside `pairs` unless the transition is known.
+        controls : array_like of shape (T, c), or list of such
+            Inputs or known parameters: row t acts from state t to the next. With `transitions`, (m, c).
+        times : array_like of shape (T,), optional
+            Of one sequence, to have its even spacing checked.
+        random_seed : int, numpy.random.Generator or None
+            Of a known transition's draws, and of solvers that draw.
+
+        Returns
+        -------
+        KernelBayesFilter
+
+        Raises
+        ------
+        TypeError, ValueError
+            If something is given that cannot be used, with what to give instead.
+        """
+        check_arguments(self)
+        training, names = training_of(
+            states, observations, pairs, transitions, controls, self.transition is not None
+        )
+        evenly_spaced(times, len(training.states))
+        point = make_point(self.point, training.states)
+        units = Units.of(training, self.scale)
+        scaled = units.scaled(training)
+        how = self._how(training, units, int(np.random.default_rng(random_seed).integers(2**32)))
+        chosen = (choose if self.tuning == "held_out" else choose_as_published)(scaled, how, self._given())
+        self.settings_: FilterSettings = chosen.settings
+        self.validation_error_ = chosen.error
+        atoms = Atoms(training.states, parameter_kernel(training.states))
+        recursion = Recursion(scaled, chosen.settings, how)
+        self._fitted = FittedFilter(units, recursion, atoms, point, names)
+        return self
+
+    def filter(
+        self, observations: Any, *, initial: Any = None, controls: Any = None, times: Any = None
+    ) -> FilteredStates:
+        """The state at each time given the observations up to it.
+
+        Parameters
+        ----------
+        observations : array_like of shape (T, d)
+            Rows of NaN are steps without an observation; of a row with some NaN the other columns are used.
+        initial : array_like of shape (l, p), Belief or "conditional_mean", optional
+            Of the first state, before its observation: draws of its prior, or the prediction from a belief
+            about the state one step before; "conditional_mean" takes the state given the first
+            observation alone. Where left out, the training states, 1 / n each.
+        controls : array_like of shape (T, c) or (T - 1, c)
+            Row t acts from time t to the next.
+        times : array_like of shape (T,), optional
+            Labels of the times; their spacing has to be even.
+
+        Returns
+        -------
+        FilteredStates
+        """
+        fitted = self._ready
+        weights, _ = fitted.filtered(observations, initial, controls, times)
+        return fitted.states(weights, "filtered", times)
+
+    def smooth(
+        self, observations: Any, *, initial: Any = None, controls: Any = None, times: Any = None
+    ) -> FilteredStates:
+        """The state at each time given all observations: see `smoothing.BackwardPass`.
+
+        Parameters are those of `filter`.
+
+        Raises
+        ------
+        ValueError
+            Also where there are no training transitions to learn the step back from.
+        """
+        fitted = self._ready
+        return fitted.states(fitted.smoothed(observations, initial, controls, times), "smoothed", times)
+
+    def predict(self, steps: int, belief: Belief | None = None, *, controls: Any = None) -> FilteredStates:
+        """The state 1 to `steps` steps after a belief, without observations.
+
+        Parameters
+        ----------
+        steps : int
+        belief : Belief, optional
+            Such as `FilteredStates.last`; the training states, 1 / n each, where left out.
+        controls : array_like of shape (steps, c)
+            Row 0 acts from the belief's time to the next.
+
+        Returns
+        -------
+        FilteredStates
+        """
+        fitted = self._ready
+        return fitted.states(fitted.predicted(steps, belief, controls), "predicted")
+
+    def step(self, belief: Belief | None, observation: Any, *, control: Any = None) -> Belief:
+        """One time step of a stream: a prediction from the last belief, and its update.
+
+        Parameters
+        ----------
+        belief : Belief or None
+            About the time before; None at the first time.
+        observation : array_like of shape (d,)
+        control : array_like of shape (c,), optional
+            What acted between the two times.
+
+        Returns
+        -------
+        Belief
+        """
+        fitted = self._ready
+        return fitted.belief(fitted.stepped(belief, observation, control))
+
+    @property
+    def _ready(self) -> FittedFilter:
+        if not hasattr(self, "_fitted"):
+            raise ValueError("the filter is not fitted; call `fit` with training sequences first")
+        return self._fitted
+
+    def _how(self, training: Training, units: Units, seed: int) -> How:
+        controlled, draw = training.controls is not None, None
+        if self.transition is not None:
+            function = check_transition(self.transition, controlled)
+            draw = DrawnTransition(
+                function,
+                controlled,
+                units.centre,
+                units.deviation,
+                units.unscaled_controls,
+                self.transition_draws,
+                seed,
+            )
+        centred = self.rule == "iw_kbr" if self.centred is None else self.centred
+        return How(RULES[self.rule], centred, self.solver, draw, seed)
+
+    def _given(self) -> Given:
+        return Given(self.rule, **{name: getattr(self, name) for name in FREE})

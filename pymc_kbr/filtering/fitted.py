@@ -1,0 +1,146 @@
+"""A filter that was fitted: from a user's rows to beliefs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.filtering.belief import Belief
+from pymc_kbr.filtering.doors import controls_for, draws_of_states, observed_rows
+from pymc_kbr.filtering.filtered_states import FilteredStates
+from pymc_kbr.filtering.points import Point
+from pymc_kbr.filtering.recursion import Recursion
+from pymc_kbr.filtering.smoothing import BackwardPass
+from pymc_kbr.filtering.training import evenly_spaced
+from pymc_kbr.filtering.transitions import Predicted
+from pymc_kbr.filtering.units import Units
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFilter:
+    """The recursion with the scale, the atoms and the names of what it was fitted to.
+
+    Parameters
+    ----------
+    units : Units
+    recursion : Recursion
+    atoms : Atoms
+        Training states in the user's units.
+    point : callable
+    names : tuple of str
+    """
+
+    units: Units
+    recursion: Recursion
+    atoms: Atoms
+    point: Point
+    names: tuple[str, ...]
+
+    def filtered(
+        self, observations: Any, initial: Any, controls: Any, times: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Filtered weights (T, N), and the scaled controls."""
+        rows = observed_rows(self.units, observations)
+        evenly_spaced(times, len(rows))
+        ahead = isinstance(initial, Belief)
+        scaled = self.controls(controls, len(rows) - 1, len(rows))
+        if isinstance(initial, str):
+            if initial != "conditional_mean":
+                raise ValueError(
+                    f"initial is {initial!r}; it may be draws (l, p), a Belief or 'conditional_mean'"
+                )
+            return self._after_first(rows, scaled), scaled
+        if ahead and self.recursion.controlled:
+            raise ValueError(
+                "a filter with controls cannot start from the belief before, since no control is known "
+                "for that "
+                "step; take `predict(1, belief, controls=...)` and give its draws, or go on by `step`"
+            )
+        return self.recursion.run(rows, scaled, self._started(initial)), scaled
+
+    def _after_first(self, rows: np.ndarray, controls: np.ndarray | None) -> np.ndarray:
+        first = self.recursion.conditional_mean(rows[0])
+        if len(rows) == 1:
+            return first[None]
+        ahead = self.recursion.predict(first, None if controls is None else controls[0])
+        later = None if controls is None else controls[1:]
+        return np.vstack([first[None], self.recursion.run(rows[1:], later, ahead)])
+
+    def _started(self, initial: Any) -> Predicted:
+        if initial is None:
+            return self.recursion.start()
+        if isinstance(initial, Belief):
+            return self.recursion.predict(self.weights_of(initial))
+        return self.recursion.start(draws_of_states(self.units, initial, self.atoms.points.shape[1]))
+
+    def smoothed(self, observations: Any, initial: Any, controls: Any, times: Any) -> np.ndarray:
+        """Smoothed weights (T, N)."""
+        if not len(self.recursion.training.previous):
+            raise ValueError(
+                "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
+                "`transitions` to fit, for instance draws of the known one"
+            )
+        weights, scaled = self.filtered(observations, initial, controls, times)
+        return BackwardPass(self.recursion)(weights, scaled)
+
+    def predicted(self, steps: int, belief: Belief | None, controls: Any) -> np.ndarray:
+        """Weights (steps, N) of the times after a belief."""
+        whole("steps", steps)
+        rows = self.controls(controls, steps, steps)
+        weights = self.recursion.start().weights if belief is None else self.weights_of(belief)
+        ahead = []
+        for t in range(steps):
+            weights = self.recursion.predict(weights, None if rows is None else rows[t]).weights
+            ahead.append(weights)
+        return np.array(ahead)
+
+    def stepped(self, belief: Belief | None, observation: Any, control: Any) -> np.ndarray:
+        """Weights (N,) one step after a belief, given an observation."""
+        row = observed_rows(self.units, np.atleast_1d(np.asarray(observation))[None])[0]
+        if belief is None:
+            return self.recursion.update(self.recursion.start(), row)
+        given = None if control is None else np.atleast_1d(np.asarray(control))[None]
+        rows = self.controls(given, 1, 1)
+        ahead = self.recursion.predict(self.weights_of(belief), None if rows is None else rows[0])
+        return self.recursion.update(ahead, row)
+
+    def controls(self, given: Any, needed: int, allowed: int) -> np.ndarray | None:
+        """Controls, scaled: see `doors.controls_for`."""
+        return controls_for(self.units, self.recursion.controlled, given, needed, allowed)
+
+    def weights_of(self, belief: Belief) -> np.ndarray:
+        """The weights of a belief of this filter.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no belief, or one of another filter.
+        """
+        if not isinstance(belief, Belief):
+            raise TypeError(
+                f"the belief is a {type(belief).__name__}; give a Belief, such as `filtered.last`"
+            )
+        if belief.atoms is not self.atoms:
+            raise ValueError(
+                "the belief is of another filter, with other training states; filter with one alone"
+            )
+        return belief.weights
+
+    def belief(self, weights: np.ndarray) -> Belief:
+        """Weights (N,) as a belief."""
+        return Belief(weights, self.atoms, self.support, self.point, self.names)
+
+    def states(self, weights: np.ndarray, kind: str, times: Any = None) -> FilteredStates:
+        """Weights (T, N) as a result."""
+        labels = np.arange(len(weights)) if times is None else np.asarray(times)
+        return FilteredStates(weights, self.atoms, self.support, kind, self.point, self.names, labels)
+
+    @property
+    def support(self) -> Support:
+        """Of the states: no edges."""
+        return Support.unbounded(self.atoms.points.shape[1])

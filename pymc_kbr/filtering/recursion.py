@@ -1,0 +1,212 @@
+"""The filter's recursion on arrays: start, predict, update."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.embedding.rules import Rule
+from pymc_kbr.filtering.conditioning import conditioned
+from pymc_kbr.filtering.grams import Joint, gram_of, of_columns
+from pymc_kbr.filtering.settings import FilterSettings
+from pymc_kbr.filtering.training import Training
+from pymc_kbr.filtering.transitions import (
+    KnownTransition,
+    LearntTransition,
+    Predicted,
+    Regression,
+    SumRule,
+    Transition,
+)
+from pymc_kbr.gram import Gram, LowRankGram
+from pymc_kbr.gram.kept import KeptGram, part_of
+
+
+@dataclass(frozen=True)
+class How:
+    """What is fixed before any setting is chosen.
+
+    Parameters
+    ----------
+    rule : Rule
+    centred : bool
+    solver : str or Solver
+    draw : callable, optional
+        Of a known transition, as in `transitions.KnownTransition`.
+    seed : int
+        Of low-rank solvers.
+    """
+
+    rule: Rule
+    centred: bool
+    solver: Any
+    draw: Any = None
+    seed: int = 0
+
+
+class Recursion:
+    """A filter with its settings, on scaled arrays: everything that does not change is factored here, once.
+
+    Parameters
+    ----------
+    training : Training
+        Scaled.
+    settings : FilterSettings
+    how : How
+    like : Recursion, optional
+        Of the same training, whose factorisations are taken over where its settings are the same.
+
+    Attributes
+    ----------
+    states : Gram
+        Of all N training states.
+    """
+
+    states: Gram
+    _sum_rule: SumRule
+    _transition: Transition
+
+    def __init__(
+        self, training: Training, settings: FilterSettings, how: How, like: Recursion | None = None
+    ) -> None:
+        self.training, self.settings, self.how = training, settings, how
+        self.size, self.count = len(training.states), len(training.pairs)
+        taken = like is not None and _of_states(like.settings) == _of_states(settings)
+        if like is not None and taken:
+            self.states, self._sum_rule, self._transition = like.states, like._sum_rule, like._transition
+        else:
+            self._factor()
+        self._observed: dict[bytes, Gram] = {}
+        if like is not None and like.settings.observation_kernel == settings.observation_kernel:
+            self._observed = like._observed
+        self.observed(np.ones(training.observations.shape[1], dtype=bool))
+
+    def _factor(self) -> None:
+        """Everything about the states: their Gram matrix, the sum rule and the transition."""
+        settings, training, how = self.settings, self.training, self.how
+        rng = np.random.default_rng(how.seed)
+        self.states = gram_of(how.solver, settings.state_kernel, training.states, rng)
+        rows = self._part(training.pairs)
+        self._sum_rule = SumRule(rows, settings.prior_regularisation, how.centred)
+        self._transition = self._made_transition()
+
+    @property
+    def controlled(self) -> bool:
+        """Whether transitions depend on controls."""
+        return self.training.controls is not None
+
+    def start(self, initial: np.ndarray | None = None) -> Predicted:
+        """The belief before the first observation: 1 / n on the observed states, or a prior by draws.
+
+        Parameters
+        ----------
+        initial : ndarray of shape (l, p), optional
+            Draws, scaled.
+        """
+        weights = np.zeros(self.size)
+        gamma = np.full(self.count, 1 / self.count)
+        if initial is not None:
+            rows = self._part(self.training.pairs)
+            blocks = [rows.cross(initial[i : i + 1024]).sum(axis=1) for i in range(0, len(initial), 1024)]
+            gamma = self._sum_rule(np.sum(blocks, axis=0) / len(initial))
+        weights[self.training.pairs] = gamma
+        return Predicted(gamma, lambda: weights)
+
+    def predict(self, weights: np.ndarray, control: np.ndarray | None = None) -> Predicted:
+        """One step ahead of weights (N,)."""
+        return self._transition(weights, control)
+
+    def update(self, predicted: Predicted, observation: np.ndarray) -> np.ndarray:
+        """Weights (N,) given a prediction and an observation (d,), whose NaN columns are left out.
+
+        Where all are NaN, the prediction's own.
+        """
+        there = ~np.isnan(observation)
+        if not there.any():
+            return predicted.weights
+        gram = self.observed(there)
+        values = gram.cross(observation[None, there])[:, 0]
+        return self._placed(
+            conditioned(
+                self.how.rule, gram, predicted.gamma, values, self.settings.regularisation, self.how.centred
+            )
+        )
+
+    def conditional_mean(self, observation: np.ndarray) -> np.ndarray:
+        """Weights (N,) of the state given one observation alone, by regression on the training pairs."""
+        there = ~np.isnan(observation)
+        if not there.any():
+            return self.start().weights
+        gram = self.observed(there)
+        ridge = self.how.rule.ridge(self.settings.regularisation)
+        regression = Regression(gram, ridge, self.how.centred)
+        return self._placed(regression(gram.cross(observation[None, there])[:, 0], 1.0))
+
+    def observed(self, there: np.ndarray) -> Gram:
+        """The Gram matrix of the training observations in some of their columns; kept once it is made."""
+        key = there.tobytes()
+        if key not in self._observed:
+            kernel = of_columns(self.settings.observation_kernel, np.flatnonzero(there))
+            points = self.training.observations[:, there]
+            rng = np.random.default_rng(self.how.seed + 1)
+            self._observed[key] = gram_of(self.how.solver, kernel, points, rng)
+        return self._observed[key]
+
+    def _placed(self, at_pairs: np.ndarray) -> np.ndarray:
+        weights = np.zeros(self.size)
+        weights[self.training.pairs] = at_pairs
+        return weights
+
+    def _part(self, rows: np.ndarray) -> Gram:
+        whole = len(rows) == self.size and bool(np.array_equal(rows, np.arange(self.size)))
+        return self.states if whole else part_of(self.states, rows)
+
+    def _made_transition(self) -> Transition:
+        how, data = self.how, self.training
+        if how.draw is not None:
+            points = data.states[data.pairs]
+            return KnownTransition(
+                self.states, data.pairs, points, self._sum_rule, how.draw, not self.controlled
+            )
+        controls, gram = None, self._part(data.previous)
+        if data.controls is not None:
+            kernel = self.settings.control_kernel
+            assert kernel is not None
+            controls, gram = (kernel, data.controls), self._with_controls(gram)
+        regression = Regression(gram, self.settings.transition_regularisation, how.centred)
+        return LearntTransition(
+            self.states, data.pairs, data.previous, data.following, regression, self._sum_rule, controls
+        )
+
+    def _with_controls(self, gram: Gram) -> Gram:
+        """The Gram matrix of previous states and controls together."""
+        data, settings = self.training, self.settings
+        assert data.controls is not None
+        assert settings.control_kernel is not None
+        joint = Joint(settings.state_kernel, settings.control_kernel, data.states.shape[1])
+        points = np.hstack([data.states[data.previous], data.controls])
+        if isinstance(gram, LowRankGram):
+            return gram_of(self.how.solver, joint, points, np.random.default_rng(self.how.seed + 2))
+        assert isinstance(gram, KeptGram)
+        return KeptGram(joint, points, gram.kept * settings.control_kernel(data.controls))
+
+    def run(self, observations: np.ndarray, controls: np.ndarray | None, predicted: Predicted) -> np.ndarray:
+        """Weights (T, N) of the filtered beliefs at observations (T, d), from the first one's prediction."""
+        weights = np.empty((len(observations), self.size))
+        for t, row in enumerate(observations):
+            if t:
+                predicted = self.predict(weights[t - 1], None if controls is None else controls[t - 1])
+            weights[t] = self.update(predicted, row)
+        return weights
+
+
+def _of_states(settings: FilterSettings) -> tuple[Any, ...]:
+    """What decides about everything but the observations' Gram matrix."""
+    return (
+        settings.state_kernel,
+        settings.control_kernel,
+        settings.prior_regularisation,
+        settings.transition_regularisation,
+    )

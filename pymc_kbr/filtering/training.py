@@ -1,0 +1,219 @@
+"""What a filter is fitted to: states, which of them have observations, and which follow which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.rows import as_rows, check_finite, check_range
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """States with three lists of row numbers into them.
+
+    Parameters
+    ----------
+    states : ndarray of shape (N, p)
+        All states, each once.
+    pairs : ndarray of int, shape (n,)
+        Those that were observed.
+    observations : ndarray of shape (n, d)
+        Of these.
+    previous, following : ndarray of int, shape (m,)
+        A state and the one after it.
+    controls : ndarray of shape (m, c), optional
+        What acted between the two.
+    lengths : tuple of int
+        Of the sequences, in their order; empty where pairs and transitions were given apart.
+    """
+
+    states: np.ndarray
+    pairs: np.ndarray
+    observations: np.ndarray
+    previous: np.ndarray
+    following: np.ndarray
+    controls: np.ndarray | None = None
+    lengths: tuple[int, ...] = ()
+
+    @classmethod
+    def of_sequences(cls, states: Any, observations: Any, controls: Any = None) -> Training:
+        """From one training sequence, or a list of them.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `sequences`, and if sequences and their observations or controls do not belong together.
+        """
+        z, x = sequences("states", states), sequences("observations", observations)
+        u = None if controls is None else sequences("controls", controls)
+        for name, other in (("observations", x), ("controls", u)):
+            if other is None:
+                continue
+            if len(other) != len(z):
+                raise ValueError(
+                    f"there are {len(z)} sequences of states and {len(other)} of {name}; give one for one"
+                )
+            for i, (one, two) in enumerate(zip(z, other, strict=True)):
+                if len(one) != len(two):
+                    raise ValueError(
+                        f"sequence {i} has {len(one)} states and {len(two)} rows of {name}; each state "
+                        "has one "
+                        "row, and a control acts from the state of its row to the next"
+                    )
+        lengths = tuple(map(len, z))
+        ends = np.cumsum(lengths)
+        rows = np.arange(ends[-1])
+        previous = np.setdiff1d(rows, ends - 1)
+        return cls(
+            np.vstack(z),
+            rows,
+            np.vstack(x),
+            previous,
+            previous + 1,
+            None if u is None else np.vstack(u)[previous],
+            lengths,
+        )
+
+    @classmethod
+    def of_parts(cls, pairs: Any, transitions: Any, controls: Any = None) -> Training:
+        """From observed states and from transitions, which need not be of the same sequences.
+
+        Parameters
+        ----------
+        pairs : pair of array_like, shapes (n, p) and (n, d)
+            States and their observations.
+        transitions : pair of array_like of shape (m, p), optional
+            States and those that follow them; None where the transition is known.
+        controls : array_like of shape (m, c), optional
+        """
+        z, x = _two("pairs", pairs, "states", "observations")
+        if transitions is None:
+            if controls is not None:
+                raise ValueError("controls are given without transitions; leave them out, or give both")
+            none = np.empty(0, dtype=int)
+            return cls(z, np.arange(len(z)), x, none, none)
+        before, after = _two("transitions", transitions, "states", "states that follow them")
+        for name, part in (("states", before), ("states that follow", after)):
+            if part.shape[1] != z.shape[1]:
+                raise ValueError(
+                    f"the pairs' states have {z.shape[1]} columns and the transitions' {name} "
+                    f"{part.shape[1]}; "
+                    "they must be the same columns"
+                )
+        n, m = len(z), len(before)
+        u = None if controls is None else rows_of("controls", controls)
+        if u is not None and len(u) != m:
+            raise ValueError(f"there are {m} transitions and {len(u)} rows of controls; give one for each")
+        return cls(np.vstack([z, before, after]), np.arange(n), x, n + np.arange(m), n + m + np.arange(m), u)
+
+    def split(self, held_out: int) -> tuple[Training, list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]]:
+        """The first part of the sequences, and the last `held_out` steps as sequences of their own.
+
+        A held-out sequence is states, observations and controls; no transition leads from one part to
+        the other.
+        """
+        starts = np.cumsum([0, *self.lengths[:-1]])
+        u_all = self._controls_of_rows()
+        kept: list[tuple[int, int]] = []
+        held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        left = held_out
+        for start, length in reversed(list(zip(starts, self.lengths, strict=True))):
+            taken = 0 if left < 2 else left if length - left >= 2 else length
+            first = start + length - taken
+            if taken >= 2:
+                rows = slice(first, start + length)
+                held.append(
+                    (self.states[rows], self.observations[rows], None if u_all is None else u_all[rows])
+                )
+            if length - taken >= 2:
+                kept.append((start, first))
+            left -= taken
+        parts = [slice(a, b) for a, b in reversed(kept)]
+        if not parts:
+            raise ValueError("no training sequence is left beside the held-out steps")
+        return Training.of_sequences(
+            [self.states[part] for part in parts],
+            [self.observations[part] for part in parts],
+            None if u_all is None else [u_all[part] for part in parts],
+        ), held
+
+    def _controls_of_rows(self) -> np.ndarray | None:
+        if self.controls is None:
+            return None
+        rows = np.zeros((len(self.states), self.controls.shape[1]))
+        rows[self.previous] = self.controls
+        return rows
+
+
+def sequences(name: str, value: Any) -> list[np.ndarray]:
+    """One sequence (T, k), or a list of them, as float arrays of two rows or more.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If rows hold NaN or infinity, sequences have other columns than each other, or one has a single step.
+    """
+    several = isinstance(value, list | tuple) and len(value) > 0 and all(np.ndim(part) == 2 for part in value)
+    found = [rows_of(name, part) for part in (value if several else [value])]
+    columns = {part.shape[1] for part in found}
+    if len(columns) > 1:
+        raise ValueError(f"the sequences of {name} have {sorted(columns)} columns; all need the same")
+    for i, part in enumerate(found):
+        if len(part) < 2:
+            raise ValueError(
+                f"sequence {i} of {name} has {len(part)} step; a transition takes two: leave it out, or "
+                "give it "
+                "as `pairs`"
+            )
+    return found
+
+
+def rows_of(name: str, value: Any) -> np.ndarray:
+    """Finite rows of numbers, shape (k, columns)."""
+    array = as_rows(name, value)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(
+            f"{name} have shape {array.shape}; they must be rows of at least one column, a row a time step"
+        )
+    check_finite(name, array)
+    check_range(name, array)
+    return array
+
+
+def evenly_spaced(times: Any, count: int) -> None:
+    """Refuse times that are not `count` even steps.
+
+    Raises
+    ------
+    ValueError
+        With what to do about it.
+    """
+    if times is None:
+        return
+    t = np.asarray(times)
+    if t.shape != (count,):
+        raise ValueError(f"there are {count} rows and times of shape {t.shape}; give one time a row")
+    steps = np.diff(t).astype(float)
+    if len(steps) and (steps.min() <= 0 or np.ptp(steps) > 1e-6 * np.abs(steps).max()):
+        raise ValueError(
+            f"the steps between times go from {steps.min():g} to {steps.max():g}; one transition is "
+            "learnt for "
+            "one step: put the observations on an even grid with NaN where there is none, or give the "
+            "length of "
+            "each step as a column of `controls`"
+        )
+
+
+def _two(name: str, value: Any, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(value, Sequence) or len(value) != 2:
+        raise TypeError(f"{name} must be two arrays, {first} and {second}")
+    one, two = rows_of(f"{name} ({first})", value[0]), rows_of(f"{name} ({second})", value[1])
+    if len(one) != len(two):
+        raise ValueError(f"{name} has {len(one)} {first} and {len(two)} {second}; each row needs both")
+    if len(one) < 2:
+        raise ValueError(f"{name} has {len(one)} row; at least two are needed")
+    return one, two

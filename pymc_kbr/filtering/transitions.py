@@ -1,0 +1,234 @@
+"""One step ahead: a belief about the state becomes one about the next state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from pymc_kbr.gram import Gram, LowRankGram, Operator
+from pymc_kbr.gram.kept import KeptGram, part_of
+from pymc_kbr.kernels import Kernel
+
+MOST_WHOLE = 2_000
+"""States up to which a learnt transition is kept as two matrices: a step then costs a product each."""
+
+
+class SumRule:
+    """Weights of the observed states that stand for an embedding: the kernel sum rule, factored once.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the observed states, (n, n).
+    regularisation : float
+        eta.
+    centred : bool
+        Whether the weights' difference from 1 / n is what is regularised.
+
+    Notes
+    -----
+    gamma = (G + n eta I)^-1 g with g the embedding's values at the states; `centred`, the same of g less
+    the states' own embedding, plus 1 / n. See `embedding.rules.sum_rule`.
+    """
+
+    def __init__(self, gram: Gram, regularisation: float, centred: bool) -> None:
+        n = gram.size
+        self._operator = gram.regularised(n * regularisation)
+        self._own = gram.apply(np.full(n, 1 / n)) if centred else None
+
+    def __call__(self, values: np.ndarray, total: float | np.ndarray = 1.0) -> np.ndarray:
+        """Gamma (n,) of an embedding whose values at the states are (n,) and whose weights sum to `total`.
+
+        Or of k embeddings, (n, k) from (n, k) and (k,).
+        """
+        if self._own is None:
+            return self._operator.solve(values)
+        return self._operator.solve(values - np.multiply.outer(self._own, total)) + total / len(values)
+
+
+class Regression:
+    """The conditional mean embedding of one side of pairs given the other, factored once.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the side that is given, (m, m).
+    regularisation : float
+        lambda', as G + m lambda' I.
+    centred : bool
+
+    Notes
+    -----
+    v = (G + m lambda' I)^-1 h, where h are an embedding's values at the given side: the step of Xu 2022,
+    Algorithm 2, line 4, and of the first factor of Fukumizu 2013, eq. 17. Signed weights carry over.
+    Centred, it is the regression with an intercept, and v sums to what the embedding's weights sum to.
+    """
+
+    def __init__(self, gram: Gram, regularisation: float, centred: bool) -> None:
+        m = gram.size
+        self._centre = np.full(m, 1 / m) if centred else None
+        if self._centre is not None:
+            self._mean = gram.apply(self._centre)
+            gram = gram.centred(self._centre)
+        self._operator: Operator = gram.regularised(m * regularisation)
+
+    def __call__(self, values: np.ndarray, total: float | np.ndarray) -> np.ndarray:
+        """V (m,), from values (m,) of an embedding whose weights sum to `total`; or of k embeddings."""
+        if self._centre is None:
+            return self._operator.solve(values)
+        c, mean = self._centre, self._mean
+        about = values - np.multiply.outer(mean, total) - (c @ values - total * (c @ mean))
+        found = self._operator.solve(about)
+        return found + np.multiply.outer(c, total - found.sum(axis=0))
+
+
+class Predicted:
+    """A belief one step ahead.
+
+    Parameters
+    ----------
+    gamma : ndarray of shape (n,)
+        Its weights on the observed states: the prior of an update.
+    ahead : callable
+        To its weights (N,) of all states, which an update does not need.
+    """
+
+    def __init__(self, gamma: np.ndarray, ahead: Callable[[], np.ndarray]) -> None:
+        self.gamma, self._ahead = gamma, ahead
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of all states, shape (N,)."""
+        return self._ahead()
+
+
+class Transition(Protocol):
+    """One step ahead of a belief with weights (N,), under controls (c,) where there are some."""
+
+    def __call__(self, weights: np.ndarray, control: np.ndarray | None) -> Predicted:
+        """See the class."""
+
+
+class LearntTransition:
+    """From training transitions, by regression of the next state's features on the state's.
+
+    Parameters
+    ----------
+    states : Gram
+        Of all states, (N, N).
+    pairs, previous, following : ndarray of int
+    regression : Regression
+        On the previous states, and controls.
+    sum_rule : SumRule
+    controls : tuple of Kernel and ndarray of shape (m, c), optional
+    """
+
+    def __init__(
+        self,
+        states: Gram,
+        pairs: np.ndarray,
+        previous: np.ndarray,
+        following: np.ndarray,
+        regression: Regression,
+        sum_rule: SumRule,
+        controls: tuple[Kernel, np.ndarray] | None = None,
+    ) -> None:
+        self._states, self._pairs = states, pairs
+        self._previous, self._following = previous, following
+        self._regression, self._sum_rule, self._controls = regression, sum_rule, controls
+
+        # One product in the place of four: worth its memory where there are few states.
+        self._whole: tuple[np.ndarray, np.ndarray] | None = None
+        if controls is None and isinstance(states, KeptGram) and states.size <= MOST_WHOLE:
+            self._whole = self._as_matrices(states)
+
+    def _as_matrices(self, states: KeptGram) -> tuple[np.ndarray, np.ndarray]:
+        """From weights (N,) to those of the states that follow, (m, N), and to gamma, (n, N)."""
+        totals = np.ones(states.size)
+        regressed = self._regression(states.kept[self._previous], totals)
+        values = states.kept[np.ix_(self._pairs, self._following)] @ regressed
+        return regressed, self._sum_rule(values, regressed.sum(axis=0))
+
+    def __call__(self, weights: np.ndarray, control: np.ndarray | None) -> Predicted:
+        """See `Transition`."""
+        if self._whole is not None:
+            regressed, to_gamma = self._whole
+            return Predicted(to_gamma @ weights, lambda: self._placed(regressed @ weights))
+        values = self._states.apply(weights)[self._previous]
+        if self._controls is not None:
+            assert control is not None
+            kernel, rows = self._controls
+            values = values * kernel(rows, control[None])[:, 0]
+        ahead = self._placed(self._regression(values, weights.sum()))
+        gamma = self._sum_rule(self._states.apply(ahead)[self._pairs], ahead.sum())
+        return Predicted(gamma, lambda: ahead)
+
+    def _placed(self, following: np.ndarray) -> np.ndarray:
+        ahead = np.zeros(self._states.size)
+        ahead[self._following] = following
+        return ahead
+
+
+class KnownTransition:
+    """By draws of the next state from each observed state, through the kernel sum rule.
+
+    Parameters
+    ----------
+    states : Gram
+        Of all states.
+    pairs : ndarray of int, shape (n,)
+        The observed states, on which beliefs have their weights.
+    points : ndarray of shape (n, p)
+        These states.
+    sum_rule : SumRule
+    draw : callable
+        From controls (c,) or None, and states (n, p), to draws (n, draws, p) of the states after them.
+    fixed : bool
+        Whether the draws are the same at each step: they are then made once.
+
+    Notes
+    -----
+    A belief sum_i w_i k(., z_i) becomes sum_i w_i mean_j k(., y_ij) with draws y_ij of the state after z_i,
+    and gamma = (G + n eta I)^-1 of its values at the observed states.
+    """
+
+    def __init__(
+        self,
+        states: Gram,
+        pairs: np.ndarray,
+        points: np.ndarray,
+        sum_rule: SumRule,
+        draw: Callable[[np.ndarray | None, np.ndarray], np.ndarray],
+        fixed: bool,
+    ) -> None:
+        self._gram, self._pairs, self._sum_rule = part_of(states, pairs), pairs, sum_rule
+        self._draw, self._points = draw, points
+        self._once = self._ahead(None) if fixed else None
+
+    def _ahead(self, control: np.ndarray | None) -> tuple[np.ndarray, Any]:
+        draws = self._draw(control, self._points)
+        n, count, p = draws.shape
+        flat = draws.reshape(n * count, p)
+        if isinstance(self._gram, LowRankGram):
+            features = self._gram.feature_map(flat).reshape(n, count, -1).mean(axis=1)
+            return self._gram.features, features
+        assert isinstance(self._gram, KeptGram)
+        columns = [
+            self._gram.kernel(self._gram.points, draws[i : i + 64].reshape(-1, p))
+            .reshape(n, -1, count)
+            .mean(axis=2)
+            for i in range(0, n, 64)
+        ]
+        return np.hstack(columns), None
+
+    def __call__(self, weights: np.ndarray, control: np.ndarray | None) -> Predicted:
+        """See `Transition`."""
+        left, right = self._once if self._once is not None else self._ahead(control)
+        w = weights[self._pairs]
+        values = left @ w if right is None else left @ (right.T @ w)
+        gamma = self._sum_rule(values, float(w.sum()))
+        ahead = np.zeros_like(weights)
+        ahead[self._pairs] = gamma
+        return Predicted(gamma, lambda: ahead)

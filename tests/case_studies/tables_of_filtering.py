@@ -1,0 +1,51 @@
+"""Where the figures of the tables of the filtering study are from."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from tests.case_studies.readme_figures import Table, frame, number, word
+
+FILTERING = "filtering"
+METHODS = ("observation", "particles", "ekf", "ukf", "original", "importance_weighted", "default")
+
+
+def kalman() -> pd.DataFrame:
+    """Means over runs, a line for the filter and one for the smoother."""
+    return frame(FILTERING, "kalman").groupby(["n", "kind"]).mean().reset_index()
+
+
+def surveys() -> pd.DataFrame:
+    """Means over runs, a line a method."""
+    return frame(FILTERING, "surveys").groupby("method").mean().reset_index()
+
+
+CIRCLES = Table(
+    lambda: frame(FILTERING, "circles_means"),
+    {"dynamics": word(0), "n": number(1)},
+    {
+        2: ["runs"],
+        **{place: [method] for place, method in enumerate(METHODS, 3)},
+        10: ["p_importance_weighted"],
+    },
+    of_keys=(0, 1),
+)
+KNOWN = Table(
+    lambda: frame(FILTERING, "known_transition"),
+    {"dynamics": word(0)},
+    {1: ["runs"], 2: ["importance_weighted"], 3: ["default"], 4: ["known_transition"], 5: ["particles"]},
+)
+KALMAN = Table(
+    kalman,
+    {"kind": word(0), "n": number(1)},
+    {
+        2: ["distance"],
+        3: ["mean_distance"],
+        4: ["coverage"],
+        5: ["exact_coverage"],
+        6: ["width_over_exact"],
+    },
+    of_keys=(0, 1),
+)
+SURVEYS = Table(surveys, {"method": word(0)}, {1: ["rmse"], 2: ["coverage"]})
+TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS]
