@@ -7,10 +7,11 @@ from importlib import import_module as _import_module
 
 # Read by people and at run time; `__init__.pyi` says the same to type checkers, and a test compares them.
 _HOMES = {
-    "ESTIMATORS": "estimators",
     "Adjusted": "estimators",
+    "BayesianKernelEmbedding": "embedding.bayesian_embedding",
     "Calibration": "checking.calibration",
     "ConditionalMean": "estimators",
+    "ESTIMATORS": "estimators",
     "Estimator": "estimators",
     "ImportanceWeightedKernelBayes": "estimators",
     "KernelBayes": "estimators",
@@ -30,14 +31,19 @@ _HOMES = {
     "StoredTable": "tables.stored_table",
     "Support": "arrays.support",
     "calibrate": "checking.calibration",
+    "causal_learn_test": "hypothesis_tests",
     "compare": "comparison.compare",
+    "conditional_hsic_test": "hypothesis_tests",
     "emulate": "rounds.emulate",
+    "hsic_test": "hypothesis_tests",
     "learn_simulators": "rounds.learn_simulators",
+    "mmd_test": "hypothesis_tests",
     "observation_support": "checking.observation_support",
     "plot_accuracy_runtime": "comparison.plots",
     "plot_calibration": "checking.plots",
     "plot_observation_support": "checking.plots",
     "plot_posterior_weights": "checking.plots",
+    "power_curve": "hypothesis_tests",
     "predictive_check": "checking.predictive_check",
     "refine": "rounds.refine",
     "sample_abc": "sample",
@@ -46,6 +52,7 @@ _HOMES = {
     "simulate_to_store": "simulation",
     "to_arviz": "posterior.arviz",
     "vector_simulator": "simulation",
+    "witness": "hypothesis_tests",
     "zoom": "rounds.zoom",
 }
 _ROOMS = {
@@ -55,6 +62,7 @@ _ROOMS = {
     "embedding",
     "estimators",
     "gram",
+    "hypothesis_tests",
     "kernels",
     "posterior",
     "regression",

@@ -5,6 +5,7 @@ from pymc_kbr import comparison as comparison
 from pymc_kbr import embedding as embedding
 from pymc_kbr import estimators as estimators
 from pymc_kbr import gram as gram
+from pymc_kbr import hypothesis_tests as hypothesis_tests
 from pymc_kbr import kernels as kernels
 from pymc_kbr import posterior as posterior
 from pymc_kbr import regression as regression
@@ -21,6 +22,7 @@ from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
 from pymc_kbr.comparison.compare import compare
 from pymc_kbr.comparison.line import SampleSMC
 from pymc_kbr.comparison.plots import plot_accuracy_runtime
+from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.estimators import (
     ESTIMATORS,
     Adjusted,
@@ -33,6 +35,14 @@ from pymc_kbr.estimators import (
     Localised,
     NadarayaWatson,
     Rejection,
+)
+from pymc_kbr.hypothesis_tests import (
+    causal_learn_test,
+    conditional_hsic_test,
+    hsic_test,
+    mmd_test,
+    power_curve,
+    witness,
 )
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.posterior.posterior import Posterior
@@ -55,6 +65,7 @@ from pymc_kbr.tables.stored_table import StoredTable
 
 __all__ = [
     "Adjusted",
+    "BayesianKernelEmbedding",
     "Calibration",
     "ConditionalMean",
     "ESTIMATORS",
@@ -77,14 +88,19 @@ __all__ = [
     "StoredTable",
     "Support",
     "calibrate",
+    "causal_learn_test",
     "compare",
+    "conditional_hsic_test",
     "emulate",
+    "hsic_test",
     "learn_simulators",
+    "mmd_test",
     "observation_support",
     "plot_accuracy_runtime",
     "plot_calibration",
     "plot_observation_support",
     "plot_posterior_weights",
+    "power_curve",
     "predictive_check",
     "refine",
     "sample_abc",
@@ -93,5 +109,6 @@ __all__ = [
     "simulate_to_store",
     "to_arviz",
     "vector_simulator",
+    "witness",
     "zoom",
 ]

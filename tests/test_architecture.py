@@ -17,15 +17,25 @@ FLOORS = [
     ["kernels", "tables"],
     ["gram", "simulation"],
     ["regression", "embedding"],
-    ["posterior"],
+    ["posterior", "hypothesis_tests"],
     ["estimators"],
     ["selection", "checking", "rounds"],
     ["comparison", "sample"],
 ]
-ARRAYS = ["arrays", "kernels", "gram", "regression", "embedding", "posterior", "estimators"]
+ARRAYS = [
+    "arrays",
+    "kernels",
+    "gram",
+    "regression",
+    "embedding",
+    "hypothesis_tests",
+    "posterior",
+    "estimators",
+]
 """Rooms that know arrays only; `.ci/arrays` runs their tests where nothing else is installed."""
 
 ARVIZ = "posterior/arviz.py"
+CAUSAL = "hypothesis_tests/causal_learn.py"
 KNOW_PYMC = {ARVIZ}  # deterministic variables are computed from a posterior's draws
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -117,7 +127,7 @@ def test_only_one_file_imports_arviz():
 @pytest.mark.parametrize("room", ARRAYS)
 def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
     allowed = {"numpy", "scipy", "sklearn", "threadpoolctl"} | sys.stdlib_module_names
-    for path in set((PACKAGE / room).rglob("*.py")) - {PACKAGE / ARVIZ}:
+    for path in set((PACKAGE / room).rglob("*.py")) - {PACKAGE / ARVIZ, PACKAGE / CAUSAL}:
         names = imported(path)
         assert {room_of(name) for name in names if name in MODULES} <= set(ARRAYS), inside(path)
         assert {name.split(".")[0] for name in names} - {"pymc_kbr"} <= allowed, inside(path)

@@ -51,7 +51,8 @@ def refuse_constant(name: str, points: np.ndarray) -> None:
         )
     if len(constant):
         raise ValueError(
-            f"the columns {constant.tolist()} in {name} are the same in all {len(points)} rows; leave them out"
+            f"the columns {constant.tolist()} in {name} are the same in all {len(points)} rows; "
+            "leave them out"
         )
 
 

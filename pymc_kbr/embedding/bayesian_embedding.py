@@ -105,7 +105,8 @@ class BayesianKernelEmbedding:
             whole("landmarks", self.landmarks)
         points = as_points("the points", points)
         refuse_constant("the points", points)
-        self.points_, self.learnt_ = points, None
+        self.points_ = points
+        self.learnt_: LearntLengthscale | None = None
         self.measure_ = LebesgueMeasure() if self.measure is None else self.measure
         self.lengthscale_ = self._chosen(points)
         self.kernel_ = gaussian(self.lengthscale_)
@@ -165,7 +166,7 @@ class BayesianKernelEmbedding:
         """The lengthscales (D,), given or chosen."""
         d, given = points.shape[1], self.lengthscale
         if given == "bayesian":
-            self.learnt_: LearntLengthscale | None = learn_lengthscale(
+            self.learnt_ = learn_lengthscale(
                 points, separate=self.separate, noise=self.noise, measure=self.measure_
             )
             return self.learnt_.lengthscale

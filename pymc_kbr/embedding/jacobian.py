@@ -93,7 +93,7 @@ class Jacobian:
 def _refuse_flat(rows: np.ndarray, n: int) -> None:
     if len(rows):
         raise ValueError(
-            f"the empirical embedding is flat at {len(rows)} of {n} rows, the first of them row {rows[0]}: the "
-            "others lie symmetrically about it, and the marginal likelihood is zero for every lengthscale; "
-            "give points that are not on a symmetric grid, or take bandwidth='median'"
+            f"the empirical embedding is flat at {len(rows)} of {n} rows, the first of them row {rows[0]}: "
+            "the others lie symmetrically about it, and the marginal likelihood is zero for every "
+            "lengthscale; give points that are not on a symmetric grid, or take bandwidth='median'"
         )

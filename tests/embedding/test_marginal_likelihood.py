@@ -23,7 +23,7 @@ LENGTHSCALE = np.array([0.8, 1.3, 2.1])
 @pytest.fixture
 def points(rng):
     """Shifted, so that a missing centre shows; two rows coincide, and one is far from the others."""
-    x = rng.normal(size=(30, 3)) + [4.0, 0.0, -2.0]
+    x = rng.normal((4.0, 0.0, -2.0), size=(30, 3))
     x[7] = x[3]
     x[11] += 20.0
     return x
