@@ -16,13 +16,17 @@ from pymc_kbr import tables as tables
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.calibration import Calibration, calibrate
 from pymc_kbr.checking.diagnostics import PosteriorWarning
+from pymc_kbr.checking.misspecification import Misspecification, misspecification
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.checking.plots import plot_calibration, plot_observation_support, plot_posterior_weights
 from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
+from pymc_kbr.checking.statistic_relevance import StatisticRelevance, statistic_relevance
 from pymc_kbr.comparison.compare import compare
 from pymc_kbr.comparison.line import SampleSMC
 from pymc_kbr.comparison.plots import plot_accuracy_runtime
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
+from pymc_kbr.embedding.chain_modes import chain_modes
+from pymc_kbr.embedding.pymc_model import kernel_embedding_model
 from pymc_kbr.estimators import (
     ESTIMATORS,
     Adjusted,
@@ -76,6 +80,7 @@ __all__ = [
     "KernelLikelihood",
     "LearnedSimulator",
     "Localised",
+    "Misspecification",
     "NadarayaWatson",
     "Posterior",
     "PosteriorWarning",
@@ -85,15 +90,19 @@ __all__ = [
     "SampleSMC",
     "Selection",
     "SimulationError",
+    "StatisticRelevance",
     "StoredTable",
     "Support",
     "calibrate",
     "causal_learn_test",
+    "chain_modes",
     "compare",
     "conditional_hsic_test",
     "emulate",
     "hsic_test",
+    "kernel_embedding_model",
     "learn_simulators",
+    "misspecification",
     "mmd_test",
     "observation_support",
     "plot_accuracy_runtime",
@@ -107,6 +116,7 @@ __all__ = [
     "select",
     "simulate",
     "simulate_to_store",
+    "statistic_relevance",
     "to_arviz",
     "vector_simulator",
     "witness",

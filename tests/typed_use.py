@@ -163,3 +163,14 @@ def tests(model: Any, x: pd.DataFrame, y: np.ndarray) -> float:
     embedding = pk.BayesianKernelEmbedding(noise=0.01).fit(y)
     interval: np.ndarray = embedding.interval(y[:3], 0.9)
     return statistic + dependence.pvalue + given.pvalue + float(upper[0] + power[0] + interval[0, 0])
+
+
+def from_the_model(table: pk.ReferenceTable, data: np.ndarray) -> float:
+    found = pk.misspecification(table, data, random_seed=1)
+    assert_type(found, pk.Misspecification)
+    relevance = pk.statistic_relevance(table, rows=500)
+    assert_type(relevance, pk.StatisticRelevance)
+    relevance.plot()
+    pk.kernel_embedding_model(data, prior=(2.0, 1.0), separate=True)
+    modes: np.ndarray = pk.chain_modes(data).means
+    return found.pvalue + float(modes[0])

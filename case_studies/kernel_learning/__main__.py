@@ -12,13 +12,17 @@ from case_studies.destination import add_destination, folder_of
 
 matplotlib.use("Agg")
 
-from case_studies.kernel_learning import grid, levels
+from case_studies.kernel_learning import embedding_figure, grid, levels, mixtures, regressions
 
 HERE = Path(__file__).parent
 PARTS: dict[str, Callable[[bool, Path], None]] = {
+    "embedding": embedding_figure.figure,
     "curve": grid.curve,
     "errors": grid.errors,
+    "variants": grid.variants,
     "grid": grid.picture,
+    "mixtures": mixtures.mixtures,
+    "regressions": regressions.regressions,
     "levels": levels.levels,
     "power": levels.power,
 }

@@ -17,7 +17,7 @@ from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
 from pymc_kbr.embedding.prior_covariance import Measure
-from pymc_kbr.kernels import Gaussian
+from pymc_kbr.kernels import Gaussian, Kernel, Sum
 
 EXACT_ROWS = 3000
 """Rows up to which the prior's covariance is formed whole."""
@@ -50,6 +50,11 @@ class Maximum:
     log_likelihood: float
     at_edge: bool
 
+    @property
+    def kernel(self) -> Gaussian:
+        """The kernel of these lengthscales."""
+        return gaussian(self.lengthscale)
+
 
 @dataclass(frozen=True, eq=False)
 class LearntLengthscale:
@@ -81,7 +86,20 @@ class LearntLengthscale:
     @property
     def kernel(self) -> Gaussian:
         """The kernel of these."""
-        return gaussian(self.lengthscale)
+        return self.maxima[0].kernel
+
+    @property
+    def shortest(self) -> Gaussian:
+        """The kernel of the maximum with the smallest lengthscales, by their product."""
+        return min(self.maxima, key=lambda m: float(np.log(m.lengthscale).sum())).kernel
+
+    @property
+    def kernel_of_all(self) -> Kernel:
+        """The sum of the kernels of all maxima."""
+        total: Kernel = self.kernel
+        for maximum in self.maxima[1:]:
+            total = Sum(total, maximum.kernel)
+        return total
 
 
 def gaussian(lengthscale: np.ndarray) -> Gaussian:

@@ -60,7 +60,8 @@ class RuleEstimator(Estimator):
                 )
             if self.bandwidth == "bayesian" and self.kernel != "gaussian":
                 raise ValueError(
-                    f"bandwidth is 'bayesian', which is for the Gaussian kernel, and kernel is {self.kernel!r}"
+                    f"bandwidth is 'bayesian', which is for the Gaussian kernel, and kernel is "
+                    f"{self.kernel!r}"
                 )
         if self.regularisation is not None:
             positive("regularisation", self.regularisation)

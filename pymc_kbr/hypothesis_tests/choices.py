@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pymc_kbr.arrays.refusals import positive, whole
-from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
+from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.kernels import FAMILIES, Kernel, check_kernel, median_heuristic
 
 FORMS = ("auto", "exact", "random_features", "block")
 STATISTICS = ("biased", "unbiased")
 NULLS = ("permutation", "gamma")
 
+LEARNT: dict[str, Callable[[LearntLengthscale], Kernel]] = {
+    "bayesian": lambda learnt: learnt.kernel,
+    "bayesian_shortest": lambda learnt: learnt.shortest,
+    "bayesian_all": lambda learnt: learnt.kernel_of_all,
+}
+"""Bandwidths of the highest marginal likelihood, of its maximum at the shortest lengthscale, and of all."""
+
 Bandwidth = str | float | Sequence[float]
-"""Of a Gaussian kernel: "median", "bayesian", a number, or one for each column."""
+"""Of a Gaussian kernel: "median", a name of `LEARNT`, a number, or one for each column."""
 
 
 def check_choices(form: str, statistic: str, null: str, permutations: int, features: int) -> None:
@@ -61,15 +68,16 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
     if isinstance(bandwidth, str):
         if bandwidth == "median":
             return family(median_heuristic(points))
-        if bandwidth != "bayesian":
+        if bandwidth not in LEARNT:
             raise ValueError(
-                f"bandwidth is {bandwidth!r}; it may be 'median', 'bayesian', or numbers above zero"
+                f"bandwidth is {bandwidth!r}; it may be 'median', {', '.join(map(repr, LEARNT))}, or "
+                "numbers above zero"
             )
         if kernel not in (None, "gaussian"):
             raise ValueError(
-                f"bandwidth is 'bayesian', which is for the Gaussian kernel, and kernel is {kernel!r}"
+                f"bandwidth is {bandwidth!r}, which is for the Gaussian kernel, and kernel is {kernel!r}"
             )
-        return learn_lengthscale(points).kernel
+        return LEARNT[bandwidth](learn_lengthscale(points))
     for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)):
         positive("bandwidth", value)
     if np.ndim(bandwidth) == 0:

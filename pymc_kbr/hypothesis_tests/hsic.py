@@ -48,7 +48,7 @@ def hsic_test(
         "gaussian" (where left out), "laplace", "matern", or a kernel with its own bandwidth; a pair (a tuple)
         has one for x and one for y.
     bandwidth : "median", "bayesian" or float, or pair of these or of lists with one for each column
-        Of each sample by its own median heuristic or maximum marginal likelihood, or given.
+        Of each sample by its own median heuristic or maximum marginal likelihood, or given; see `mmd_test`.
     statistic : "unbiased" or "biased"
     null : "permutation" or "gamma"
         p-values by permuting the rows of y against those of x, or by the gamma distribution with the mean and

@@ -44,8 +44,10 @@ def mmd_test(
         Data frames, too: the columns of `y` are put in the order of those of `x`.
     kernel : str or Kernel, optional
         "gaussian" (where left out), "laplace", "matern", or a kernel with its own bandwidth.
-    bandwidth : "median", "bayesian", float or sequence of float, length d
-        By the median heuristic or the maximum marginal likelihood of both samples together, or given.
+    bandwidth : "median", "bayesian...", float or sequence of float, length d
+        By the median heuristic or the maximum marginal likelihood of both samples together, or given;
+        of several local maxima "bayesian" takes the highest, "bayesian_shortest" that of the shortest
+        lengthscale, "bayesian_all" the sum of all kernels: the highest need not be where samples differ.
     statistic : "unbiased" or "biased"
         Without or with the pairs of a point with itself.
     null : "permutation" or "gamma"

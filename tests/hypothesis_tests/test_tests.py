@@ -66,6 +66,13 @@ def test_bandwidths_are_those_asked_for(rng):
     assert mmd_test(x, y, permutations=9).bandwidths == (median_heuristic(pooled),)
     learnt = mmd_test(x, y, bandwidth="bayesian", permutations=9)
     assert learnt.kernels == (learn_lengthscale(pooled).kernel,)
+    grid = np.repeat(14.0 * np.arange(3), 20)[:, None] + rng.normal(size=(60, 2))
+    maxima = learn_lengthscale(np.vstack([grid, grid + 0.1])).maxima
+    assert len(maxima) == 2
+    of_all = mmd_test(grid, grid + 0.1, bandwidth="bayesian_all", permutations=9).kernels
+    assert of_all == (maxima[0].kernel + maxima[1].kernel,)
+    shortest = mmd_test(grid, grid + 0.1, bandwidth="bayesian_shortest", permutations=9).bandwidths[0]
+    assert shortest == min(m.kernel.bandwidth for m in maxima)
     each = hsic_test(x, y, bandwidth=("bayesian", 2.0), permutations=9).kernels
     assert each == (learn_lengthscale(x).kernel, Gaussian(2.0))
     assert hsic_test(x, y, kernel="laplace", permutations=9).kernels[1] == Laplace(median_heuristic(y))
@@ -170,7 +177,11 @@ GOOD = np.random.default_rng(0).normal(size=(30, 2))
         (np.where(GOOD > 1.5, np.nan, GOOD), {}, "of x hold NaN"),
         (GOOD, {"permutations": 0}, "permutations is 0; it must be at least 1"),
         (GOOD, {"bandwidth": -1.0}, "bandwidth is -1.0; it must be a finite number above zero"),
-        (GOOD, {"bandwidth": "silverman"}, "may be 'median', 'bayesian', or numbers"),
+        (
+            GOOD,
+            {"bandwidth": "silverman"},
+            "may be 'median', 'bayesian', 'bayesian_shortest', 'bayesian_all', or numbers",
+        ),
         (GOOD, {"bandwidth": [1.0, 2.0, 3.0]}, "there are 3 bandwidths; give one"),
         (GOOD, {"kernel": "linear"}, "kernel is 'linear'; the names are"),
         (GOOD, {"kernel": "laplace", "bandwidth": "bayesian"}, "which is for the Gaussian kernel"),

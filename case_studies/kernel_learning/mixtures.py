@@ -1,0 +1,93 @@
+"""A mixture of normals against one of Laplace distributions: the lengthscale with its posterior, by NUTS."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pymc as pm
+
+import pymc_kbr as pk
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
+
+CENTRES = (-3.0, 0.0, 3.0)
+CHAINS, WARM_UP, DRAWS = 8, 200, 200
+
+
+def pair(points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """So many points of each component, of deviation one: normals, and Laplace distributions."""
+    centres = np.repeat(CENTRES, points)
+    return rng.normal(centres), rng.laplace(centres, np.sqrt(0.5))
+
+
+def sampled(x: np.ndarray, y: np.ndarray, prior: str, chains: int, draws: int) -> np.ndarray:
+    """Draws of the lengthscale (chains, draws), from starts spread over the prior's range."""
+    starts = [{"lengthscale": start} for start in np.geomspace(0.1, 6.0, chains)]
+    with pk.kernel_embedding_model(np.concatenate([x, y]), prior=prior):
+        idata = pm.sample(
+            draws,
+            tune=draws,
+            chains=chains,
+            cores=1,
+            initvals=starts,
+            init="adapt_diag",
+            random_seed=1,
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
+    return np.asarray(idata.posterior["lengthscale"])
+
+
+def mixtures(quick: bool, output: Path) -> None:
+    """Chains of both priors (chains.csv), their modes (modes.csv), and the picture (mixtures.png)."""
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    x, y = pair(20 if quick else 100, np.random.default_rng(0))
+    chains, draws = (3, 20) if quick else (CHAINS, DRAWS)
+    maxima = learn_lengthscale(np.concatenate([x, y])).maxima
+    lines, kept, traces = [], {}, []
+    for prior in ("gamma(1, 1)", "gamma(0.1, 0.1)"):
+        found = sampled(x, y, prior, chains, draws)
+        modes = pk.chain_modes(found)
+        kept[prior] = found
+        traces += [
+            {"prior": prior, "chain": c, "draw": i, "lengthscale": value}
+            for c, chain in enumerate(found)
+            for i, value in enumerate(chain)
+        ]
+        lines += [
+            {"prior": prior, "mode": k, "chains": int(np.sum(modes.mode == k)), "mean": mean, "deviation": sd}
+            for k, (mean, sd) in enumerate(zip(modes.means, modes.deviations, strict=True))
+        ]
+        print(lines, flush=True)
+    lines += [
+        {"prior": "none: maximum", "mode": k, "chains": 0, "mean": m.lengthscale[0], "deviation": np.nan}
+        for k, m in enumerate(maxima)
+    ]
+    pd.DataFrame(lines).round(4).to_csv(output / "modes.csv", index=False)
+    pd.DataFrame(traces).round(4).to_csv(output / "chains.csv", index=False)
+    draw(x, y, kept["gamma(1, 1)"], output)
+
+
+def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, output: Path) -> None:
+    """The trace, and the witness function at both ends and with the lengthscale integrated out."""
+    at = np.linspace(-6, 6, 121)[:, None]
+    modes = pk.chain_modes(found)
+    thinned = found.reshape(-1, 1)[:: max(1, found.size // 200)]
+    panels = {
+        f"lengthscale {modes.means[0]:.2f}": pk.witness(x, y, at, lengthscale=modes.means[0]),
+        f"lengthscale {modes.means[-1]:.2f}": pk.witness(x, y, at, lengthscale=modes.means[-1]),
+        "lengthscale integrated out": pk.witness(x, y, at, lengthscale=thinned, random_seed=1),
+    }
+    picture, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
+    axes[0].plot(found.T, linewidth=0.8)
+    axes[0].set(title="Lengthscale, eight chains", xlabel="draw", yscale="log")
+    for axis, (title, result) in zip(axes[1:], panels.items(), strict=True):
+        axis.fill_between(at[:, 0], result.lower, result.upper, color="0.8", label="80% interval")
+        axis.plot(at, result.mean, color="black")
+        axis.axhline(0, color="tab:red", linewidth=0.8)
+        axis.set(title=f"Witness, {title}", xlabel="x")
+    picture.savefig(output / "mixtures.png", dpi=110)
+    plt.close(picture)
