@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -12,7 +13,15 @@ from case_studies.destination import add_destination, folder_of
 
 matplotlib.use("Agg")
 
-from case_studies.kernel_learning import embedding_figure, grid, levels, mixtures, regressions
+from case_studies.kernel_learning import (
+    contamination,
+    embedding_figure,
+    grid,
+    levels,
+    mixtures,
+    ozone,
+    regressions,
+)
 
 HERE = Path(__file__).parent
 PARTS: dict[str, Callable[[bool, Path], None]] = {
@@ -24,6 +33,8 @@ PARTS: dict[str, Callable[[bool, Path], None]] = {
     "mixtures": mixtures.mixtures,
     "regressions": regressions.regressions,
     "levels": levels.levels,
+    "misspecification": contamination.contaminations,
+    "ozone": ozone.ozone,
     "power": levels.power,
 }
 
@@ -34,7 +45,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small samples, few repetitions")
     add_destination(parser)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--ozone", type=Path, help="a file of one's own with the ozone data")
     arguments = parser.parse_args()
+    PARTS["ozone"] = partial(ozone.ozone, own=arguments.ozone)
     output = folder_of(arguments, HERE)
     for part in arguments.parts:
         PARTS[part](arguments.quick, output)
