@@ -132,7 +132,7 @@ ALTERNATIVES = {"linear": linear, "parabola": parabola, "sine": sine, "circle": 
 
 def power(quick: bool, output: Path) -> None:
     """Power of independence tests on 80 rows, beside hyppo's (power.csv)."""
-    from hyppo.independence import Dcorr, Hsic  # the extra `test`
+    from hyppo.independence import Dcorr, Hsic  # the extra `rivals`
 
     repeats, rows = (5, 30) if quick else (200, 80)
 

@@ -47,11 +47,14 @@ def mixtures(quick: bool, output: Path) -> None:
     x, y = pair(20 if quick else 100, np.random.default_rng(0))
     chains, draws = (3, 20) if quick else (CHAINS, DRAWS)
     maxima = learn_lengthscale(np.concatenate([x, y])).maxima
-    lines, kept, traces = [], {}, []
+    lines = [
+        {"prior": "none: maximum", "mode": k, "chains": 0, "mean": m.lengthscale[0], "deviation": 0.0}
+        for k, m in enumerate(reversed(maxima))
+    ]
+    traces: list[dict[str, float | str]] = []
     for prior in ("gamma(1, 1)", "gamma(0.1, 0.1)"):
         found = sampled(x, y, prior, chains, draws)
         modes = pk.chain_modes(found)
-        kept[prior] = found
         traces += [
             {"prior": prior, "chain": c, "draw": i, "lengthscale": value}
             for c, chain in enumerate(found)
@@ -61,14 +64,11 @@ def mixtures(quick: bool, output: Path) -> None:
             {"prior": prior, "mode": k, "chains": int(np.sum(modes.mode == k)), "mean": mean, "deviation": sd}
             for k, (mean, sd) in enumerate(zip(modes.means, modes.deviations, strict=True))
         ]
-        print(lines, flush=True)
-    lines += [
-        {"prior": "none: maximum", "mode": k, "chains": 0, "mean": m.lengthscale[0], "deviation": np.nan}
-        for k, m in enumerate(maxima)
-    ]
-    pd.DataFrame(lines).round(4).to_csv(output / "modes.csv", index=False)
-    pd.DataFrame(traces).round(4).to_csv(output / "chains.csv", index=False)
-    draw(x, y, kept["gamma(1, 1)"], output)
+        pd.DataFrame(lines).round(4).to_csv(output / "modes.csv", index=False)
+        pd.DataFrame(traces).round(4).to_csv(output / "chains.csv", index=False)
+        print(pd.DataFrame(lines).to_string(index=False), flush=True)
+        if prior == "gamma(1, 1)":
+            draw(x, y, found, output)
 
 
 def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, output: Path) -> None:

@@ -24,7 +24,7 @@ def marginal_likelihood(rows: int, columns: int) -> Row:
 
 
 def tests(rows: int, permutations: int) -> Iterator[Row]:
-    """Permutation tests beside hyppo's, where it is installed (extra `test`)."""
+    """Permutation tests beside hyppo's, where it is installed (extra `rivals`)."""
     try:
         from hyppo.independence import Hsic
         from hyppo.ksample import MMD

@@ -1,5 +1,7 @@
 """Levels and power of the tests, what they refuse, and the same p-values as another package."""
 
+import csv
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -16,6 +18,10 @@ from pymc_kbr.hypothesis_tests import (
     witness,
 )
 from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
+from tests.hypothesis_tests.hyppo import BANDWIDTH, PATH, pair
+
+with PATH.open(newline="") as recorded:
+    RECORDED = list(csv.DictReader(recorded))
 
 NULLS = 1000
 BAND = binom.ppf([5e-4, 1 - 5e-4], NULLS, 0.05) / NULLS
@@ -95,18 +101,14 @@ def test_conditional_test_sees_through_a_common_cause():
     assert conditional_hsic_test(x, y + x, z, random_seed=1).pvalue < 0.01
 
 
-def test_same_pvalues_as_hyppo(rng):
-    pytest.importorskip("hyppo", reason="hyppo is not installed (extra `test`)")
-    from importlib import import_module
-
-    theirs = import_module("hyppo.independence").Hsic
-    x = rng.normal(size=(30, 1))
-    y = 0.3 * x + rng.normal(size=(30, 1))
-    np.random.seed(1)  # noqa: NPY002 - it takes no other
-    wanted = theirs(gamma=0.5).test(x, y, reps=200, auto=False).pvalue
-    found = hsic_test(x, y, bandwidth=1.0, permutations=2000, random_seed=1).pvalue
-    assert 0.02 < found < 0.98
-    assert abs(found - wanted) < 4 * np.sqrt(found * (1 - found) * (1 / 200 + 1 / 2000))
+@pytest.mark.parametrize("line", RECORDED, ids=lambda line: f"{line['test']} {line['seed']}")
+def test_same_pvalues_as_hyppo(line):
+    x, y = pair(line["test"], int(line["seed"]))
+    test = mmd_test if line["test"] == "mmd" else hsic_test
+    found = test(x, y, bandwidth=BANDWIDTH, permutations=2000, random_seed=1).pvalue
+    theirs, count = float(line["pvalue"]), int(line["permutations"])
+    share = max((2000 * found + count * theirs) / (2000 + count), 1e-3)
+    assert abs(found - theirs) < 4 * np.sqrt(share * (1 - share) * (1 / count + 1 / 2000)) + 1 / count
 
 
 def test_witness_is_the_difference_of_embeddings(rng):
