@@ -64,7 +64,7 @@ class Jacobian:
         for i, (weights, exponent) in zip(far, of_far, strict=True):
             towards[i], total[i], logs[i] = weights @ (scaled - scaled[rows[i]]), weights.sum(), -exponent
         size = np.sqrt(np.sum((towards / lengthscale) ** 2, axis=1))
-        summands = total * np.max((np.abs(scaled[rows]) + 1) / lengthscale, axis=1)
+        summands = total * np.max(np.abs(scaled).max(axis=0) / lengthscale)
         _refuse_flat(rows[~(size > FLAT * summands)], n)
         pull = towards / (lengthscale * size[:, None]) ** 2
         slopes = -2 * np.sum((towards / (lengthscale * size[:, None])) ** 2, axis=0)
