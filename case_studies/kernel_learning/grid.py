@@ -57,8 +57,7 @@ def errors(quick: bool, output: Path) -> None:
             learnt = learn_lengthscale(np.vstack([x, y]))
             for bandwidth, found in pvalues.items():
                 kernel = BANDWIDTHS[bandwidth](learnt)
-                options = {} if kernel is None else {"kernel": kernel}
-                result = pk.mmd_test(x, y, permutations=200, random_seed=rng, **options)
+                result = pk.mmd_test(x, y, kernel=kernel, permutations=200, random_seed=rng)
                 found.append(result.pvalue)
                 widths[bandwidth].append(float(getattr(result.kernels[0], "bandwidth", np.nan)))
         line: dict[str, float] = {"ratio": ratio, "repeats": repeats}

@@ -14,7 +14,8 @@ import pymc_kbr as pk
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 
 CENTRES = (-3.0, 0.0, 3.0)
-CHAINS, WARM_UP, DRAWS = 8, 200, 200
+CHAINS, DRAWS = 6, 100
+"""Chains, and draws of each after as many to warm up; the paper has 8 of 200."""
 
 
 def pair(points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +84,7 @@ def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, output: Path) -> None:
     }
     picture, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
     axes[0].plot(found.T, linewidth=0.8)
-    axes[0].set(title="Lengthscale, eight chains", xlabel="draw", yscale="log")
+    axes[0].set(title="Lengthscale, each chain", xlabel="draw", yscale="log")
     for axis, (title, result) in zip(axes[1:], panels.items(), strict=True):
         axis.fill_between(at[:, 0], result.lower, result.upper, color="0.8", label="80% interval")
         axis.plot(at, result.mean, color="black")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -32,7 +33,7 @@ def tests(rows: int, permutations: int) -> Iterator[Row]:
         return
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(rows, 3)), rng.normal(size=(rows, 3))
-    options = {"permutations": permutations, "random_seed": 1}
+    options: dict[str, Any] = {"permutations": permutations, "random_seed": 1}
     pairs = (
         (
             "mmd_test",
@@ -59,7 +60,7 @@ def many_rows(rows: int) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(rows, 3)), rng.normal(size=(rows, 3))
     few = 2000
-    gamma = {"null": "gamma", "statistic": "biased"}
+    gamma: dict[str, Any] = {"null": "gamma", "statistic": "biased"}
     for name, test in (("mmd_test", pk.mmd_test), ("hsic_test", pk.hsic_test)):
         exact = seconds(lambda test=test: test(x[:few], y[:few], random_seed=1, **gamma))  # type: ignore[misc]
         for form, options in (("block", {}), ("random_features", gamma)):
