@@ -14,6 +14,11 @@ import pymc_kbr as pk
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 
 CENTRES = (-3.0, 0.0, 3.0)
+PRIOR = "gamma(1, 1)"
+
+NEAR = 0.2
+"""Of a maximum, in log lengthscale: chains beyond that are left out of the witness function."""
+
 CHAINS, DRAWS = 6, 100
 """Chains, and draws of each after as many to warm up; the paper has 8 of 200."""
 
@@ -52,35 +57,34 @@ def mixtures(quick: bool, output: Path) -> None:
         {"prior": "none: maximum", "mode": k, "chains": 0, "mean": m.lengthscale[0], "deviation": 0.0}
         for k, m in enumerate(reversed(maxima))
     ]
-    traces: list[dict[str, float | str]] = []
-    for prior in ("gamma(1, 1)", "gamma(0.1, 0.1)"):
-        found = sampled(x, y, prior, chains, draws)
-        modes = pk.chain_modes(found)
-        traces += [
-            {"prior": prior, "chain": c, "draw": i, "lengthscale": value}
-            for c, chain in enumerate(found)
-            for i, value in enumerate(chain)
-        ]
-        lines += [
-            {"prior": prior, "mode": k, "chains": int(np.sum(modes.mode == k)), "mean": mean, "deviation": sd}
-            for k, (mean, sd) in enumerate(zip(modes.means, modes.deviations, strict=True))
-        ]
-        pd.DataFrame(lines).round(4).to_csv(output / "modes.csv", index=False)
-        pd.DataFrame(traces).round(4).to_csv(output / "chains.csv", index=False)
-        print(pd.DataFrame(lines).to_string(index=False), flush=True)
-        if prior == "gamma(1, 1)":
-            draw(x, y, found, output)
-
-
-def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, output: Path) -> None:
-    """The trace, and the witness function at both ends and with the lengthscale integrated out."""
-    at = np.linspace(-6, 6, 121)[:, None]
+    found = sampled(x, y, PRIOR, chains, draws)
     modes = pk.chain_modes(found)
-    thinned = found.reshape(-1, 1)[:: max(1, found.size // 200)]
+    traces = [
+        {"prior": PRIOR, "chain": c, "draw": i, "lengthscale": value}
+        for c, chain in enumerate(found)
+        for i, value in enumerate(chain)
+    ]
+    lines += [
+        {"prior": PRIOR, "mode": k, "chains": int(np.sum(modes.mode == k)), "mean": mean, "deviation": sd}
+        for k, (mean, sd) in enumerate(zip(modes.means, modes.deviations, strict=True))
+    ]
+    pd.DataFrame(lines).round(4).to_csv(output / "modes.csv", index=False)
+    pd.DataFrame(traces).round(4).to_csv(output / "chains.csv", index=False)
+    print(pd.DataFrame(lines).to_string(index=False), flush=True)
+    draw(x, y, found, [float(m.lengthscale[0]) for m in maxima], output)
+
+
+def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, maxima: list[float], output: Path) -> None:
+    """The trace, and the witness function at both ends and with the lengthscale integrated out."""
+    at, noise = np.linspace(-6, 6, 121)[:, None], 1 / len(x)
+    near = [chain for chain in found if np.abs(np.log(chain.mean() / np.array(maxima))).min() < NEAR]
+    draws = np.concatenate(near or list(found))[:, None]
     panels = {
-        f"lengthscale {modes.means[0]:.2f}": pk.witness(x, y, at, lengthscale=modes.means[0]),
-        f"lengthscale {modes.means[-1]:.2f}": pk.witness(x, y, at, lengthscale=modes.means[-1]),
-        "lengthscale integrated out": pk.witness(x, y, at, lengthscale=thinned, random_seed=1),
+        f"lengthscale {min(maxima):.2f}": pk.witness(x, y, at, lengthscale=min(maxima), noise=noise),
+        f"lengthscale {max(maxima):.2f}": pk.witness(x, y, at, lengthscale=max(maxima), noise=noise),
+        "integrated out": pk.witness(
+            x, y, at, lengthscale=draws[:: max(1, len(draws) // 200)], noise=noise, random_seed=1
+        ),
     }
     picture, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
     axes[0].plot(found.T, linewidth=0.8)
@@ -89,6 +93,6 @@ def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, output: Path) -> None:
         axis.fill_between(at[:, 0], result.lower, result.upper, color="0.8", label="80% interval")
         axis.plot(at, result.mean, color="black")
         axis.axhline(0, color="tab:red", linewidth=0.8)
-        axis.set(title=f"Witness, {title}", xlabel="x")
+        axis.set(title=f"Witness, {title}", xlabel="x", ylim=(-0.15, 0.15))
     picture.savefig(output / "mixtures.png", dpi=110)
     plt.close(picture)

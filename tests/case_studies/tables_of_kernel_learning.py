@@ -24,6 +24,17 @@ TABLES = [
         ["type_two_median", "type_two_highest", "type_two_shortest", "type_two_all", "bandwidth_highest"],
         numeric=True,
     ),
+    Table(
+        lambda: frame(KERNEL_LEARNING, "modes"),
+        {"prior": word(0), "mode": number(1)},
+        {2: ["chains"], 3: ["mean"], 4: ["deviation"]},
+        of_keys=(0, 1),
+    ),
     plain("misspecification", "contamination", ["sets", "rejected", "warned", "outside"]),
+    plain(
+        "regressions",
+        "problem",
+        ["left_out", "median", "bayesian", "scale_bayesian", "scale_relevance", "bayesian_over_left_out"],
+    ),
 ]
 """In the order in which they stand in the README."""
