@@ -30,6 +30,12 @@ TABLES = [
         {2: ["chains"], 3: ["mean"], 4: ["deviation"]},
         of_keys=(0, 1),
     ),
+    Table(
+        lambda: frame(KERNEL_LEARNING, "levels"),
+        {"test": word(0), "tails": word(1)},
+        {2: ["rejected"]},
+        of_keys=(0, 1),
+    ),
     plain("misspecification", "contamination", ["sets", "rejected", "warned", "outside"]),
     plain(
         "regressions",
