@@ -6,6 +6,7 @@ from pymc_kbr import embedding as embedding
 from pymc_kbr import estimators as estimators
 from pymc_kbr import filtering as filtering
 from pymc_kbr import gram as gram
+from pymc_kbr import hypothesis_tests as hypothesis_tests
 from pymc_kbr import kernels as kernels
 from pymc_kbr import posterior as posterior
 from pymc_kbr import regression as regression
@@ -15,12 +16,17 @@ from pymc_kbr import simulation as simulation
 from pymc_kbr import tables as tables
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.calibration import Calibration, calibrate
+from pymc_kbr.checking.misspecification import Misspecification, misspecification
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.checking.plots import plot_calibration, plot_observation_support, plot_posterior_weights
 from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
+from pymc_kbr.checking.statistic_relevance import StatisticRelevance, statistic_relevance
 from pymc_kbr.comparison.compare import compare
 from pymc_kbr.comparison.line import SampleSMC
 from pymc_kbr.comparison.plots import plot_accuracy_runtime
+from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
+from pymc_kbr.embedding.chain_modes import chain_modes
+from pymc_kbr.embedding.pymc_model import kernel_embedding_model
 from pymc_kbr.estimators import (
     ESTIMATORS,
     Adjusted,
@@ -35,6 +41,14 @@ from pymc_kbr.estimators import (
     Rejection,
 )
 from pymc_kbr.filtering import FilteredStates, KernelBayesFilter
+from pymc_kbr.hypothesis_tests import (
+    causal_learn_test,
+    conditional_hsic_test,
+    hsic_test,
+    mmd_test,
+    power_curve,
+    witness,
+)
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
@@ -57,6 +71,7 @@ from pymc_kbr.tables.stored_table import StoredTable
 
 __all__ = [
     "Adjusted",
+    "BayesianKernelEmbedding",
     "Calibration",
     "ConditionalMean",
     "ESTIMATORS",
@@ -69,6 +84,7 @@ __all__ = [
     "KernelLikelihood",
     "LearnedSimulator",
     "Localised",
+    "Misspecification",
     "NadarayaWatson",
     "Posterior",
     "PosteriorWarning",
@@ -78,24 +94,35 @@ __all__ = [
     "SampleSMC",
     "Selection",
     "SimulationError",
+    "StatisticRelevance",
     "StoredTable",
     "Support",
     "calibrate",
+    "causal_learn_test",
+    "chain_modes",
     "compare",
+    "conditional_hsic_test",
     "emulate",
+    "hsic_test",
+    "kernel_embedding_model",
     "learn_simulators",
+    "misspecification",
+    "mmd_test",
     "observation_support",
     "plot_accuracy_runtime",
     "plot_calibration",
     "plot_observation_support",
     "plot_posterior_weights",
+    "power_curve",
     "predictive_check",
     "refine",
     "sample_abc",
     "select",
     "simulate",
     "simulate_to_store",
+    "statistic_relevance",
     "to_arviz",
     "vector_simulator",
+    "witness",
     "zoom",
 ]

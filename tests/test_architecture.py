@@ -17,16 +17,30 @@ FLOORS = [
     ["kernels", "tables"],
     ["gram", "simulation"],
     ["regression", "embedding"],
-    ["posterior"],
+    ["posterior", "hypothesis_tests"],
     ["estimators"],
     ["selection", "checking", "rounds"],
     ["comparison", "filtering", "sample"],
 ]
-ARRAYS = ["arrays", "kernels", "gram", "regression", "embedding", "posterior", "estimators"]
+ARRAYS = [
+    "arrays",
+    "kernels",
+    "gram",
+    "regression",
+    "embedding",
+    "hypothesis_tests",
+    "posterior",
+    "estimators",
+]
 """Rooms that know arrays only; `.ci/arrays` runs their tests where nothing else is installed."""
 
 ARVIZ = "posterior/arviz.py"
-KNOW_PYMC = {ARVIZ}  # deterministic variables are computed from a posterior's draws
+CAUSAL = "hypothesis_tests/causal_learn.py"
+EMBEDDING_MODEL = "embedding/pymc_model.py"
+OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL}
+"""Files of array rooms that are imported by themselves, by those who have more than arrays."""
+
+KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL}  # deterministic variables of draws; a lengthscale with its posterior
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/*/README.md"))]
@@ -117,7 +131,7 @@ def test_only_one_file_imports_arviz():
 @pytest.mark.parametrize("room", ARRAYS)
 def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
     allowed = {"numpy", "scipy", "sklearn", "threadpoolctl"} | sys.stdlib_module_names
-    for path in set((PACKAGE / room).rglob("*.py")) - {PACKAGE / ARVIZ}:
+    for path in set((PACKAGE / room).rglob("*.py")) - {PACKAGE / name for name in OPTIONAL}:
         names = imported(path)
         assert {room_of(name) for name in names if name in MODULES} <= set(ARRAYS), inside(path)
         assert {name.split(".")[0] for name in names} - {"pymc_kbr"} <= allowed, inside(path)
@@ -144,7 +158,7 @@ def test_the_package_itself_imports_nothing():
 
 
 def test_array_rooms_load_nothing_heavy():
-    modules = [m for m, path in MODULES.items() if room_of(m) in ARRAYS and inside(path) != ARVIZ]
+    modules = [m for m, path in MODULES.items() if room_of(m) in ARRAYS and inside(path) not in OPTIONAL]
     own = loaded_by(["sklearn.base"])  # scikit-learn takes pandas along where it is installed
     assert loaded_by(modules) & HEAVY <= own & {"pandas"}
 

@@ -88,6 +88,13 @@ def test_the_predictive_check_accepts_the_model_and_sees_what_the_mean_does_not(
     # None of the 60 is as far: as the observation itself counts, the p-value is not zero.
     assert found.p_values["y"] == 1 / 61
     assert found.observed["y"] > found.simulated["y"].max()
+    assert found.tests["y"].pvalue < 0.01
+    with make_model(wide):
+        learnt = pk.predictive_check(idata, draws=20, bandwidth="bayesian", random_seed=0)
+        assert learnt.p_values["y"] == 1 / 21
+        assert learnt.tests["y"].bandwidths != found.tests["y"].bandwidths
+        with pytest.raises(ValueError, match="it may be 'median' or 'bayesian'"):
+            pk.predictive_check(idata, bandwidth=2.0)
 
 
 def test_vectors_are_one_point_each():
@@ -102,7 +109,9 @@ def test_vectors_are_one_point_each():
 
     with model([0.5, 1.0]) as made:
         idata = pk.sample_abc(200, simulations=1000, estimator="adjusted", random_seed=0, progressbar=False)
-        assert pk.predictive_check(idata, draws=50, random_seed=0).p_values["y"] > 0.05
+        check = pk.predictive_check(idata, draws=50, random_seed=0)
+        assert check.p_values["y"] > 0.05
+        assert check.tests == {}
     with model([0.5, -1.0]):
         assert pk.predictive_check(idata, draws=50, random_seed=0).p_values["y"] < 0.05
     with pytest.raises(ValueError, match="at least 20"):

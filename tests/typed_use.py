@@ -159,3 +159,28 @@ def filters(model: Any, states: np.ndarray, seen: np.ndarray) -> np.ndarray:
     assert_type(kbf.smooth(seen), pk.FilteredStates)
     belief = kbf.step(kbf.step(None, seen[0]), seen[1])
     return np.concatenate([ahead.mean(), filtered.interval(0.9)[:, 0], belief.mean()[None]])
+
+
+def tests(model: Any, x: pd.DataFrame, y: np.ndarray) -> float:
+    found = pk.mmd_test(x, y, bandwidth="bayesian", random_seed=1)
+    statistic: float = found.statistic
+    dependence = pk.hsic_test(y[:, 0], y[:, 1], bandwidth=("median", 2.0), null="gamma", statistic="biased")
+    given = pk.conditional_hsic_test(y[:, 0], y[:, 1], y[:, 2], random_seed=1)
+    upper: np.ndarray = pk.witness(x, y, probability=0.9).upper
+    curve = pk.power_curve(pk.mmd_test, lambda shift, rng: (y, y + shift), [0.0, 1.0], repeats=10)
+    power: np.ndarray = curve.power
+    assert_type(pk.causal_learn_test(random_seed=1), type)
+    embedding = pk.BayesianKernelEmbedding(noise=0.01).fit(y)
+    interval: np.ndarray = embedding.interval(y[:3], 0.9)
+    return statistic + dependence.pvalue + given.pvalue + float(upper[0] + power[0] + interval[0, 0])
+
+
+def from_the_model(table: pk.ReferenceTable, data: np.ndarray) -> float:
+    found = pk.misspecification(table, data, random_seed=1)
+    assert_type(found, pk.Misspecification)
+    relevance = pk.statistic_relevance(table, rows=500)
+    assert_type(relevance, pk.StatisticRelevance)
+    relevance.plot()
+    pk.kernel_embedding_model(data, prior=(2.0, 1.0), separate=True)
+    modes: np.ndarray = pk.chain_modes(data).means
+    return found.pvalue + float(modes[0])

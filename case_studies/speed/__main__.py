@@ -15,6 +15,7 @@ from case_studies.speed.conditioning import (
     localised,
     localised_batch,
 )
+from case_studies.speed.embeddings import embeddings
 from case_studies.speed.factorisations import incomplete_cholesky
 from case_studies.speed.filtering import exact_step, low_rank_step, thousand_steps
 from case_studies.speed.measure import History, Row, machine, versions
@@ -61,6 +62,7 @@ def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Ro
         "incomplete_cholesky": lambda: incomplete_cholesky(
             (25_000,) if quick else (25_000, 50_000, 100_000), 200
         ),
+        "embeddings": lambda: embeddings(quick),
         "streaming": lambda: streaming(quick),
         "filtering": lambda: filtering(quick),
     }

@@ -11,6 +11,7 @@ from scipy.stats import binom
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.weighted import weighted_quantile
 from pymc_kbr.checking.coarseness import Coarseness
+from pymc_kbr.checking.misspecification import doubt_of_the_model
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries.transformed import Transformed
@@ -42,7 +43,7 @@ class Concern:
     ----------
     name : str
         "outside", "outliers", "effective_sample_size", "negative_share", "ridge_raised", "transforms",
-        "extrapolated", "impossible", "edge", "coverage" or "coarse".
+        "extrapolated", "impossible", "edge", "coverage", "coarse" or "misspecified".
     message : str
         What was found, and what to do.
     """
@@ -106,6 +107,7 @@ def diagnose(
         *_outliers(table, measured),
         *_edges(draws, table),
         _outside(table, scaled),
+        Concern("misspecified", doubt) if (doubt := doubt_of_the_model(table)) else None,
         Concern("coarse", coarse.message()) if coarse is not None and coarse.coarse else None,
     ]
     return [concern for concern in found if concern is not None]

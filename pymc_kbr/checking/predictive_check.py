@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
+from pymc_kbr.hypothesis_tests import TestResult, mmd_test
 from pymc_kbr.simulation import simulate_data
 
 if TYPE_CHECKING:
     import pymc as pm
+
+ENTRIES = 2000
+"""Simulated entries, evenly spread, that the data's are tested against."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +33,15 @@ class PredictiveCheck:
         Mean squared maximum mean discrepancy of the observed data to the simulated ones.
     simulated : dict of str to ndarray of shape (k,)
         The same of each simulated data set to the others.
+    tests : dict of str to TestResult
+        `mmd_test` of the entries of the data and those of all simulated sets, of variables whose entries
+        are exchangeable and at least two. Where the posterior has seen the data, its p-values are too large.
     """
 
     p_values: dict[str, float]
     observed: dict[str, float]
     simulated: dict[str, np.ndarray]
+    tests: dict[str, TestResult]
 
 
 def predictive_check(
@@ -39,6 +49,7 @@ def predictive_check(
     *,
     model: pm.Model | None = None,
     draws: int = 100,
+    bandwidth: str = "median",
     random_seed: int | np.random.Generator | None = None,
 ) -> PredictiveCheck:
     """Compare the data, before they are summarised, with data simulated from the posterior.
@@ -51,6 +62,9 @@ def predictive_check(
         That of the surrounding ``with`` block where left out.
     draws : int
         Data sets to simulate, each from one draw of the posterior.
+    bandwidth : "median" or "bayesian"
+        Of the kernel: the median heuristic, or the maximum marginal likelihood of observed and simulated
+        entries together.
     random_seed : int or numpy.random.Generator, optional
 
     Returns
@@ -60,7 +74,8 @@ def predictive_check(
     Raises
     ------
     ValueError
-        If the result lacks a free variable of the model, draws are fewer than 20, or a simulation fails.
+        If the result lacks a free variable of the model, draws are fewer than 20, the bandwidth
+        is neither of the two, or a simulation fails.
 
     Notes
     -----
@@ -76,6 +91,8 @@ def predictive_check(
     """
     if draws < 20:
         raise ValueError(f"draws is {draws}; at least 20 simulated data sets are needed for a p-value")
+    if bandwidth not in ("median", "bayesian"):
+        raise ValueError(f"bandwidth is {bandwidth!r}; it may be 'median' or 'bayesian'")
     rng = np.random.default_rng(random_seed)
     posterior = idata["posterior"]
     stacked = {
@@ -87,11 +104,11 @@ def predictive_check(
     simulated, observed, exchangeable = simulate_data(
         model, {name: values[rows] for name, values in stacked.items()}, rng
     )
-    p_values, distances, references = {}, {}, {}
+    p_values, distances, references, tests = {}, {}, {}, {}
     for name, data in observed.items():
         shape = (len(data), -1) if exchangeable[name] else (1, -1)
         sets = [np.reshape(np.asarray(d, dtype=float), shape) for d in (data, *simulated[name])]
-        apart = squared_discrepancies(sets)
+        apart = squared_discrepancies(sets, bandwidth)
         # A set's distance to itself is zero and would make the references too small.
         np.fill_diagonal(apart, np.nan)
         distances[name] = float(np.nanmean(apart[0, 1:]))
@@ -99,4 +116,14 @@ def predictive_check(
         # The observation counts among its references, which makes the p-value exact, and never zero.
         larger = int(np.sum(references[name] >= distances[name]))
         p_values[name] = (1 + larger) / (1 + draws)
-    return PredictiveCheck(p_values, distances, references)
+        if len(sets[0]) > 1:
+            tests[name] = _tested(sets, bandwidth, rng)
+    return PredictiveCheck(p_values, distances, references, tests)
+
+
+def _tested(sets: list[np.ndarray], bandwidth: str, rng: np.random.Generator) -> TestResult:
+    """The entries of the first set against those of the others together."""
+    others = np.vstack(sets[1:])
+    others = others[spread_out(len(others), ENTRIES)]
+    unit = unit_deviations(np.vstack([sets[0], others]))
+    return mmd_test(sets[0] / unit, others / unit, bandwidth=bandwidth, random_seed=rng)

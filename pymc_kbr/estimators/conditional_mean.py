@@ -14,8 +14,9 @@ class ConditionalMean(RuleEstimator):
 
     Parameters
     ----------
-    bandwidth : float or "median", optional
-        Of the kernel on the scaled statistics. Where left out, the multiple of the median heuristic
+    bandwidth : float, "median" or "bayesian", optional
+        Of the kernel on the scaled statistics; by the median heuristic, or the maximum marginal likelihood of
+        the statistics' embedding. Where left out, the multiple of the median heuristic
         with the smallest leave-one-out error; or infinity, the linear kernel, which a wide Gaussian one
         tends to, unless a multiple is better by two standard errors.
     regularisation : float, optional

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.prior_weights import check_prior, weighted_draws
 from pymc_kbr.estimators.row_weights import RowWeights
@@ -28,8 +29,9 @@ class KernelDensity(Estimator):
 
     Parameters
     ----------
-    bandwidth : float, optional
-        Of both Gaussian kernels, in standard deviations of each column. Where left out, that of the
+    bandwidth : float or "bayesian", optional
+        Of both Gaussian kernels, in standard deviations of each column; that of the maximum marginal
+        likelihood of the joint embedding, or given. Where left out, that of the
         smallest least squares cross-validation score of the joint density, on at most 1000 rows.
     prior : ndarray of shape (l, p), or pair of such and of weights of shape (l,), optional
         Draws of the prior, which are the posterior's atoms, with weights that are not negative. Where
@@ -56,7 +58,7 @@ class KernelDensity(Estimator):
 
     def __init__(
         self,
-        bandwidth: float | None = None,
+        bandwidth: float | str | None = None,
         *,
         prior: Any = None,
         particles: int = 2000,
@@ -70,8 +72,8 @@ class KernelDensity(Estimator):
         self.parameter_bandwidth = parameter_bandwidth
 
     def _check(self, n: int, streamed: bool) -> None:
-        if self.bandwidth is not None:
-            positive("bandwidth", self.bandwidth)
+        if self.bandwidth is not None and self.bandwidth != "bayesian":
+            positive("bandwidth", self.bandwidth)  # type: ignore[arg-type]
         positive("particles", self.particles)
         if self.prior is not None and np.any(weighted_draws(self.prior)[1] < 0):
             raise ValueError(NEGATIVE)
@@ -81,7 +83,8 @@ class KernelDensity(Estimator):
         p = table.parameters.shape[1]
         self._unit = unit_deviations(table.parameters) if self.scale else np.ones(p)
         theta = table.parameters / self._unit
-        self.bandwidth_ = self._bandwidth(theta) if self.bandwidth is None else float(self.bandwidth)
+        chosen = self.bandwidth is None or self.bandwidth == "bayesian"
+        self.bandwidth_ = self._bandwidth(theta) if chosen else float(self.bandwidth)  # type: ignore[arg-type]
         draws = self._draws()
         if draws is None:
             self._rows = spread_out(len(theta), int(self.particles))
@@ -100,8 +103,10 @@ class KernelDensity(Estimator):
         return self.prior is None and self.table_.draws is None
 
     def _bandwidth(self, theta: np.ndarray) -> float:
-        """The one of the smallest cross-validation score of the joint density."""
+        """The one of the smallest cross-validation score of the joint density, or the learnt one."""
         joint = np.hstack([theta, self.table_.statistics])
+        if self.bandwidth == "bayesian":
+            return float(learn_lengthscale(joint).lengthscale[0])
         return float(min(BANDWIDTHS, key=lambda h: least_squares_score(joint, h)))
 
     def _draws(self) -> tuple[np.ndarray, np.ndarray] | None:

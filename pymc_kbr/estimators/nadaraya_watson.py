@@ -11,6 +11,7 @@ from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
@@ -27,8 +28,9 @@ class NadarayaWatson(Estimator):
 
     Parameters
     ----------
-    bandwidth : float, optional
-        In units of the scaled statistics. Where left out, the multiple of the median heuristic
+    bandwidth : float, "median" or "bayesian", optional
+        In units of the scaled statistics; by the median heuristic or, of the Gaussian kernel, the maximum
+        marginal likelihood of their embedding. Where left out, the multiple of the median heuristic
         with the smallest leave-one-out error of the posterior mean, on 300 rows.
     kernel : {"gaussian", "epanechnikov", "top_hat"}
     scale : bool, str or Summary
@@ -52,7 +54,7 @@ class NadarayaWatson(Estimator):
 
     def __init__(
         self,
-        bandwidth: float | None = None,
+        bandwidth: float | str | None = None,
         *,
         kernel: str = "gaussian",
         scale: bool | str | Summary = True,
@@ -66,11 +68,20 @@ class NadarayaWatson(Estimator):
     def _check(self, n: int, streamed: bool) -> None:
         if self.kernel not in PROFILES:
             raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
-        if self.bandwidth is not None:
-            positive("bandwidth", self.bandwidth)
+        if self.bandwidth == "bayesian" and self.kernel != "gaussian":
+            raise ValueError(
+                f"bandwidth is 'bayesian', which is for the Gaussian kernel, and kernel is {self.kernel!r}"
+            )
+        if self.bandwidth is not None and self.bandwidth not in ("median", "bayesian"):
+            positive("bandwidth", self.bandwidth)  # type: ignore[arg-type]
 
     def _fit(self, rng: np.random.Generator) -> None:
-        self.bandwidth_ = self.bandwidth if self.bandwidth is not None else self._choose_bandwidth()
+        if self.bandwidth == "bayesian":
+            self.bandwidth_ = float(learn_lengthscale(self.table_.sample.statistics).lengthscale[0])
+        elif self.bandwidth == "median":
+            self.bandwidth_ = median_heuristic(self.table_.sample.statistics)
+        else:
+            self.bandwidth_ = self._choose_bandwidth() if self.bandwidth is None else float(self.bandwidth)
 
     def _choose_bandwidth(self) -> float:
         """The candidate that predicts some rows' parameters best from all the other rows."""

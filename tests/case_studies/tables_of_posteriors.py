@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tests.case_studies import tables_of_filtering, tables_of_hierarchical, tables_of_sbi_benchmark
+from tests.case_studies import (
+    tables_of_filtering,
+    tables_of_hierarchical,
+    tables_of_kernel_learning,
+    tables_of_sbi_benchmark,
+)
 from tests.case_studies.readme_figures import Table, frame, number, wide, word
 from tests.case_studies.tables_of_regressions import (
     COALESCENT,
@@ -208,6 +213,7 @@ TABLES = {
     tables_of_sbi_benchmark.SBI: tables_of_sbi_benchmark.TABLES,
     tables_of_filtering.FILTERING: tables_of_filtering.TABLES,
     tables_of_hierarchical.HIERARCHICAL: tables_of_hierarchical.TABLES,
+    tables_of_kernel_learning.KERNEL_LEARNING: tables_of_kernel_learning.TABLES,
 }
 """In the order in which they stand in each README."""
 

@@ -76,7 +76,7 @@ def test_an_observation_outside_is_named_with_its_statistics():
     assert support.far
     assert support.worst() == ["t"]
     assert support.position[1] == 1.0
-    assert names(observed=[0.5, 3.0, 0.4]) == ["outside"]
+    assert names(observed=[0.5, 3.0, 0.4]) == ["outside", "misspecified"]
 
 
 def test_an_unlikely_combination_is_outside_though_each_statistic_is_not():
@@ -115,6 +115,7 @@ def test_messages_name_a_remedy():
     found = diagnose(faulty, draws, table([9.0, 9.0, 9.0]), coverage=np.array([0.5]), held_out=100)
     words = {
         "outside": "widen the prior",
+        "misspecified": "at the simulator",
         "effective_sample_size": "simulate more rows",
         "negative_share": "estimator='adjusted'",
         "ridge_raised": "take a larger regularisation",

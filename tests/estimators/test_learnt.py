@@ -7,8 +7,10 @@ from scipy.linalg import sqrtm
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.summaries import (
     SUMMARIES,
+    LearntLengthscales,
     LinearPosteriorMean,
     PosteriorMean,
     Relevance,
@@ -149,7 +151,47 @@ def test_estimators_measure_the_tables_rows_by_estimates_without_them(name, arra
 def test_names_are_of_what_they_say(arrays):
     kinds = {"relevance": Relevance, "posterior_mean": PosteriorMean}
     kinds |= {"linear_posterior_mean": LinearPosteriorMean, "transformed": Transformed}
+    kinds |= {"bayesian": LearntLengthscales}
     assert kinds == SUMMARIES
     assert make_summary(True, *arrays).scale[1] == pytest.approx(arrays[0][:, 1].std())
     np.testing.assert_array_equal(make_summary(False, *arrays).scale, np.ones(3))
     np.testing.assert_array_equal(make_summary(np.False_, *arrays).scale, np.ones(3))
+
+
+def test_learnt_lengthscales_divide_scaled_statistics(arrays):
+    x, theta = arrays
+    wider = np.column_stack([x, np.full(N, 7.0)])
+    with pytest.warns(UserWarning, match="constant"):
+        found = LearntLengthscales.fit(wider, theta)
+    learnt = learn_lengthscale((x - x.mean(axis=0)) / x.std(axis=0), separate=True).lengthscale
+    np.testing.assert_allclose(found.lengthscale, learnt)
+    np.testing.assert_allclose(found.transform(wider[:5]), Scaler.fit(x).transform(x[:5]) / learnt)
+    assert found.size == 4
+    assert found.kept.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "estimator", [pk.ConditionalMean, pk.Localised, pk.KernelBayes, pk.ImportanceWeightedKernelBayes]
+)
+def test_learnt_bandwidth_of_rules_is_that_of_the_scaled_statistics(estimator, arrays):
+    x, theta = arrays
+    scaled = Scaler.fit(x).transform(x)
+    options = {"neighbours": 50} if estimator is pk.Localised else {}
+    fitted = estimator(bandwidth="bayesian", **options).fit(theta, x)
+    assert fitted.kernel_ == learn_lengthscale(scaled).kernel
+    assert fitted.bandwidth_ == learn_lengthscale(scaled).lengthscale[0]
+    with pytest.raises(ValueError, match="'bayesian', which is for the Gaussian kernel"):
+        estimator(bandwidth="bayesian", kernel="laplace").fit(theta, x)
+
+
+def test_learnt_bandwidths_of_densities(arrays):
+    x, theta = arrays
+    scaled = Scaler.fit(x).transform(x)
+    learnt = learn_lengthscale(scaled).lengthscale[0]
+    assert pk.NadarayaWatson("bayesian").fit(theta, x).bandwidth_ == learnt
+    assert pk.NadarayaWatson("median").fit(theta, x).bandwidth_ == median_heuristic(scaled)
+    joint = np.hstack([theta / theta.std(axis=0), scaled])
+    wanted = learn_lengthscale(joint).lengthscale[0]
+    assert pk.KernelDensity("bayesian").fit(theta, x).bandwidth_ == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="'bayesian', which is for the Gaussian kernel"):
+        pk.NadarayaWatson("bayesian", kernel="top_hat").fit(theta, x)

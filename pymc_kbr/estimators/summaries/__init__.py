@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
 from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean, PosteriorMean
 from pymc_kbr.estimators.summaries.relevance import Relevance
 from pymc_kbr.estimators.summaries.transformed import Transformed
@@ -38,6 +39,7 @@ SUMMARIES: dict[str, Any] = {
     "posterior_mean": PosteriorMean,
     "linear_posterior_mean": LinearPosteriorMean,
     "transformed": Transformed,
+    "bayesian": LearntLengthscales,
 }
 """The name of each summary that is learnt from parameters and statistics."""
 
@@ -83,6 +85,7 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
 
 __all__ = [
     "SUMMARIES",
+    "LearntLengthscales",
     "LinearPosteriorMean",
     "PosteriorMean",
     "Relevance",

@@ -1,0 +1,1 @@
+"""Kernels learnt by marginal likelihood, and the tests that stand on them."""

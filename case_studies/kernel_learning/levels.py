@@ -1,0 +1,157 @@
+"""Levels of the tests over 1,000 nulls, and power beside hyppo's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+import pymc_kbr as pk
+
+Sampler = Callable[[Any, np.random.Generator], tuple[np.ndarray, ...]]
+
+
+def columns(kind: str, rng: np.random.Generator, rows: int) -> np.ndarray:
+    """Points of two columns that depend on each other, with normal or Cauchy tails."""
+    common = rng.standard_cauchy(rows) if kind == "cauchy" else rng.normal(size=rows)
+    return np.stack([common, common + 0.5 * rng.normal(size=rows)], axis=1)
+
+
+def two_samples(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Two samples of one distribution."""
+    return columns(kind, rng, 40), columns(kind, rng, 60)
+
+
+def independent(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Independent samples."""
+    return columns(kind, rng, 50), columns(kind, rng, 50)
+
+
+def common_cause(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Two columns that are independent given a third."""
+    z = rng.normal(size=(60, 1))
+    noise = rng.standard_t(2, size=(60, 2)) if kind == "heavy" else rng.normal(size=(60, 2))
+    x, y = np.sin(2 * z[:, 0]) + 0.5 * noise[:, 0], z[:, 0] + 0.5 * noise[:, 1]
+    return x, y, z
+
+
+TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] = {
+    "conditional hsic": (
+        pk.conditional_hsic_test,
+        common_cause,
+        ["normal", "heavy"],
+        {"null": "gamma", "statistic": "biased"},
+    ),
+    "mmd": (pk.mmd_test, two_samples, ["normal", "cauchy"], {"permutations": 99}),
+    "mmd, biased": (
+        pk.mmd_test,
+        two_samples,
+        ["normal", "cauchy"],
+        {"permutations": 99, "statistic": "biased"},
+    ),
+    "mmd, gamma": (
+        pk.mmd_test,
+        two_samples,
+        ["normal", "cauchy"],
+        {"null": "gamma", "statistic": "biased"},
+    ),
+    "mmd, learnt": (
+        pk.mmd_test,
+        two_samples,
+        ["normal"],
+        {"permutations": 99, "bandwidth": "bayesian"},
+    ),
+    "hsic": (pk.hsic_test, independent, ["normal", "cauchy"], {"permutations": 99}),
+    "hsic, gamma": (
+        pk.hsic_test,
+        independent,
+        ["normal", "cauchy"],
+        {"null": "gamma", "statistic": "biased"},
+    ),
+    "hsic, learnt": (
+        pk.hsic_test,
+        independent,
+        ["normal"],
+        {"permutations": 99, "bandwidth": "bayesian"},
+    ),
+}
+
+
+def levels(quick: bool, output: Path) -> None:
+    """Shares of rejections at level 0.05 and the band of 99% about it (levels.csv)."""
+    repeats = 20 if quick else 1000
+    lower, upper = binom.ppf([0.005, 0.995], repeats, 0.05) / repeats
+    lines = []
+    for name, (test, simulate, kinds, options) in TESTS.items():
+        for kind in kinds:
+            curve = pk.power_curve(test, simulate, [kind], repeats=repeats, random_seed=11, **options)
+            share = float(curve.power[0])
+            lines.append({"test": name, "tails": kind, "rejected": share, "lower": lower, "upper": upper})
+            pd.DataFrame(lines).round(4).to_csv(output / "levels.csv", index=False)
+            print(lines[-1], flush=True)
+
+
+def linear(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Y = x and noise."""
+    x = rng.normal(size=rows)
+    return x, 0.45 * x + rng.normal(size=rows)
+
+
+def parabola(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Y = x^2 and noise."""
+    x = rng.uniform(-1, 1, size=rows)
+    return x, x**2 + 0.45 * rng.normal(size=rows)
+
+
+def sine(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Y = sin(4 pi x) and noise."""
+    x = rng.uniform(-1, 1, size=rows)
+    return x, np.sin(4 * np.pi * x) + 0.3 * rng.normal(size=rows)
+
+
+def circle(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points about a circle."""
+    angle = rng.uniform(0, 2 * np.pi, size=rows)
+    noise = 0.35 * rng.normal(size=(2, rows))
+    return np.cos(angle) + noise[0], np.sin(angle) + noise[1]
+
+
+def spread(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Y has mean zero, and a spread that grows with |x|."""
+    x = rng.normal(size=rows)
+    return x, (0.3 + np.abs(x)) * rng.normal(size=rows)
+
+
+ALTERNATIVES = {"linear": linear, "parabola": parabola, "sine": sine, "circle": circle, "spread": spread}
+
+
+def power(quick: bool, output: Path) -> None:
+    """Power of independence tests on 80 rows, beside hyppo's (power.csv)."""
+    from hyppo.independence import Dcorr, Hsic  # the extra `rivals`
+
+    repeats, rows = (5, 30) if quick else (200, 80)
+
+    def theirs(kind: type, x: np.ndarray, y: np.ndarray, random_seed: Any, **options: Any) -> Any:
+        return kind().test(x[:, None], y[:, None], auto=True)
+
+    tests: dict[str, Callable[..., Any]] = {
+        "hsic, median": partial(pk.hsic_test, permutations=199),
+        "hsic, learnt": partial(pk.hsic_test, permutations=199, bandwidth="bayesian"),
+        "hyppo's Hsic": partial(theirs, Hsic),
+        "hyppo's Dcorr": partial(theirs, Dcorr),
+    }
+    lines = []
+    for name, simulate in ALTERNATIVES.items():
+        line: dict[str, Any] = {"alternative": name, "repeats": repeats}
+        for kind, test in tests.items():
+            draw = lambda rows, rng, simulate=simulate: simulate(rng, rows)  # noqa: E731
+            curve = pk.power_curve(test, draw, [rows], repeats=repeats, random_seed=13)
+            line[kind] = float(curve.power[0])
+        lines.append(line)
+        pd.DataFrame(lines).round(4).to_csv(output / "power.csv", index=False)
+        print(line, flush=True)

@@ -1,0 +1,73 @@
+"""Whatever a user gives as a sample of points, as rows; what tells nothing is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.rows import as_rows, check_finite, check_range
+
+
+def as_points(name: str, value: Any, least: int = 2) -> np.ndarray:
+    """A sample as rows of columns, of which a vector is one.
+
+    Parameters
+    ----------
+    name : str
+        What it is, for the words of an error.
+    value : array_like of shape (n,) or (n, d)
+        Data frames and columns of pandas, too.
+    least : int
+        Rows that are needed.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no array of finite numbers, or has too few rows or no column.
+    """
+    points = as_rows(name, value)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[1] == 0:
+        raise ValueError(f"the shape of {name} is {np.shape(value)}; it must be (n,) or (n, d)")
+    if len(points) < least:
+        raise ValueError(f"there are {len(points)} rows in {name}; at least {least} are needed")
+    check_finite(name, points)
+    check_range(name, points)
+    return points
+
+
+def refuse_constant(name: str, points: np.ndarray) -> None:
+    """Refuse points (n, d) of which a column is the same in all rows."""
+    constant = np.flatnonzero(np.ptp(points, axis=0) == 0)
+    if len(constant) == points.shape[1]:
+        raise ValueError(
+            f"all {len(points)} rows in {name} are the same point; nothing can be told from them"
+        )
+    if len(constant):
+        raise ValueError(
+            f"the columns {constant.tolist()} in {name} are the same in all {len(points)} rows; "
+            "leave them out"
+        )
+
+
+def refuse_unequal_columns(first: str, x: np.ndarray, second: str, y: np.ndarray) -> None:
+    """Refuse samples whose points have other numbers of columns."""
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"there are {x.shape[1]} columns in {first} and {y.shape[1]} in {second}; both must have the same"
+        )
+
+
+def refuse_unequal_rows(first: str, x: np.ndarray, second: str, y: np.ndarray) -> None:
+    """Refuse samples whose rows cannot belong together."""
+    if len(x) != len(y):
+        raise ValueError(
+            f"there are {len(x)} rows in {first} and {len(y)} in {second}; a row of one belongs to a row of "
+            "the other"
+        )

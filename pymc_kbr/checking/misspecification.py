@@ -1,0 +1,134 @@
+"""Is an observation from the model at all? A p-value among the simulations."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.points import as_points
+from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.hypothesis_tests import mmd_test
+from pymc_kbr.kernels import Gaussian, median_heuristic
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+MOST_ROWS = 2000
+"""Rows, evenly spread, that an observation is compared with."""
+
+SMALLEST = 1e-6
+"""Of the largest variance: what directions in which scaled statistics do not vary are given."""
+
+
+WARNED = 0.002
+"""p-value of a table's observation below which there is a warning."""
+
+
+@dataclass(frozen=True, eq=False)
+class Misspecification:
+    """An observation, or a data set of several, among a table's simulations.
+
+    Parameters
+    ----------
+    pvalue : float
+        Small where the model does not make such data.
+    statistic : float
+        Of one observation, minus the mean of its kernel values with the rows; of several, the squared
+        maximum mean discrepancy.
+    references : ndarray of shape (r,)
+        The same of rows without themselves, or of permuted samples.
+    """
+
+    pvalue: float
+    statistic: float
+    references: np.ndarray
+
+
+def misspecification(
+    table: ReferenceTable,
+    observed: Any = None,
+    *,
+    random_seed: int | np.random.Generator | None = None,
+) -> Misspecification:
+    """Test whether an observation, or several, are draws of a model's prior predictive distribution.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+        Whose rows are draws of the prior.
+    observed : array_like of shape (d,) or (k, d), optional
+        One observation, or k, each with parameters of its own; the table's own where left out.
+    random_seed : int or numpy.random.Generator, optional
+        For the noise of the rows (see `ReferenceTable.noise`), and for permutations of k observations.
+
+    Returns
+    -------
+    Misspecification
+
+    Raises
+    ------
+    ValueError
+        If there is no observation, its number of statistics is another, it is not finite, or the rows are no
+        draws of the prior.
+
+    Notes
+    -----
+    Rows and observation together are brought to uncorrelated coordinates of variance one, and each point's
+    mean of kernel values with all others is taken: the embedding there, which is the squared maximum mean
+    discrepancy between that point and the others but for a constant. The observation is treated as the rows
+    are, so that under the model its rank among up to 2,000 of them is uniform: the level is exact.
+    Observations of which there are several are compared by `mmd_test`.
+
+    The model is called wrong for what no parameters of the prior make. Data that other parameters than
+    the posterior's make pass: `predictive_check` is for these.
+    """
+    given = table.observed if observed is None else as_rows("the observation", observed)
+    if given is None:
+        raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
+    if table.prior_ratio is not None:
+        raise ValueError(
+            "the rows of the table are no draws of the prior but carry weights (`prior_ratio`), so that "
+            "ranks among them are no p-values; simulate a table of the prior, with `simulate`"
+        )
+    points = as_points("the observation", np.atleast_2d(given), least=1)
+    d = table.statistics.shape[1]
+    if points.shape[1] != d:
+        raise ValueError(f"the observation has {points.shape[1]} statistics; the table has {d}")
+    rng = np.random.default_rng(random_seed)
+    rows = table.statistics[spread_out(len(table), MOST_ROWS)]
+    rows = rows + table.noise * rng.normal(size=rows.shape)
+    white = _whitened(np.vstack([points, rows]))
+    kernel = Gaussian(median_heuristic(white))
+    if len(points) > 1:
+        found = mmd_test(white[: len(points)], white[len(points) :], kernel=kernel, random_seed=rng)
+        return Misspecification(found.pvalue, found.statistic, found.null)
+    gram = kernel(white)
+    scores = -(gram.sum(axis=1) - 1) / len(rows)
+    pvalue = np.mean(scores >= scores[0] - 1e-12)
+    return Misspecification(float(pvalue), float(scores[0]), scores[1:])
+
+
+def doubt_of_the_model(table: ReferenceTable) -> str | None:
+    """The warning where the table's observation is unlike its rows, if these are draws of the prior."""
+    if table.prior_ratio is not None or table.origin.between_bounds:
+        return None
+    pvalue = misspecification(table, random_seed=0).pvalue
+    if pvalue >= WARNED:
+        return None
+    return (
+        f"the model makes data as unlike the others as the observation in {pvalue:.2%} of simulations: no "
+        "parameters of the prior may make such data; look at `misspecification(table)`, at "
+        "`plot_observation_support(table)` for the statistics, and at the simulator"
+    )
+
+
+def _whitened(points: np.ndarray) -> np.ndarray:
+    """Points (n, d) in uncorrelated coordinates of variance one, without columns that do not vary."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted
+        scaled = Scaler.fit(points).transform(points)
+    values, vectors = np.linalg.eigh(np.cov(scaled.T).reshape(scaled.shape[1], -1))
+    return scaled @ vectors / np.sqrt(np.maximum(values, SMALLEST * values[-1]))

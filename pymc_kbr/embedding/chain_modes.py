@@ -1,0 +1,76 @@
+"""Whether chains of a sampler are at different modes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_kbr.arrays.rows import as_rows
+
+APART = 4.0
+"""Of chains' own deviations: means farther apart than that, with none between, are at different modes."""
+
+
+class ChainModes(NamedTuple):
+    """Modes at which chains are.
+
+    Parameters
+    ----------
+    mode : ndarray of int, shape (chains,)
+        Number of each chain's mode, the lowest first.
+    means : ndarray of shape (modes,)
+    deviations : ndarray of shape (modes,)
+        Within each.
+    """
+
+    mode: np.ndarray
+    means: np.ndarray
+    deviations: np.ndarray
+
+    @property
+    def multimodal(self) -> bool:
+        """Whether the chains are at more than one mode; how much of the posterior each has is not told."""
+        return len(self.means) > 1
+
+
+def chain_modes(draws: Any) -> ChainModes:
+    """Sort chains by their means, and part them where these are far from each other.
+
+    Parameters
+    ----------
+    draws : array_like of shape (chains, draws)
+        Of one variable, as ``idata.posterior["lengthscale"]``.
+
+    Returns
+    -------
+    ChainModes
+
+    Raises
+    ------
+    ValueError
+        If there is no second chain, or they have fewer than two draws.
+
+    Notes
+    -----
+    Two chains next to each other in the order of their means are at different modes where these are more than
+    4 times the larger of both chains' own deviations apart. A chain that has moved between modes has a large
+    deviation, and joins them.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> found = chain_modes(rng.normal([[0.5], [3.0], [3.0]], 0.1, size=(3, 100)))
+    >>> found.mode.tolist(), found.means.round(1).tolist()
+    ([0, 1, 1], [0.5, 3.0])
+    """
+    array = as_rows("the draws", getattr(draws, "values", draws))
+    if array.ndim != 2 or min(array.shape) < 2:
+        raise ValueError(f"the draws have shape {array.shape}; give two chains or more, of two draws or more")
+    order = np.argsort(array.mean(axis=1))
+    means, own = array.mean(axis=1)[order], array.std(axis=1)[order]
+    parted = np.diff(means) > APART * np.maximum(own[1:], own[:-1])
+    mode = np.empty(len(array), dtype=int)
+    mode[order] = np.concatenate([[0], np.cumsum(parted)])
+    groups = [array[mode == k] for k in range(mode.max() + 1)]
+    return ChainModes(mode, np.array([g.mean() for g in groups]), np.array([g.std() for g in groups]))

@@ -1,0 +1,208 @@
+"""Lengthscales of a Gaussian kernel by maximum marginal likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.spatial.distance import pdist
+
+from pymc_kbr.arrays.points import as_points, refuse_constant
+from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
+from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
+from pymc_kbr.embedding.prior_covariance import Measure
+from pymc_kbr.kernels import Gaussian, Kernel, Sum
+
+EXACT_ROWS = 3000
+"""Rows up to which the prior's covariance is formed whole."""
+
+ROWS_SCANNED, STEPS = 300, 20
+"""Rows and lengthscales of the scan that finds where searches start."""
+
+BEYOND = 3.0
+"""How far beyond the scan a search may go, in e-folds."""
+
+SAME = 0.05
+"""Difference of log lengthscales within which two searches have found one maximum."""
+
+Likelihood = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """Where a search ended.
+
+    Parameters
+    ----------
+    lengthscale : ndarray of shape (D,)
+    log_likelihood : float
+    at_edge : bool
+        Whether it ended at the edge of what is searched, and is no maximum inside.
+    """
+
+    lengthscale: np.ndarray
+    log_likelihood: float
+    at_edge: bool
+
+    @property
+    def kernel(self) -> Gaussian:
+        """The kernel of these lengthscales."""
+        return gaussian(self.lengthscale)
+
+
+@dataclass(frozen=True, eq=False)
+class LearntLengthscale:
+    """The lengthscales of the highest marginal likelihood, and the other maxima.
+
+    Parameters
+    ----------
+    maxima : tuple of Maximum
+        The highest one first.
+    rows : int
+        On which they were learnt.
+    scanned, likelihoods : ndarray of shape (s,)
+        Common multiples of `units` at which searches could start, and log marginal likelihoods there, on a
+        part of the rows.
+    units : ndarray of shape (D,)
+    """
+
+    maxima: tuple[Maximum, ...]
+    rows: int
+    scanned: np.ndarray
+    likelihoods: np.ndarray
+    units: np.ndarray
+
+    @property
+    def lengthscale(self) -> np.ndarray:
+        """One a dimension, (D,), all the same where they were learnt so."""
+        return self.maxima[0].lengthscale
+
+    @property
+    def kernel(self) -> Gaussian:
+        """The kernel of these."""
+        return self.maxima[0].kernel
+
+    @property
+    def shortest(self) -> Gaussian:
+        """The kernel of the maximum with the smallest lengthscales, by their product."""
+        return min(self.maxima, key=lambda m: float(np.log(m.lengthscale).sum())).kernel
+
+    @property
+    def kernel_of_all(self) -> Kernel:
+        """The sum of the kernels of all maxima."""
+        total: Kernel = self.kernel
+        for maximum in self.maxima[1:]:
+            total = Sum(total, maximum.kernel)
+        return total
+
+
+def gaussian(lengthscale: np.ndarray) -> Gaussian:
+    """The Gaussian kernel of lengthscales (D,), with one bandwidth where they are the same."""
+    if np.ptp(lengthscale) == 0:
+        return Gaussian(float(lengthscale[0]))
+    return Gaussian(tuple(lengthscale.tolist()))
+
+
+def learn_lengthscale(
+    points: np.ndarray,
+    *,
+    separate: bool = False,
+    noise: float = 0.1,
+    measure: Measure | None = None,
+    most: int = ROWS_FOR_CHOICES,
+) -> LearntLengthscale:
+    """Maximise the marginal likelihood of points over the lengthscales of a Gaussian kernel.
+
+    Parameters
+    ----------
+    points : array_like of shape (n,) or (n, D)
+    separate : bool
+        Whether each dimension has a lengthscale of its own; otherwise one holds for all, in the points' own
+        units.
+    noise : float
+        sigma^2: variance of the empirical embedding about the true one, at a point.
+    measure : Measure, optional
+        nu; the normalised Lebesgue measure where left out.
+    most : int
+        Rows used, evenly spread. Above `EXACT_ROWS` the prior's covariance is of low rank.
+
+    Returns
+    -------
+    LearntLengthscale
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than three rows, a column is constant, or the likelihood is zero everywhere.
+
+    Notes
+    -----
+    Section 4.3 of [1]_. L-BFGS over log l, from every local maximum of a scan over common lengthscales, since
+    there may be several: of a mixture, one within its parts and one across them. With `separate`
+    lengthscales columns are divided by their deviations first, since the norm in gamma depends on how the
+    columns' units compare. The likelihood is a density for D = 1 alone: in more dimensions the embedding is
+    still one number a point, and separate lengthscales tend to follow few columns and leave the others out.
+
+    References
+    ----------
+    .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
+       (2016).
+    """
+    positive("noise", noise)
+    whole("most", most)
+    points = as_points("the points", points, least=3)
+    refuse_constant("the points", points)
+    rows = points[spread_out(len(points), most)]
+    units = unit_deviations(rows) if separate else np.ones(rows.shape[1])
+    form = MarginalLikelihood if len(rows) <= EXACT_ROWS else LowRankMarginalLikelihood
+    rows = rows / units
+    with one_blas_thread():
+        likelihood = form(rows, noise=noise, measure=measure)
+        few = rows[spread_out(len(rows), ROWS_SCANNED)]
+        scanned = _span(few)
+        of_few = MarginalLikelihood(few, noise, measure)
+        heights = np.array([of_few(np.full(len(units), scale))[0] for scale in scanned])
+        starts = np.log(scanned[_peaks(heights)])
+        edges = np.log(scanned[0]) - BEYOND, np.log(scanned[-1]) + BEYOND
+        ends = [_climb(likelihood, start, edges, units, separate) for start in starts]
+    ends.sort(key=lambda end: -end.log_likelihood)
+    maxima: list[Maximum] = []
+    for end in ends:
+        if all(np.abs(np.log(end.lengthscale / known.lengthscale)).max() > SAME for known in maxima):
+            maxima.append(end)
+    return LearntLengthscale(tuple(maxima), len(rows), scanned, heights, units)
+
+
+def _span(points: np.ndarray) -> np.ndarray:
+    """Lengthscales from less than neighbours' distances to the largest one, at even steps of their log."""
+    distances = pdist(points)
+    distances = distances[distances > 0]
+    lowest = 0.25 * np.quantile(distances, min(1.0, 2 / len(points)))
+    return np.geomspace(lowest, 2 * distances.max(), STEPS)
+
+
+def _peaks(heights: np.ndarray) -> np.ndarray:
+    """Which values are as high as both neighbours; there is one beyond either end, which is low."""
+    padded = np.concatenate([[-np.inf], heights, [-np.inf]])
+    return np.flatnonzero((padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:]))
+
+
+def _climb(
+    likelihood: Likelihood, start: float, edges: tuple[float, float], units: np.ndarray, separate: bool
+) -> Maximum:
+    """Search from a common log lengthscale, in `units`."""
+
+    def lowered(logs: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slopes = likelihood(np.broadcast_to(np.exp(logs), units.shape))
+        return -value, -slopes if separate else -slopes.sum(keepdims=True)
+
+    at = np.full(len(units) if separate else 1, start)
+    found = minimize(lowered, at, jac=True, method="L-BFGS-B", bounds=[edges] * len(at))
+    at_edge = bool(np.any((found.x <= edges[0]) | (found.x >= edges[1])))
+    return Maximum(np.exp(found.x) * units, -float(found.fun), at_edge)

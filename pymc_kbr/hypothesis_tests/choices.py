@@ -1,0 +1,115 @@
+"""Which kernel, form and null distribution a test takes, refused at the door where there is no such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
+from pymc_kbr.kernels import FAMILIES, Kernel, check_kernel, median_heuristic
+
+FORMS = ("auto", "exact", "random_features", "block")
+STATISTICS = ("biased", "unbiased")
+NULLS = ("permutation", "gamma")
+
+LEARNT: dict[str, Callable[[LearntLengthscale], Kernel]] = {
+    "bayesian": lambda learnt: learnt.kernel,
+    "bayesian_shortest": lambda learnt: learnt.shortest,
+    "bayesian_all": lambda learnt: learnt.kernel_of_all,
+}
+"""Bandwidths of the highest marginal likelihood, of its maximum at the shortest lengthscale, and of all."""
+
+Bandwidth = str | float | Sequence[float]
+"""Of a Gaussian kernel: "median", a name of `LEARNT`, a number, or one for each column."""
+
+
+def check_choices(form: str, statistic: str, null: str, permutations: int, features: int) -> None:
+    """Refuse names that there are not, and combinations that have no meaning."""
+    for name, given, allowed in (
+        ("form", form, FORMS),
+        ("statistic", statistic, STATISTICS),
+        ("null", null, NULLS),
+    ):
+        if given not in allowed:
+            raise ValueError(f"{name} is {given!r}; it may be {', '.join(map(repr, allowed))}")
+    whole("permutations", permutations)
+    whole("features", features)
+    if features < 2:
+        raise ValueError("features is 1; a cosine and a sine are two, the least there are")
+    if null == "gamma" and (statistic == "unbiased" or form == "block"):
+        raise ValueError(
+            f"null is 'gamma' with statistic={statistic!r} and form={form!r}; the gamma distribution is that "
+            "of the biased statistic of all rows: take statistic='biased' and form='exact' or "
+            "'random_features'"
+        )
+
+
+def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Bandwidth) -> Kernel:
+    """The kernel on points (n, d), its bandwidth given, by the median heuristic, or learnt.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the kernel or the bandwidth is none of these.
+    """
+    if kernel is not None:
+        check_kernel("kernel", kernel)
+        if not isinstance(kernel, str):
+            if bandwidth != "median":
+                raise ValueError(
+                    f"bandwidth is {bandwidth!r} and kernel is {kernel!r}, which has its own; "
+                    "give one of the two"
+                )
+            return kernel
+    family = FAMILIES["gaussian" if kernel is None else kernel]
+    if isinstance(bandwidth, str):
+        if bandwidth == "median":
+            return family(median_heuristic(points))
+        if bandwidth not in LEARNT:
+            raise ValueError(
+                f"bandwidth is {bandwidth!r}; it may be 'median', {', '.join(map(repr, LEARNT))}, or "
+                "numbers above zero"
+            )
+        if kernel not in (None, "gaussian"):
+            raise ValueError(
+                f"bandwidth is {bandwidth!r}, which is for the Gaussian kernel, and kernel is {kernel!r}"
+            )
+        return LEARNT[bandwidth](learn_lengthscale(points))
+    for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)):
+        positive("bandwidth", value)
+    if np.ndim(bandwidth) == 0:
+        return family(float(bandwidth))  # type: ignore[arg-type]
+    if np.size(bandwidth) != points.shape[1]:
+        raise ValueError(
+            f"there are {np.size(bandwidth)} bandwidths; give one, or one for each of "
+            f"{points.shape[1]} columns"
+        )
+    return family(tuple(float(value) for value in bandwidth))  # type: ignore[arg-type, union-attr]
+
+
+def for_both(name: str, given: Any) -> tuple[Any, Any]:
+    """What is given for both of two samples, or a pair with one for each."""
+    if not isinstance(given, tuple):
+        return given, given
+    if len(given) != 2:
+        raise ValueError(f"{name} is {given!r}; give one for both samples, or a pair")
+    return given
+
+
+def same_columns(x: Any, y: Any) -> Any:
+    """`y` with the columns of a data frame in the order of those of `x`, where both are data frames.
+
+    Raises
+    ------
+    ValueError
+        If their names are not the same.
+    """
+    names = [getattr(value, "columns", None) for value in (x, y)]
+    if names[0] is None or names[1] is None or list(names[0]) == list(names[1]):
+        return y
+    if sorted(map(str, names[0])) != sorted(map(str, names[1])):
+        raise ValueError(f"the columns are {list(names[0])} in x and {list(names[1])} in y; name them alike")
+    return y[list(names[0])]

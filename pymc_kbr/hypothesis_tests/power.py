@@ -1,0 +1,103 @@
+"""How often a test rejects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+from pymc_kbr.arrays.refusals import whole
+
+
+@dataclass(frozen=True, eq=False)
+class PowerCurve:
+    """Shares of rejections over settings.
+
+    Parameters
+    ----------
+    settings : list
+    pvalues : ndarray of shape (s, r)
+        Of each setting's repetitions.
+    level : float
+        At which a test rejects.
+    """
+
+    settings: list[Any]
+    pvalues: np.ndarray
+    level: float
+
+    @property
+    def power(self) -> np.ndarray:
+        """Share of rejections of each setting, (s,); one minus it is the type II error."""
+        return np.mean(self.pvalues <= self.level, axis=1)
+
+    def interval(self, probability: float = 0.95) -> np.ndarray:
+        """Clopper and Pearson's intervals of the rejections' probability, shape (s, 2)."""
+        repeats = self.pvalues.shape[1]
+        rejected = np.sum(self.pvalues <= self.level, axis=1)
+        tail = (1 - probability) / 2
+        lower = np.where(rejected > 0, beta.ppf(tail, np.maximum(rejected, 1), repeats - rejected + 1), 0.0)
+        kept = repeats - rejected
+        upper = np.where(kept > 0, beta.ppf(1 - tail, rejected + 1, np.maximum(kept, 1)), 1.0)
+        return np.stack([lower, upper], axis=1)
+
+
+def power_curve(
+    test: Callable[..., Any],
+    simulate: Callable[[Any, np.random.Generator], Sequence[Any]],
+    settings: Sequence[Any],
+    *,
+    repeats: int = 100,
+    level: float = 0.05,
+    random_seed: int | np.random.Generator | None = None,
+    **options: Any,
+) -> PowerCurve:
+    """The share of simulated samples that a test rejects, for each setting of the simulation.
+
+    Parameters
+    ----------
+    test : callable
+        `mmd_test`, `hsic_test`, or another that takes samples and `random_seed` and returns something with
+        `pvalue`.
+    simulate : callable
+        From a setting and a generator to the samples.
+    settings : sequence
+    repeats : int
+        Simulations of each setting.
+    level : float
+    random_seed : int or numpy.random.Generator, optional
+    **options
+        Of the test.
+
+    Returns
+    -------
+    PowerCurve
+
+    Raises
+    ------
+    ValueError
+        If there is no setting, no repetition, or the level is no probability.
+
+    Examples
+    --------
+    >>> from pymc_kbr.hypothesis_tests import mmd_test
+    >>> def shifted(shift, rng):
+    ...     return rng.normal(size=50), rng.normal(shift, size=50)
+    >>> curve = power_curve(mmd_test, shifted, [0.0, 2.0], repeats=20, permutations=99, random_seed=1)
+    >>> bool(curve.power[0] < 0.5 < curve.power[1])
+    True
+    """
+    whole("repeats", repeats)
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level!r}; it must lie between 0 and 1")
+    if not len(settings):
+        raise ValueError("there is no setting; give at least one")
+    rng = np.random.default_rng(random_seed)
+    pvalues = [
+        [test(*simulate(setting, rng), random_seed=rng, **options).pvalue for _ in range(repeats)]
+        for setting in settings
+    ]
+    return PowerCurve(list(settings), np.array(pvalues), level)

@@ -1,0 +1,120 @@
+"""Where two samples differ: the difference of their embeddings, with its uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_columns
+from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
+from pymc_kbr.embedding.prior_covariance import Measure
+from pymc_kbr.hypothesis_tests.choices import same_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """The posterior of a witness function.
+
+    Parameters
+    ----------
+    at : ndarray of shape (l, d)
+    mean, lower, upper : ndarray of shape (l,)
+        Positive where `x` has more mass than `y`; a central interval for each point by itself.
+    lengthscale : ndarray of shape (d,) or (s, d)
+        Of the kernel; of each draw, where it is integrated out.
+    """
+
+    at: np.ndarray
+    mean: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    lengthscale: np.ndarray
+
+
+def witness(
+    x: Any,
+    y: Any,
+    at: Any = None,
+    *,
+    lengthscale: Any = "bayesian",
+    noise: float = 0.1,
+    measure: Measure | None = None,
+    probability: float = 0.8,
+    random_seed: int | np.random.Generator | None = None,
+) -> Witness:
+    """The posterior of the difference of two samples' kernel embeddings.
+
+    Parameters
+    ----------
+    x, y : array_like of shape (m, d) and (n, d), or (m,) and (n,)
+    at : array_like of shape (l, d), optional
+        Where it is evaluated; at all rows of both where left out.
+    lengthscale : "bayesian", "median", float, sequence of float (d,), or ndarray of shape (s, 1) or (s, d)
+        Learnt on both samples together, or given; s draws of it, as of `kernel_embedding_model`, are
+        integrated out.
+    noise, measure
+        As of `BayesianKernelEmbedding`.
+    probability : float
+        Of the intervals.
+    random_seed : int or numpy.random.Generator, optional
+        For draws of the function, one for each draw of the lengthscale.
+
+    Returns
+    -------
+    Witness
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the samples do not fit together, or an argument is out of range.
+
+    Notes
+    -----
+    The embeddings of both are independent given the kernel, so that means subtract and variances add; figure
+    5 of Flaxman et al. 2016. Where the lengthscale is integrated out, the intervals are quantiles of draws.
+    """
+    if not 0 < probability < 1:
+        raise ValueError(f"probability is {probability!r}; it must lie between 0 and 1")
+    y = as_points("y", same_columns(x, y))
+    x = as_points("x", x)
+    refuse_unequal_columns("x", x, "y", y)
+    pooled = np.vstack([x, y])
+    refuse_constant("x and y together", pooled)
+    at = pooled if at is None else as_points("the points at which it is evaluated", at, least=1)
+    tails = np.array([0.5 - probability / 2, 0.5 + probability / 2])
+    if np.ndim(lengthscale) == 2:
+        drawn = np.asarray(lengthscale, dtype=float)
+        rng = np.random.default_rng(random_seed)
+        functions = np.array([_drawn(x, y, at, row, noise, measure, rng) for row in drawn])
+        lower, upper = np.quantile(functions, tails, axis=0)
+        return Witness(at, functions.mean(axis=0), lower, upper, drawn)
+    if isinstance(lengthscale, str):
+        lengthscale = BayesianKernelEmbedding(lengthscale, noise, measure).fit(pooled).lengthscale_
+    first, second = (BayesianKernelEmbedding(lengthscale, noise, measure).fit(points) for points in (x, y))
+    mean = first.mean(at) - second.mean(at)
+    deviation = np.hypot(first.deviation(at), second.deviation(at))
+    lower, upper = mean + norm.ppf(tails)[:, None] * deviation
+    return Witness(at, mean, lower, upper, first.lengthscale_)
+
+
+def _drawn(
+    x: np.ndarray,
+    y: np.ndarray,
+    at: np.ndarray,
+    lengthscale: np.ndarray,
+    noise: float,
+    measure: Measure | None,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """A draw of the function at points (l, d) for one lengthscale, shape (l,)."""
+    for value in lengthscale:
+        positive("lengthscale", value)
+    first, second = (
+        BayesianKernelEmbedding(lengthscale.tolist(), noise, measure).fit(points).draw(at, 1, rng)[0]
+        for points in (x, y)
+    )
+    return first - second

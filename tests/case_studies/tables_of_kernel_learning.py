@@ -1,0 +1,46 @@
+"""Where the figures of the tables about learnt kernels are from."""
+
+from __future__ import annotations
+
+from tests.case_studies.readme_figures import Table, frame, number, word
+
+KERNEL_LEARNING = "kernel_learning"
+
+
+def plain(name: str, key: str, columns: list[str], numeric: bool = False) -> Table:
+    """A table with a line for each of a file's, and a figure a cell."""
+    return Table(
+        lambda: frame(KERNEL_LEARNING, name),
+        {key: number(0) if numeric else word(0)},
+        {place: [column] for place, column in enumerate(columns, 1)},
+    )
+
+
+TABLES = [
+    plain("embedding", "noise", ["error_empirical", "error_posterior", "covered_80"], numeric=True),
+    plain(
+        "errors",
+        "ratio",
+        ["type_two_median", "type_two_highest", "type_two_shortest", "type_two_all", "bandwidth_highest"],
+        numeric=True,
+    ),
+    Table(
+        lambda: frame(KERNEL_LEARNING, "modes"),
+        {"prior": word(0), "mode": number(1)},
+        {2: ["chains"], 3: ["mean"], 4: ["deviation"]},
+        of_keys=(0, 1),
+    ),
+    Table(
+        lambda: frame(KERNEL_LEARNING, "levels"),
+        {"test": word(0), "tails": word(1)},
+        {2: ["rejected"]},
+        of_keys=(0, 1),
+    ),
+    plain("misspecification", "contamination", ["sets", "rejected", "warned", "outside"]),
+    plain(
+        "regressions",
+        "problem",
+        ["left_out", "median", "bayesian", "scale_bayesian", "scale_relevance", "bayesian_over_left_out"],
+    ),
+]
+"""In the order in which they stand in the README."""

@@ -1,0 +1,231 @@
+"""Levels and power of the tests, what they refuse, and the same p-values as another package."""
+
+import csv
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import pymc_kbr as pk
+from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
+from pymc_kbr.hypothesis_tests import (
+    causal_learn_test,
+    conditional_hsic_test,
+    hsic_test,
+    mmd_test,
+    power_curve,
+    witness,
+)
+from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
+from tests.hypothesis_tests.hyppo import BANDWIDTH, PATH, pair
+
+with PATH.open(newline="") as recorded:
+    RECORDED = list(csv.DictReader(recorded))
+
+NULLS = 1000
+BAND = binom.ppf([5e-4, 1 - 5e-4], NULLS, 0.05) / NULLS
+"""Within which a test of level 0.05 rejects, but for one in a thousand times."""
+
+
+def columns(kind, rng, rows):
+    """Points of two columns that depend on each other, with normal or Cauchy tails."""
+    common = rng.standard_cauchy(rows) if kind == "cauchy" else rng.normal(size=rows)
+    return np.stack([common, common + 0.5 * rng.normal(size=rows)], axis=1)
+
+
+def two_samples(kind, rng):
+    return columns(kind, rng, 18), columns(kind, rng, 24)
+
+
+def independent(kind, rng):
+    return columns(kind, rng, 25), columns(kind, rng, 25)
+
+
+@pytest.mark.parametrize("kind", ["normal", "cauchy"])
+@pytest.mark.parametrize(("test", "simulate"), [(mmd_test, two_samples), (hsic_test, independent)])
+def test_level(test, simulate, kind):
+    curve = power_curve(test, simulate, [kind], repeats=NULLS, permutations=39, random_seed=3)
+    assert BAND[0] <= curve.power[0] <= BAND[1]
+
+
+@pytest.mark.parametrize(("test", "simulate"), [(mmd_test, two_samples), (hsic_test, independent)])
+def test_level_of_the_gamma_approximation(test, simulate):
+    curve = power_curve(
+        test, simulate, ["normal"], repeats=NULLS, null="gamma", statistic="biased", random_seed=5
+    )
+    # Its form adds to the band: a hundredth, of 25 rows.
+    assert BAND[0] - 0.01 <= curve.power[0] <= BAND[1] + 0.01
+
+
+def test_power_against_what_median_and_learnt_bandwidths_see():
+    rng = np.random.default_rng(1)
+    centres = np.repeat(14.0 * np.arange(6), 60)[:, None]
+    x, y = rng.normal(size=(360, 1)) + centres, 2.0 * rng.normal(size=(360, 1)) + centres
+    assert mmd_test(x, y, random_seed=1).pvalue > 0.05
+    assert mmd_test(x, y, bandwidth="bayesian", random_seed=1).pvalue < 0.01
+
+
+def test_bandwidths_are_those_asked_for(rng):
+    x, y = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
+    pooled = np.vstack([x, y])
+    assert mmd_test(x, y, permutations=9).bandwidths == (median_heuristic(pooled),)
+    learnt = mmd_test(x, y, bandwidth="bayesian", permutations=9)
+    assert learnt.kernels == (learn_lengthscale(pooled).kernel,)
+    grid = np.repeat(14.0 * np.arange(3), 20)[:, None] + rng.normal(size=(60, 2))
+    maxima = learn_lengthscale(np.vstack([grid, grid + 0.1])).maxima
+    assert len(maxima) == 2
+    of_all = mmd_test(grid, grid + 0.1, bandwidth="bayesian_all", permutations=9).kernels
+    assert of_all == (maxima[0].kernel + maxima[1].kernel,)
+    shortest = mmd_test(grid, grid + 0.1, bandwidth="bayesian_shortest", permutations=9).bandwidths[0]
+    assert shortest == min(m.kernel.bandwidth for m in maxima)
+    each = hsic_test(x, y, bandwidth=("bayesian", 2.0), permutations=9).kernels
+    assert each == (learn_lengthscale(x).kernel, Gaussian(2.0))
+    assert hsic_test(x, y, kernel="laplace", permutations=9).kernels[1] == Laplace(median_heuristic(y))
+
+
+def test_the_seed_decides(rng):
+    x, y = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
+    for test in (mmd_test, hsic_test):
+        one, same, other = (test(x, y, permutations=50, random_seed=seed).null for seed in (1, 1, 2))
+        np.testing.assert_array_equal(one, same)
+        assert not np.array_equal(one, other)
+
+
+def test_conditional_test_sees_through_a_common_cause():
+    rng = np.random.default_rng(2)
+    z = rng.uniform(-2, 2, size=300)
+    x, y = z**2 + 0.3 * rng.normal(size=300), np.sin(2 * z) + z + 0.3 * rng.normal(size=300)
+    assert hsic_test(x, y, random_seed=1).pvalue < 0.01
+    assert conditional_hsic_test(x, y, z, random_seed=1).pvalue > 0.05
+    assert conditional_hsic_test(x, y + x, z, random_seed=1).pvalue < 0.01
+
+
+@pytest.mark.parametrize("line", RECORDED, ids=lambda line: f"{line['test']} {line['seed']}")
+def test_same_pvalues_as_hyppo(line):
+    x, y = pair(line["test"], int(line["seed"]))
+    test = mmd_test if line["test"] == "mmd" else hsic_test
+    found = test(x, y, bandwidth=BANDWIDTH, permutations=2000, random_seed=1).pvalue
+    theirs, count = float(line["pvalue"]), int(line["permutations"])
+    share = max((2000 * found + count * theirs) / (2000 + count), 1e-3)
+    assert abs(found - theirs) < 4 * np.sqrt(share * (1 - share) * (1 / count + 1 / 2000)) + 1 / count
+
+
+def test_witness_is_the_difference_of_embeddings(rng):
+    x, y, at = rng.normal(size=(30, 1)), rng.normal(1.0, 1.0, size=(25, 1)), np.array([[-1.0], [2.0]])
+    found = witness(x, y, at, lengthscale=0.7, noise=0.01, probability=0.9)
+    embeddings = [BayesianKernelEmbedding(0.7, 0.01).fit(points) for points in (x, y)]
+    means, deviations = [e.mean(at) for e in embeddings], [e.deviation(at) for e in embeddings]
+    np.testing.assert_allclose(found.mean, means[0] - means[1])
+    half = 1.6448536 * np.sqrt(deviations[0] ** 2 + deviations[1] ** 2)
+    np.testing.assert_allclose(found.upper - found.mean, half)
+    np.testing.assert_allclose(found.mean - found.lower, half)
+    assert found.mean[0] > 0 > found.mean[1]
+
+
+def test_witness_integrates_draws_of_the_lengthscale(rng):
+    x, y, at = rng.normal(size=(30, 1)), rng.normal(1.0, 1.0, size=(25, 1)), np.array([[-1.0], [2.0]])
+    draws = np.full((800, 1), 0.7)
+    one, many = witness(x, y, at, lengthscale=0.7), witness(x, y, at, lengthscale=draws, random_seed=1)
+    deviation = (one.upper - one.lower) / (2 * 1.2815516)
+    assert np.all(np.abs(many.mean - one.mean) < 5 * deviation / np.sqrt(800))
+    # A quantile's error at 10% is sqrt(.09 / n) over the density there, 0.175.
+    assert np.all(np.abs(many.upper - one.upper) < 5 * deviation * 0.3 / 0.175 / np.sqrt(800))
+    bayesian = witness(x, y, at)
+    np.testing.assert_array_equal(bayesian.lengthscale, learn_lengthscale(np.vstack([x, y])).lengthscale)
+
+
+def test_power_curve_counts(rng):
+    class Found:
+        def __init__(self, pvalue):
+            self.pvalue = pvalue
+
+    curve = power_curve(
+        lambda value, random_seed: Found(value), lambda setting, rng: [setting], [0.05, 0.06], repeats=4
+    )
+    np.testing.assert_array_equal(curve.power, [1.0, 0.0])
+    interval = curve.interval(0.95)
+    np.testing.assert_allclose(interval, [[0.025**0.25, 1.0], [0.0, 1 - 0.025**0.25]])
+
+
+def test_causal_learn_takes_the_class():
+    pytest.importorskip("causallearn", reason="causal-learn is not installed (extra `causal`)")
+    from importlib import import_module
+
+    cit = import_module("causallearn.utils.cit")
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=120)
+    data = np.stack([z + 0.5 * rng.normal(size=120), z, z + 0.5 * rng.normal(size=120)], axis=1)
+    options = {"null": "gamma", "statistic": "biased"}
+    cit.register_ci_test("pymc_kbr", causal_learn_test(random_seed=1, **options))
+    test = cit.CIT(data, "pymc_kbr")
+    assert test(0, 2) == hsic_test(data[:, 0], data[:, 2], random_seed=1, **options).pvalue
+    given = conditional_hsic_test(data[:, [0]], data[:, [2]], data[:, [1]], random_seed=1, **options)
+    assert test(0, 2, [1]) == given.pvalue
+    pc = import_module("causallearn.search.ConstraintBased.PC").pc
+    graph = pc(data, 0.05, "pymc_kbr", show_progress=False).G.graph
+    edges = {(i, j) for i in range(3) for j in range(i) if graph[i, j] != 0}
+    assert edges == {(1, 0), (2, 1)}
+
+
+GOOD = np.random.default_rng(0).normal(size=(30, 2))
+
+
+@pytest.mark.parametrize("test", [mmd_test, hsic_test])
+@pytest.mark.parametrize(
+    ("x", "options", "words"),
+    [
+        (GOOD[:1], {}, "there are 1 rows in x"),
+        (np.where(GOOD > 1.5, np.nan, GOOD), {}, "of x hold NaN"),
+        (GOOD, {"permutations": 0}, "permutations is 0; it must be at least 1"),
+        (GOOD, {"bandwidth": -1.0}, "bandwidth is -1.0; it must be a finite number above zero"),
+        (
+            GOOD,
+            {"bandwidth": "silverman"},
+            "may be 'median', 'bayesian', 'bayesian_shortest', 'bayesian_all', or numbers",
+        ),
+        (GOOD, {"bandwidth": [1.0, 2.0, 3.0]}, "there are 3 bandwidths; give one"),
+        (GOOD, {"kernel": "linear"}, "kernel is 'linear'; the names are"),
+        (GOOD, {"kernel": "laplace", "bandwidth": "bayesian"}, "which is for the Gaussian kernel"),
+        (GOOD, {"kernel": Laplace(1.0), "bandwidth": 2.0}, "which has its own; give one"),
+        (GOOD, {"null": "gamma"}, "take statistic='biased'"),
+        (GOOD, {"null": "normal"}, "null is 'normal'; it may be 'permutation', 'gamma'"),
+        (GOOD, {"form": "block"}, "their mean is normal from about 20"),
+        (GOOD, {"features": 1}, "features is 1"),
+    ],
+)
+def test_refusals(x, options, words, test):
+    with pytest.raises(ValueError, match=words):
+        test(x, GOOD[::-1], **options)
+
+
+def test_refusals_of_constant_and_unequal_samples():
+    half = np.hstack([GOOD, np.ones((30, 1))])
+    with pytest.raises(ValueError, match=r"columns \[2\] in x and y together are the same"):
+        mmd_test(half, half[:10])
+    with pytest.raises(ValueError, match="all 60 rows in x and y together are the same point"):
+        mmd_test(np.ones((30, 2)), np.ones((30, 2)))
+    with pytest.raises(ValueError, match=r"columns \[2\] in x are the same"):
+        hsic_test(half, GOOD)
+    with pytest.raises(ValueError, match="all 30 rows in y are the same point"):
+        hsic_test(GOOD, np.ones(30))
+    with pytest.raises(ValueError, match="2 columns in x and 1 in y"):
+        mmd_test(GOOD, GOOD[:, :1])
+    with pytest.raises(ValueError, match="30 rows in x and 29 in y"):
+        hsic_test(GOOD, GOOD[:29])
+    with pytest.raises(ValueError, match="30 rows in x and 29 in z"):
+        conditional_hsic_test(GOOD, GOOD, GOOD[:29])
+    with pytest.raises(ValueError, match="level is 5"):
+        power_curve(mmd_test, lambda s, rng: (GOOD, GOOD), [0], level=5)
+
+
+def test_data_frames_are_matched_by_name():
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(GOOD, columns=["a", "b"])
+    y = pandas.DataFrame(GOOD[:20] * 1.3, columns=["a", "b"])
+    wanted = mmd_test(x.to_numpy(), y.to_numpy(), random_seed=1)
+    found = mmd_test(x, y[["b", "a"]], random_seed=1)
+    assert (found.statistic, found.pvalue) == (wanted.statistic, wanted.pvalue)
+    assert pk.hsic_test(x["a"], x["b"], random_seed=1).pvalue == hsic_test(*GOOD.T, random_seed=1).pvalue
+    with pytest.raises(ValueError, match="name them alike"):
+        mmd_test(x, y.rename(columns={"b": "c"}))
