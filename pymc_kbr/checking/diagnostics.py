@@ -146,11 +146,9 @@ def _outliers(table: ReferenceTable, measured: FittedTable | None) -> list[Conce
         Concern(
             "outliers",
             f"the deviation of the statistic {table.statistic_names[found.column]!r} is "
-            f"{found.deviation:.2g}, "
-            f"and {found.of_the_rest:.2g} without {len(found.rows)} of {len(table)} rows ({found.shown()}): "
-            "measured by it all others are alike, and it hardly counts; drop these rows if the simulator "
-            "went "
-            "wrong in them, or take the statistic's logarithm",
+            f"{found.deviation:.2g}, and {found.of_the_rest:.2g} without {len(found.rows)} of {len(table)} "
+            f"rows ({found.shown()}): measured by it all others are alike, and it hardly counts; drop these "
+            "rows if the simulator went wrong in them, or take the statistic's logarithm",
         )
         for found in found_in
     ]
