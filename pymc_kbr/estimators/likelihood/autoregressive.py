@@ -217,7 +217,7 @@ class _Single:
     ) -> None:
         self._theta, self._points = theta, points
         # Each has its own random numbers, in whatever order they are asked for.
-        self._seeds: np.ndarray = rng.integers(2**63, size=points.shape[1])
+        self._seeds = rng.integers(2**63, size=(points.shape[1],))
         self._known: dict[int, tuple[Conditional, Past]] = {}
         self.effort = effort
 
