@@ -203,9 +203,10 @@ def test_draws_beyond_all_numbers_are_refused_with_their_number():
     rng = np.random.default_rng(0)
     a = rng.normal(size=2000)
     frame = pd.DataFrame({"a": np.exp(a), "s": a + 0.3 * rng.normal(size=2000)})
-    for estimator in (pk.Adjusted(adjustment="local_linear"), "auto"):
+    linear = pk.Adjusted(adjustment="local_linear")
+    for how in ({"estimator": linear}, {"selection": {"candidates": [linear]}}):
         table = pk.ReferenceTable.from_dataframe(
             frame, parameters=["a"], statistics=["s"], observed=[1000.0], bounds={"a": (0, None)}
         )
         with pytest.raises(ValueError, match=r"\d+ of \d+ atoms that carry weight are infinite .*zoom"):
-            pk.sample_abc(500, reference_table=table, estimator=estimator, random_seed=1, progressbar=False)
+            pk.sample_abc(500, reference_table=table, random_seed=1, progressbar=False, **how)

@@ -18,7 +18,11 @@ X = np.column_stack([THETA, THETA.sum(axis=1)]) + 0.5 * RNG.normal(size=(N, 3))
 OBSERVED = X[:4] + 0.1
 
 SOLVING = ("conditional_mean", "kbr", "iw_kbr")
-SMALL = {"rejection": {"accepted": 30}, "localised": {"neighbours": 40}}
+SMALL = {
+    "rejection": {"accepted": 30},
+    "localised": {"neighbours": 40},
+    "kernel_likelihood": {"particles": 100},
+}
 
 
 def check(fitted):
