@@ -66,7 +66,7 @@ class Plan:
         plots.plot_surface(table, output / f"{self.prefix}surface.png")
 
     def _modes(self, quick: bool, output: Path) -> None:
-        points, trials, n = (3, 2, 80) if quick else (7, self.modes, 500)
+        points, trials, n = (2, 2, 60) if quick else (7, self.modes, 500)
         grids = np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points)
         table = errors.surface(self.draw, trials, n, *grids, modes=True)
         errors.write(table, output / f"{self.prefix}modes.csv")

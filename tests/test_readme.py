@@ -23,6 +23,7 @@ SHORTER = {
     "pk.zoom(8_000": "pk.zoom(1500",  # its rounds have a least size
     "pk.zoom(3_000": "pk.zoom(1500",
     "pk.KernelLikelihood()": 'pk.KernelLikelihood("location_scale")',
+    'model=model, estimator="kernel_likelihood"': 'model=model, estimator="localised"',
 }
 """What would take minutes."""
 

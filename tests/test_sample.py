@@ -59,9 +59,9 @@ def test_its_posterior_is_the_exact_one(idata, data):
 def test_another_prior_is_taken_by_auto(data):
     model, sceptical = make_model(data), make_model(data, (0.0, 0.2))
     table = pk.simulate(2000, model=model, random_seed=1, progressbar=False)
-    found = pk.sample_abc(
-        1000, reference_table=table, model=model, prior=sceptical, random_seed=1, progressbar=False
-    )
+    few = {"candidates": ["localised", "adjusted", pk.KernelLikelihood("location_scale")]}
+    given = {"reference_table": table, "model": model, "prior": sceptical, "selection": few}
+    found = pk.sample_abc(1000, random_seed=1, progressbar=False, **given)
     precision = 1 / 0.04 + 30
     draws = np.asarray(found["posterior"]["mean"]).ravel()
     size = found["posterior"].attrs["effective_sample_size"]

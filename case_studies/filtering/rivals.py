@@ -50,7 +50,7 @@ def particles(
         if t:
             states = dynamics.step(states, rng)
         log_weights = -0.5 * np.sum((x - states) ** 2, axis=1) / dynamics.observation_noise**2
-        weights = np.exp(log_weights - log_weights.max())
+        weights = np.exp(log_weights - np.max(log_weights))
         weights /= weights.sum()
         means[t] = weights @ states
         positions = (rng.random() + np.arange(count)) / count

@@ -86,7 +86,7 @@ class Jacobian:
         """Kernel values of row i with the others over the largest of them, and minus that one's logarithm."""
         exponents = 0.5 * np.sum((scaled - scaled[i]) ** 2, axis=1)
         exponents[self._group == self._group[i]] = np.inf
-        nearest = float(exponents.min())
+        nearest = float(np.min(exponents))
         return np.exp(nearest - exponents), nearest
 
 

@@ -161,8 +161,8 @@ class LearntTransition:
             assert control is not None
             kernel, rows = self._controls
             values = values * kernel(rows, control[None])[:, 0]
-        ahead = self._placed(self._regression(values, weights.sum()))
-        gamma = self._sum_rule(self._states.apply(ahead)[self._pairs], ahead.sum())
+        ahead = self._placed(self._regression(values, float(weights.sum())))
+        gamma = self._sum_rule(self._states.apply(ahead)[self._pairs], float(ahead.sum()))
         return Predicted(gamma, lambda: ahead)
 
     def _placed(self, following: np.ndarray) -> np.ndarray:
