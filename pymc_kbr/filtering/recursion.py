@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.rules import Rule
 from pymc_kbr.filtering.conditioning import conditioned
 from pymc_kbr.filtering.grams import Joint, gram_of, of_columns
@@ -22,6 +24,9 @@ from pymc_kbr.filtering.transitions import (
 )
 from pymc_kbr.gram import Gram, LowRankGram
 from pymc_kbr.gram.kept import KeptGram, part_of
+
+ON_ONE_THREAD = 2000
+"""Training pairs up to which an update is done sooner by one thread of BLAS than by several."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +133,20 @@ class Recursion:
             return predicted.weights
         gram = self.observed(there)
         values = gram.cross(observation[None, there])[:, 0]
-        return self._placed(
-            conditioned(
-                self.how.rule, gram, predicted.gamma, values, self.settings.regularisation, self.how.centred
+        with self._threads():
+            return self._placed(
+                conditioned(
+                    self.how.rule,
+                    gram,
+                    predicted.gamma,
+                    values,
+                    self.settings.regularisation,
+                    self.how.centred,
+                )
             )
-        )
+
+    def _threads(self) -> AbstractContextManager[object]:
+        return one_blas_thread() if self.count <= ON_ONE_THREAD else nullcontext()
 
     def conditional_mean(self, observation: np.ndarray) -> np.ndarray:
         """Weights (N,) of the state given one observation alone, by regression on the training pairs."""
