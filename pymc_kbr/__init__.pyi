@@ -15,11 +15,20 @@ from pymc_kbr import selection as selection
 from pymc_kbr import simulation as simulation
 from pymc_kbr import tables as tables
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.checking.calibration import Calibration, calibrate
+from pymc_kbr.checking.calibrate import calibrate as calibrate
+from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.checking.local_classifier import LocalClassifierTest, local_classifier_test
 from pymc_kbr.checking.misspecification import Misspecification, misspecification
 from pymc_kbr.checking.observation_support import observation_support
-from pymc_kbr.checking.plots import plot_calibration, plot_observation_support, plot_posterior_weights
+from pymc_kbr.checking.plots import (
+    plot_calibration,
+    plot_joint_calibration,
+    plot_observation_support,
+    plot_posterior_weights,
+    plot_recovery,
+)
 from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
+from pymc_kbr.checking.prior_sensitivity import prior_sensitivity
 from pymc_kbr.checking.statistic_relevance import StatisticRelevance, statistic_relevance
 from pymc_kbr.comparison.compare import compare
 from pymc_kbr.comparison.line import SampleSMC
@@ -83,6 +92,7 @@ __all__ = [
     "KernelDensity",
     "KernelLikelihood",
     "LearnedSimulator",
+    "LocalClassifierTest",
     "Localised",
     "Misspecification",
     "NadarayaWatson",
@@ -106,15 +116,19 @@ __all__ = [
     "hsic_test",
     "kernel_embedding_model",
     "learn_simulators",
+    "local_classifier_test",
     "misspecification",
     "mmd_test",
     "observation_support",
     "plot_accuracy_runtime",
     "plot_calibration",
+    "plot_joint_calibration",
     "plot_observation_support",
     "plot_posterior_weights",
+    "plot_recovery",
     "power_curve",
     "predictive_check",
+    "prior_sensitivity",
     "refine",
     "sample_abc",
     "select",

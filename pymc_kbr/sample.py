@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
+from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.rounds.when_coarse import check_rounds, simulate_in_rounds
@@ -146,7 +147,7 @@ def sample_abc(
 
     seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
-    log_prior = partial(known_log_prior, model if prior is None else prior, table, model)
+    log_prior = cache(partial(known_log_prior, model if prior is None else prior, table, model))
     fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior, selection)
     seconds.note("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
@@ -173,10 +174,11 @@ def sample_abc(
     concerns = diagnose(posterior, drawn, table, scaled=fitted.whole_in_deviations(len(table)), **known)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
+    told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
+    told["log_densities"] = log_densities(fitted, drawn, table, model if prior is None else prior, model)
     model = prior if model is None and hasattr(prior, "free_RVs") else model
     path = None if stored is None else stored.store.path
     held: dict[str, Any] = {"table": table, "model": model, "prior": new, "store": path}
-    told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     return to_arviz(posterior, drawn, chains=chains, **held, **told)
 
 

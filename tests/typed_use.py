@@ -119,6 +119,11 @@ def choices(model: Any, table: pk.ReferenceTable, stored: pk.StoredTable) -> Any
     idata = pk.sample_abc(
         len(corrected), estimator=chosen, reference_table=table, model=model, calibration=calibration
     )
+    sensitivity: pd.DataFrame = pk.prior_sensitivity(idata)
+    joint: np.ndarray = pk.calibrate("rejection", table, around=covered[0]).joint_coverage([0.5, 0.9])
+    local = pk.local_classifier_test(chosen, table, joint[0], permutations=99)
+    assert_type(local, pk.LocalClassifierTest)
+    corrected *= len(sensitivity) * local.pvalue
     check = pk.predictive_check(idata, model=model)
     assert_type(check, pk.PredictiveCheck)
     far: bool = pk.observation_support(table).far
@@ -139,6 +144,8 @@ def pictures(
     assert_type(comparison, pd.DataFrame)
     pk.plot_posterior_weights(posterior, names=["rate"])
     pk.plot_calibration(calibration, probability=0.9)
+    pk.plot_joint_calibration(calibration)
+    pk.plot_recovery(calibration, most=50)
     pk.plot_observation_support(table)
     return pk.plot_accuracy_runtime(comparison, score="crps", cost_per_simulation=10.0)
 

@@ -42,6 +42,14 @@ def simulate_statistics(
     ndarray of shape (7,)
         In the order of `STATISTICS`.
     """
+    genotypes, positions = sampled_haplotypes(rng, theta, rho, demography)
+    return seven_statistics(genotypes, positions, rng.uniform(0, 25))
+
+
+def sampled_haplotypes(
+    rng: np.random.Generator, theta: float, rho: float, demography: msprime.Demography | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """One sample: 0/1 genotypes (sites, haplotypes) and the positions of the sites (sites,)."""
     ancestry_seed, mutation_seed = (int(seed) for seed in rng.integers(1, 2**31, size=2))
     ancestry = msprime.sim_ancestry(
         samples=HAPLOTYPES,
@@ -62,14 +70,18 @@ def simulate_statistics(
         random_seed=mutation_seed,
         record_provenance=False,
     )
-    genotypes = mutated.genotype_matrix()
+    return mutated.genotype_matrix(), mutated.sites_position
+
+
+def seven_statistics(genotypes: np.ndarray, positions: np.ndarray, unif: float) -> np.ndarray:
+    """Those of `STATISTICS`, of which `unif` is noise that is drawn elsewhere."""
     copies = sorted(Counter(row.tobytes() for row in np.ascontiguousarray(genotypes.T)).values())
     return np.array(
         [
             len(genotypes),
-            rng.uniform(0, 25),
+            unif,
             mean_differences(genotypes),
-            25 * mean_r_squared(genotypes, mutated.sites_position),
+            25 * mean_r_squared(genotypes, positions),
             len(copies),
             copies[-1],
             copies.count(1),

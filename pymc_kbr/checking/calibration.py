@@ -8,19 +8,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.progress import track
 from scipy.stats import binom, kstest
-from sklearn.base import clone
 
-from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.checking.joint_transforms import JointTransforms, Recovery
 from pymc_kbr.posterior.arviz import pack
-from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
-
-OBSERVATIONS_AT_ONCE = 50
-"""Observations that are conditioned on together."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +34,12 @@ class Calibration:
         Names and shapes of the parameters.
     draws : int
         Of each posterior.
+    joint : JointTransforms, optional
+        The same of all parameters together: of highest-density regions, and of distances to a point.
+    recovery : Recovery, optional
+        True values beside the quantiles of their posteriors.
+    around : ndarray of shape (d,), optional
+        The observation near which the rows were held out, where they are no draws of the prior.
     """
 
     pit: np.ndarray
@@ -47,6 +47,9 @@ class Calibration:
     energy_scores: np.ndarray
     columns: Columns
     draws: int
+    joint: JointTransforms | None = None
+    recovery: Recovery | None = None
+    around: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return self._shown().text()
@@ -57,11 +60,17 @@ class Calibration:
     def _shown(self) -> Shown:
         """The summary of the first parameters, and what coverage is expected."""
         low, high = self.band(0.9)
+        where = "" if self.around is None else ", near one observation"
+        joint = [
+            f"{line['region']}: coverage of 90% is {line['coverage_90']:.1%}, p of uniformity "
+            f"{line['uniformity_p']:.2g}"
+            for line in (self.joint_summary() if self.joint else [])
+        ]
         return Shown(
-            f"Calibration on {len(self.pit):,} held-out rows, with {self.draws:,} draws of each posterior",
+            f"Calibration on {len(self.pit):,} held-out rows{where}, {self.draws:,} draws of each posterior",
             self.summary(),
             len(self.names),
-            [f"coverage of 90% is expected between {low:.1%} and {high:.1%}"],
+            [*joint, f"coverage of 90% is expected between {low:.1%} and {high:.1%}"],
         )
 
     @property
@@ -80,9 +89,7 @@ class Calibration:
         -------
         ndarray of shape (p,) or (l, p)
         """
-        asked = np.atleast_1d(np.asarray(levels, dtype=float))
-        if np.any(~((asked >= 0) & (asked <= 1))):
-            raise ValueError(f"levels are {levels}; probabilities lie in [0, 1]")
+        asked = _probabilities(levels)
         inside = np.abs(self.pit - 0.5)[None] <= asked[:, None, None] / 2
         found = inside.mean(axis=1)
         return found[0] if np.ndim(levels) == 0 else found
@@ -93,6 +100,53 @@ class Calibration:
         tail, rows = (1 - probability) / 2, len(self.pit)
         bounds = np.column_stack([binom.ppf(tail, rows, asked), binom.isf(tail, rows, asked)]) / rows
         return bounds[0] if np.ndim(levels) == 0 else bounds
+
+    def joint_coverage(self, levels: float | Sequence[float] | np.ndarray = 0.9) -> np.ndarray:
+        """Share of the rows whose parameters lie in joint regions of each probability.
+
+        Parameters
+        ----------
+        levels : float or array_like of shape (l,)
+
+        Returns
+        -------
+        ndarray of shape (2,) or (l, 2)
+            Of highest-density regions, and of balls about a point near the row [1]_. Their band is `band`.
+
+        Raises
+        ------
+        ValueError
+            If a level is no probability, or the calibration has marginal transforms only.
+
+        References
+        ----------
+        .. [1] P. Lemos, A. Coogan, Y. Hezaveh, L. Perreault-Levasseur, Sampling-based accuracy testing of
+           posterior estimators for general inference, ICML (2023): coverage of TARP.
+        """
+        asked = _probabilities(levels)
+        found = np.mean(self._joint().together()[None] <= asked[:, None, None], axis=1)
+        return found[0] if np.ndim(levels) == 0 else found
+
+    def joint_summary(self) -> list[dict[str, Any]]:
+        """One row a kind of joint region: coverage at 50%, 90% and 95%, and the p-value of uniformity."""
+        covered, transforms = self.joint_coverage([0.5, 0.9, 0.95]), self._joint().together()
+        return [
+            {
+                "region": name,
+                "coverage_50": float(covered[0, i]),
+                "coverage_90": float(covered[1, i]),
+                "coverage_95": float(covered[2, i]),
+                "uniformity_p": float(kstest(transforms[:, i], "uniform").pvalue),
+            }
+            for i, name in enumerate(JointTransforms.REGIONS)
+        ]
+
+    def _joint(self) -> JointTransforms:
+        if self.joint is None:
+            raise ValueError(
+                "this calibration has transforms of single parameters only; make it anew with `calibrate`"
+            )
+        return self.joint
 
     def uniformity(self) -> np.ndarray:
         """p-value of each parameter's transforms being uniform (Kolmogorov and Smirnov), shape (p,)."""
@@ -138,14 +192,31 @@ class Calibration:
         return result
 
     def to_arviz(self) -> Any:
-        """The transforms in the group ``prior_sbc``, as ArviZ's ``plot_ecdf_pit`` expects them."""
-        variables = {}
+        """The transforms as ArviZ's ``plot_ecdf_pit`` expects them.
+
+        Returns
+        -------
+        arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+            Group ``prior_sbc``, or ``posterior_sbc`` of rows near an observation, with each parameter's
+            transforms; and ``joint_sbc`` with those of joint regions.
+        """
+        variables: dict[str, Any] = {}
         for name, values in self.columns.split(self.pit).items():
             dims = ("chain", "draw", *(f"{name}_dim_{i}" for i in range(values.ndim - 1)))
             variables[name] = (dims, values[None])
+        groups = {"prior_sbc" if self.around is None else "posterior_sbc": variables}
+        if self.joint is not None:
+            together = self.joint.together().T
+            groups["joint_sbc"] = {
+                name: (("chain", "draw"), transforms[None])
+                for name, transforms in zip(JointTransforms.REGIONS, together, strict=True)
+            }
+        return pack({name: self._dataset(held) for name, held in groups.items()})
+
+    def _dataset(self, variables: dict[str, Any]) -> xr.Dataset:
         dataset = xr.Dataset(variables, coords={"chain": [0], "draw": np.arange(len(self.pit))})
         dataset.attrs = {"inference_library": "pymc_kbr", "draws_per_posterior": self.draws}
-        return pack({"prior_sbc": dataset})
+        return dataset
 
     def summary(self) -> list[dict[str, Any]]:
         """One row a parameter: coverage of 50%, 90% and 95% intervals, uniformity, median contraction."""
@@ -163,82 +234,12 @@ class Calibration:
         ]
 
 
-def calibrate(
-    estimator: str | Estimator,
-    table: ReferenceTable,
-    *,
-    rows: int = 1000,
-    draws: int = 500,
-    random_seed: int | np.random.Generator | None = None,
-    progressbar: bool = True,
-) -> Calibration:
-    """Condition an estimator on held-out rows and compare its posteriors with their parameters.
-
-    Parameters
-    ----------
-    estimator : str or Estimator
-        A name, or an estimator; one with settings of its own keeps them. It is fitted anew to the rows
-        that are not held out, and itself stays as it is.
-    table : ReferenceTable
-        Its observation plays no part.
-    rows : int
-        Rows to hold out; at most half of the table.
-    draws : int
-        Of each posterior.
-    random_seed : int or numpy.random.Generator, optional
-    progressbar : bool
-
-    Returns
-    -------
-    Calibration
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the estimator's name is unknown, there are fewer than 10 or more than half of the rows to
-        hold out, or the rows are no draws of the prior, as those of `refine`.
-
-    Notes
-    -----
-    Simulation-based calibration [1]_: parameters drawn from the prior are distributed as draws of the
-    posterior given the data that they have simulated. Held-out rows are such pairs. A fitted summary that
-    is given as the estimator's `scale` is not fitted anew: it may have seen them.
-
-    References
-    ----------
-    .. [1] S. Talts, M. Betancourt, D. Simpson, A. Vehtari, A. Gelman, Validating Bayesian inference
-       algorithms with simulation-based calibration, arXiv:1804.06788.
-    """
-    chosen = clone(make_estimator(estimator))
-    if table.prior_ratio is not None:
-        raise ValueError(
-            "the rows of the table are no draws of the prior (they have a prior_ratio), and calibration is "
-            "over the prior: simulate a table for it with `simulate`"
-        )
-    n = len(table)
-    if not 10 <= rows <= n // 2:
-        raise ValueError(
-            f"rows is {rows}; of a table of {n} rows between 10 and {n // 2} can be held out for calibration"
-        )
-    rng = np.random.default_rng(random_seed)
-    held_out = rng.choice(n, rows, replace=False)
-    rest = np.setdiff1d(np.arange(n), held_out)
-    chosen.fit(table.parameters[rest], table.statistics[rest], table.support, random_seed=rng)
-    variance = table.parameters[rest].var(axis=0)
-    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
-    pit = np.empty((rows, len(unit)))
-    contraction, scores = np.empty_like(pit), np.empty(rows)
-    parts = np.array_split(np.arange(rows), -(-rows // OBSERVATIONS_AT_ONCE))
-    for part in track(parts, "calibrating", disable=not progressbar, transient=True):
-        posteriors = chosen.condition(table.statistics[held_out[part]])
-        for i, posterior in zip(part, posteriors, strict=True):
-            drawn, truth = posterior.draw(draws, rng), table.parameters[held_out[i]]
-            # The truth is one more draw; its place among those that equal it is drawn, too.
-            below, equal = np.sum(drawn < truth, axis=0), np.sum(drawn == truth, axis=0)
-            pit[i] = (below + rng.random(len(unit)) * (equal + 1)) / (draws + 1)
-            contraction[i] = 1 - drawn.var(axis=0) / unit**2
-            scores[i] = energy_score(drawn / unit, truth / unit)
-    return Calibration(pit, contraction, scores, table.parameter_columns, draws)
+def _probabilities(levels: float | Sequence[float] | np.ndarray) -> np.ndarray:
+    """Levels (l,), refused where one is no probability."""
+    asked = np.atleast_1d(np.asarray(levels, dtype=float))
+    if np.any(~((asked >= 0) & (asked <= 1))):
+        raise ValueError(f"levels are {levels}; probabilities lie in [0, 1]")
+    return asked
 
 
 def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Pictures of weights, calibration and the observation's place among the simulations."""
+"""Pictures of weights, calibration, recovery and the observation's place among the simulations."""
 
 from __future__ import annotations
 
@@ -96,6 +96,83 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, axe
     extent = max(np.abs(band - LEVELS[:, None]).max(), np.abs(covered - LEVELS[:, None]).max())
     axes[0].set_ylim(-2.0 * extent, 1.2 * extent)  # room for the legend below the curves
     axes[0].legend(frameon=False, fontsize=8, loc="lower center", ncols=min(4, 1 + len(calibration.names)))
+    return axes
+
+
+def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.95, ax: Any = None) -> Any:
+    """Coverage of joint regions less their probability: highest-density regions, and balls (TARP).
+
+    Parameters
+    ----------
+    calibration : Calibration
+    probability : float
+        Of the band in which a calibrated estimator's coverage lies, at each level by itself.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If the calibration has transforms of single parameters only.
+    """
+    covered = calibration.joint_coverage(LEVELS)
+    (axis,) = _axes(ax, 1, (4.0, 3.0))
+    band = calibration.band(LEVELS, probability) - LEVELS[:, None]
+    axis.fill_between(LEVELS, band[:, 0], band[:, 1], color="0.88", label="calibrated")
+    for i, (words, style) in enumerate((("highest-density regions", "-"), ("balls (TARP)", "--"))):
+        axis.plot(LEVELS, covered[:, i] - LEVELS, linestyle=style, label=words)
+    axis.axhline(0, color="0.5", linewidth=0.8)
+    axis.set(xlabel="probability of the joint region", ylabel="coverage less probability")
+    axis.legend(frameon=False, fontsize=8)
+    return axis
+
+
+def plot_recovery(calibration: Calibration, *, most: int = 200, axes: Any = None) -> np.ndarray:
+    """Posterior medians and central 90% intervals of held-out rows against the true parameters.
+
+    Parameters
+    ----------
+    calibration : Calibration
+    most : int
+        Rows that are drawn, the first ones.
+    axes : sequence of matplotlib Axes, optional
+        One a parameter.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, shape (p,)
+
+    Raises
+    ------
+    ValueError
+        If the calibration was made without the true values.
+    """
+    if calibration.recovery is None:
+        raise ValueError("this calibration holds no true values; make it anew with `calibrate`")
+    truths, quantiles = calibration.recovery.truths[:most], calibration.recovery.quantiles[:most]
+    axes = _axes(axes, truths.shape[1], (3.0 * truths.shape[1], 3.0))
+    for i, (axis, name) in enumerate(zip(axes, calibration.names, strict=True)):
+        lower, middle, upper = quantiles[:, :, i].T
+        held = (lower <= truths[:, i]) & (truths[:, i] <= upper)
+        for those, colour, words in ((held, "0.6", "holds the truth"), (~held, "tab:orange", "misses it")):
+            reach = np.array([middle - lower, upper - middle])[:, those]
+            axis.errorbar(
+                truths[those, i],
+                middle[those],
+                yerr=reach,
+                fmt="o",
+                markersize=2.5,
+                linewidth=0.7,
+                color=colour,
+                label=f"{words} ({those.mean():.0%})",
+            )
+        ends = truths[:, i].min(), truths[:, i].max()
+        axis.plot(ends, ends, color="black", linewidth=0.8)
+        axis.set(xlabel=f"true {name}", ylabel="median and 90% interval" if i == 0 else "")
+        axis.legend(frameon=False, fontsize=7)
     return axes
 
 

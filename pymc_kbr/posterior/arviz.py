@@ -43,6 +43,7 @@ def to_arviz(
     estimator: str = "",
     timings: dict[str, float] | None = None,
     notes: dict[str, Any] | None = None,
+    log_densities: dict[str, dict[str, np.ndarray]] | None = None,
 ) -> Any:
     """Pack a posterior and its draws for ArviZ; also the method `Posterior.to_arviz`.
 
@@ -70,6 +71,8 @@ def to_arviz(
         Seconds of the stages after the simulation.
     notes : dict, optional
         More attributes of the result, such as the warnings of `pymc_kbr.checking.diagnostics`.
+    log_densities : dict of dict of ndarray of shape (chains * draws,), optional
+        Groups of log densities at the draws, each by the name of what it is the density of.
 
     Returns
     -------
@@ -80,7 +83,8 @@ def to_arviz(
         rows of it: parameters and, under the names of the simulators, their statistics as the table holds
         them; their attribute ``rows`` says how they come to stand for the prior. And
         ``reference_table_data``, of which `ReferenceTable.from_arviz` makes the table; of a table that stays
-        in a store the attribute ``reference_table`` has the path.
+        in a store the attribute ``reference_table`` has the path. Groups ``log_prior`` and
+        ``log_likelihood`` where they are given: one number a draw, for power scaling.
 
     Raises
     ------
@@ -107,6 +111,10 @@ def to_arviz(
         groups |= _of_prior(table, model, prior)
     if table is not None and store is None:
         groups[IN_A_RESULT] = xr.Dataset(arrays_of(table), attrs={DOCUMENTS: json.dumps(documents_of(table))})
+    for group, held in (log_densities or {}).items():
+        numbers = Columns.scalars(list(held))
+        values = {name: np.asarray(logs) for name, logs in held.items()}
+        groups[group] = _dataset(values, numbers, dict.fromkeys(held, ()), {}, chains)
     if store is not None:
         attributes[PATH] = str(Path(store).resolve())
     for dataset in groups.values():
@@ -245,3 +253,10 @@ def _attributes(
         }
     attributes["sampling_time"] = sum(v for k, v in attributes.items() if k.startswith("seconds_"))
     return attributes
+
+
+def power_scaling(result: Any, component: str) -> xr.Dataset:
+    """How much a result's posterior moves with a power of its "prior" or "likelihood": ArviZ's diagnostic."""
+    if ARVIZ_MAJOR == 0:
+        return az.psens(result, component=component)  # type: ignore[attr-defined]
+    return az.psense(result, group=component)

@@ -195,7 +195,7 @@ def test_a_calibration_fits_on_a_screen(p):
         u, np.zeros((1000, p)), np.zeros(1000), Columns.scalars([f"a{i}" for i in range(p)]), 500
     )
     lines = repr(found).splitlines()
-    assert lines[0] == "Calibration on 1,000 held-out rows, with 500 draws of each posterior"
+    assert lines[0] == "Calibration on 1,000 held-out rows, 500 draws of each posterior"
     assert len(lines) <= 15
     assert max(map(len, lines)) <= 110
     assert f"{found.coverage()[0]:.4g}" in lines[2]

@@ -111,15 +111,24 @@ def known_log_prior(prior: object, table: ReferenceTable, model: pm.Model | None
     model : pymc.Model, optional
         The table's.
     """
-    if not isinstance(prior, pm.Model):
-        return None
-    try:
-        density = log_density_of(read_prior(prior, [v.name for v in table.parameter_columns.variables]))
-    except (NotImplementedError, ValueError):
-        return None
-    if not table.origin.known:
+    density, log_known = known_log_densities(prior, table, model)
+    if not table.origin.known or density is None:
         return density
-    log_known = None if model is None else known_log_likelihood(read_model(model))
     if log_known is None:
         return None
     return lambda parameters: density(parameters) + log_known(parameters)
+
+
+def known_log_densities(
+    prior: object, table: ReferenceTable, model: pm.Model | None
+) -> tuple[LogDensity | None, LogDensity | None]:
+    """Those of the prior, and of observed variables and Potentials that are known: see `known_log_prior`."""
+    if not isinstance(prior, pm.Model):
+        return None, None
+    try:
+        density = log_density_of(read_prior(prior, [v.name for v in table.parameter_columns.variables]))
+    except (NotImplementedError, ValueError):
+        return None, None
+    if not table.origin.known or model is None:
+        return density, None
+    return density, known_log_likelihood(read_model(model))

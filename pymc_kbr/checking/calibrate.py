@@ -1,0 +1,138 @@
+"""`calibrate`: an estimator conditioned on held-out rows, of all of the prior or near an observation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.progress import track
+from sklearn.base import clone
+
+from pymc_kbr.arrays.neighbours import Tree
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.checking.held_out import HeldOut, hold_out
+from pymc_kbr.checking.joint_transforms import (
+    JointTransforms,
+    Recovery,
+    ball_transform,
+    density_transform,
+)
+from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.posterior.scores import energy_score
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+OBSERVATIONS_AT_ONCE = 50
+"""Observations that are conditioned on together."""
+
+
+def calibrate(
+    estimator: str | Estimator,
+    table: ReferenceTable,
+    *,
+    rows: int = 1000,
+    draws: int = 500,
+    around: ArrayLike | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+) -> Calibration:
+    """Condition an estimator on held-out rows and compare its posteriors with their parameters.
+
+    Parameters
+    ----------
+    estimator : str or Estimator
+        A name, or an estimator; one with settings of its own keeps them. It is fitted anew to the rows
+        that are not held out, and itself stays as it is.
+    table : ReferenceTable
+        Its observation plays no part, unless it is given as `around`.
+    rows : int
+        Rows to hold out; at most half of the table. Near an observation there can be fewer.
+    draws : int
+        Of each posterior; at least 10.
+    around : array_like of shape (d,), optional
+        An observation: rows are then held out where its posterior lies, and what is checked are posteriors
+        under a prior that is concentrated there. Of the whole prior where left out.
+    random_seed : int or numpy.random.Generator, optional
+    progressbar : bool
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the estimator's name is unknown, there are fewer than 10 or more than half of the rows to
+        hold out, fewer than 10 draws, too few rows near the observation, or the rows are no draws of the
+        prior, as those of `refine`.
+
+    Notes
+    -----
+    Simulation-based calibration [1]_: parameters drawn from the prior are distributed as draws of the
+    posterior given the data that they have simulated. Held-out rows are such pairs. A fitted summary that
+    is given as the estimator's `scale` is not fitted anew: it may have seen them.
+
+    Near an observation this is posterior simulation-based calibration [2]_ without new simulations: held-out
+    rows are accepted with probability r, which is the density of the observation's posterior up to the level
+    that three quarters of it exceed, so that they are draws of the prior times r, and the estimator is fitted
+    to the other rows with weights r. Both agree whatever r is; how well the posterior is known decides only
+    where one looks.
+
+    References
+    ----------
+    .. [1] S. Talts, M. Betancourt, D. Simpson, A. Vehtari, A. Gelman, Validating Bayesian inference
+       algorithms with simulation-based calibration, arXiv:1804.06788.
+    .. [2] T. Säilynoja, M. Schmitt, P.-C. Bürkner, A. Vehtari, Posterior SBC: simulation-based calibration
+       checking conditional on data, arXiv:2502.03279.
+    """
+    chosen = clone(make_estimator(estimator))
+    if table.prior_ratio is not None:
+        raise ValueError(
+            "the rows of the table are no draws of the prior (they have a prior_ratio), and calibration is "
+            "over the prior: simulate a table for it with `simulate`"
+        )
+    n = len(table)
+    if not 10 <= rows <= n // 2:
+        raise ValueError(
+            f"rows is {rows}; of a table of {n} rows between 10 and {n // 2} can be held out for calibration"
+        )
+    if draws < 10:
+        raise ValueError(f"draws is {draws}; of each posterior at least 10 are needed for the transforms")
+    rng = np.random.default_rng(random_seed)
+    joint_rng = rng.spawn(1)[0]  # of its own, so that the transforms of single parameters do not depend on it
+    held = hold_out(chosen, table, rows, around, rng)
+    unit = unit_deviations(table.parameters[held.fitted])
+    nearest = _nearest_parameters(held, table)
+    k, p = len(held.rows), len(unit)
+    pit, contraction, scores = np.empty((k, p)), np.empty((k, p)), np.empty(k)
+    joint, quantiles = np.empty((k, 2)), np.empty((k, len(Recovery.LEVELS), p))
+    parts = np.array_split(np.arange(k), -(-k // OBSERVATIONS_AT_ONCE))
+    for part in track(parts, "calibrating", disable=not progressbar, transient=True):
+        posteriors = held.estimator.condition(table.statistics[held.rows[part]])
+        for i, posterior in zip(part, posteriors, strict=True):
+            drawn, truth = posterior.draw(draws, rng), table.parameters[held.rows[i]]
+            # The truth is one more draw; its place among those that equal it is drawn, too.
+            below, equal = np.sum(drawn < truth, axis=0), np.sum(drawn == truth, axis=0)
+            pit[i] = (below + rng.random(p) * (equal + 1)) / (draws + 1)
+            contraction[i] = 1 - drawn.var(axis=0) / unit**2
+            scores[i] = energy_score(drawn / unit, truth / unit)
+            quantiles[i] = np.quantile(drawn, Recovery.LEVELS, axis=0)
+            joint[i, 0] = density_transform(drawn / unit, truth / unit, joint_rng)
+            joint[i, 1] = ball_transform(drawn / unit, truth / unit, nearest[i] / unit, joint_rng)
+    return Calibration(
+        pit,
+        contraction,
+        scores,
+        table.parameter_columns,
+        draws,
+        JointTransforms(joint[:, 0], joint[:, 1]),
+        Recovery(table.parameters[held.rows], quantiles),
+        None if around is None else np.asarray(around, dtype=float),
+    )
+
+
+def _nearest_parameters(held: HeldOut, table: ReferenceTable) -> np.ndarray:
+    """Parameters (k, p) of the fitted row whose statistics are nearest to each held-out row's."""
+    unit = unit_deviations(table.statistics[held.fitted])
+    tree = Tree(table.statistics[held.fitted] / unit)
+    _, near = tree.query(table.statistics[held.rows] / unit, 1)
+    return table.parameters[held.fitted][near[:, 0]]

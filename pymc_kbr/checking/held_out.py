@@ -1,0 +1,110 @@
+"""Which rows are held out of a table, and an estimator that is fitted to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import gaussian_kde
+from sklearn.base import clone
+
+from pymc_kbr.estimators import Estimator
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+FEWEST = 50
+"""Rows near an observation with which a calibration says something."""
+
+LEVEL = 0.25
+"""Share of a posterior beyond the region in which all rows are held out."""
+
+DRAWS = 1000
+"""Of an observation's posterior, whose density says what is near."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """A table's rows in two parts.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (k,)
+        Held out: draws of the prior, or of one that is concentrated near an observation.
+    fitted : ndarray of int, shape (m,)
+        The others.
+    estimator : Estimator
+        Fitted to these, under the prior that the rows held out are draws of.
+    """
+
+    rows: np.ndarray
+    fitted: np.ndarray
+    estimator: Estimator
+
+
+def hold_out(
+    estimator: Estimator,
+    table: ReferenceTable,
+    rows: int,
+    around: ArrayLike | None,
+    rng: np.random.Generator,
+) -> HeldOut:
+    """Hold rows out of a table and fit an estimator to the others.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 10 or more than half of the rows to hold out, or too few near `around`.
+    """
+    n = len(table)
+    if not 10 <= rows <= n // 2:
+        raise ValueError(
+            f"rows is {rows}; of a table of {n} rows between 10 and {n // 2} can be held out for calibration"
+        )
+    if around is not None:
+        return _near(estimator, table, rows, around, rng)
+    held_out = rng.choice(n, rows, replace=False)
+    rest = np.setdiff1d(np.arange(n), held_out)
+    return HeldOut(held_out, rest, _fitted(estimator, table, rest, None, rng))
+
+
+def _near(
+    estimator: Estimator, table: ReferenceTable, rows: int, around: ArrayLike, rng: np.random.Generator
+) -> HeldOut:
+    """Rows that are draws of the prior times r: the density of an observation's posterior, up to a level."""
+    order = rng.permutation(len(table))
+    rest, candidates = np.sort(order[: len(order) // 2]), order[len(order) // 2 :]
+    first = _fitted(clone(estimator), table, rest, None, rng).condition(around)
+    drawn = first.draw(DRAWS, rng)
+    density = _density_of(drawn)
+    # Level where the posterior is dense: any r will do, and with this one more rows are accepted.
+    level = np.quantile(density(drawn), LEVEL)
+    ratio = np.minimum(density(table.parameters) / level, 1.0)
+    # Accepted, not resampled: each row once, and all independent draws of the prior times r.
+    accepted = candidates[rng.random(len(candidates)) < ratio[candidates]][:rows]
+    if len(accepted) < FEWEST:
+        raise ValueError(
+            f"{len(accepted)} of {len(candidates)} held-out rows lie where the posterior of `around` is; at "
+            f"least {FEWEST} are needed. Simulate more rows, or leave `around` out"
+        )
+    return HeldOut(accepted, rest, _fitted(estimator, table, rest, ratio[rest], rng))
+
+
+def _density_of(draws: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Of points (n, p): the density of draws (m, p), in the dimensions in which they vary."""
+    varying = np.ptp(draws, axis=0) > 0
+    if not np.any(varying):
+        raise ValueError("all draws of the posterior of `around` are one point; nothing lies near it")
+    density = gaussian_kde(draws[:, varying].T)
+    return lambda points: density(points[:, varying].T)
+
+
+def _fitted(
+    estimator: Estimator,
+    table: ReferenceTable,
+    rows: np.ndarray,
+    ratio: np.ndarray | None,
+    rng: np.random.Generator,
+) -> Estimator:
+    parameters, statistics = table.parameters[rows], table.statistics[rows]
+    return estimator.fit(parameters, statistics, table.support, ratio=ratio, random_seed=rng)

@@ -1,0 +1,218 @@
+"""Can a classifier tell the truth from the posterior of one observation? It learns from rows near it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from pymc_kbr.arrays.points import as_points
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.scaling import nonzero, unit_deviations
+from pymc_kbr.checking.held_out import hold_out
+from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.hypothesis_tests.result import by_permutation
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.kernels.spectral import frequencies
+from pymc_kbr.posterior.shown import Shown
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+NEAR = 0.2
+"""Share of the held-out rows within one bandwidth of the observation."""
+
+WAVES = 50
+"""Random frequencies, in units of the posterior's deviations, with a cosine and a sine each."""
+
+DRAWS, BESIDE_EACH = 200, 4
+"""Draws of each posterior that say how wide it is, and further ones that stand beside each truth."""
+
+DIRECTIONS = 10.0
+"""Degrees of freedom of the classifier."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalClassifierTest:
+    """How well truths are told from draws, near one observation.
+
+    Parameters
+    ----------
+    statistic : float
+        Variance of the classifier's score over the observation's posterior: zero where it learns nothing.
+    pvalue : float
+        Probability of a larger one if truths are draws of the posteriors.
+    null : ndarray of shape (permutations,)
+        Statistics of classifiers that were told draws in place of truths.
+    effective_rows : float
+        Held-out rows that count, those near the observation more.
+    """
+
+    statistic: float
+    pvalue: float
+    null: np.ndarray
+    effective_rows: float
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        line = {"statistic": self.statistic, "pvalue": self.pvalue, "rows": self.effective_rows}
+        return Shown("Local classifier test: small p-values say that the posterior is wrong", [line], 1)
+
+
+def local_classifier_test(
+    estimator: str | Estimator,
+    table: ReferenceTable,
+    observed: Any = None,
+    *,
+    rows: int = 1000,
+    permutations: int = 500,
+    random_seed: int | np.random.Generator | None = None,
+) -> LocalClassifierTest:
+    """Test whether an estimator's joint posterior is right near one observation.
+
+    Parameters
+    ----------
+    estimator : str or Estimator
+        A name, or an estimator; it is fitted anew to the rows that are not held out.
+    table : ReferenceTable
+        Whose rows are draws of the prior.
+    observed : array_like of shape (d,), optional
+        The observation; the table's own where left out.
+    rows : int
+        Rows to hold out; at most half of the table.
+    permutations : int
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    LocalClassifierTest
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, there is no observation, or the rows are no draws of the prior.
+
+    Notes
+    -----
+    The idea is that of the local classifier two-sample test [1]_: a classifier learns to tell parameters from
+    draws of their posterior, given the statistics; where the posterior is right at the observation, its
+    score does not vary over that posterior. Here it is a regularised discriminant of the parameters'
+    deviations from their posterior: these, their squares and products, and random waves of them. Rows count
+    by a Gaussian kernel of their statistics' distance to the observation. A truth is one more draw of its
+    posterior under the null hypothesis, so that the discriminant is learnt again with other draws in the
+    place of the truths; what it is scaled by does not change, and the level is exact but for how different
+    the posteriors of rows nearby are.
+
+    References
+    ----------
+    .. [1] J. Linhart, A. Gramfort, P. Rodrigues, L-C2ST: local diagnostics for posterior approximations in
+       simulation-based inference, NeurIPS (2023).
+    """
+    whole("permutations", permutations)
+    given = table.observed if observed is None else as_points("the observation", observed)
+    if given is None:
+        raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
+    observation = np.asarray(given, dtype=float).reshape(-1)
+    if len(observation) != table.statistics.shape[1]:
+        raise ValueError(
+            f"the observation has {len(observation)} statistics; the table has {table.statistics.shape[1]}"
+        )
+    rng = np.random.default_rng(random_seed)
+    held = hold_out(clone(make_estimator(estimator)), table, rows, None, rng)
+    posteriors = held.estimator.condition(np.vstack([observation[None], table.statistics[held.rows]]))
+    p = table.parameters.shape[1]
+    features = _Features.drawn(p, rng)
+    # Those of the observation first: draws alone, in units of their own posterior.
+    width, further = _two_parts(posteriors[0].draw(2 * DRAWS, rng), DRAWS)
+    at_observation = features(_in_deviations(further, width))
+    learnt = np.empty((len(held.rows), 1 + BESIDE_EACH, at_observation.shape[1]))
+    for i, posterior in enumerate(posteriors[1:]):
+        width, beside = _two_parts(posterior.draw(DRAWS + BESIDE_EACH, rng), DRAWS)
+        points = np.vstack([table.parameters[held.rows[i]][None], beside])
+        learnt[i] = features(_in_deviations(points, width))
+    weights = _nearness(table.statistics[held.rows], observation, unit_deviations(table.statistics))
+    return _tested(learnt, at_observation, weights, permutations, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """What a classifier sees of deviations (k, p): these, their products of two, and random waves."""
+
+    waves: np.ndarray
+
+    @classmethod
+    def drawn(cls, p: int, rng: np.random.Generator) -> _Features:
+        return cls(frequencies(Gaussian(float(np.sqrt(p))), WAVES, p, rng))
+
+    def __call__(self, deviations: np.ndarray) -> np.ndarray:
+        first, second = np.triu_indices(deviations.shape[1])
+        phases = deviations @ self.waves.T
+        products = deviations[:, first] * deviations[:, second]
+        scale = 1 / np.sqrt(WAVES)
+        return np.hstack([deviations, products, scale * np.cos(phases), scale * np.sin(phases)])
+
+
+def _two_parts(draws: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    return draws[:count], draws[count:]
+
+
+def _in_deviations(points: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Points (k, p) less the mean of a posterior's draws (m, p), in its deviations."""
+    return (points - draws.mean(axis=0)) / nonzero(draws.std(axis=0))
+
+
+def _nearness(statistics: np.ndarray, observation: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Weights (k,) of rows by their distance to the observation, of sum one."""
+    distances = np.sqrt(np.sum(((statistics - observation) / unit) ** 2, axis=1))
+    bandwidth = nonzero(np.quantile(distances, NEAR))
+    weights: np.ndarray = np.exp(-0.5 * ((distances - distances.min()) / bandwidth) ** 2)
+    return weights / weights.sum()
+
+
+def _tested(
+    learnt: np.ndarray,
+    at_observation: np.ndarray,
+    weights: np.ndarray,
+    permutations: int,
+    rng: np.random.Generator,
+) -> LocalClassifierTest:
+    """The variance of a discriminant's score, and of those that take draws for the truths.
+
+    Parameters
+    ----------
+    learnt : ndarray of shape (k, 1 + b, w)
+        Features of each truth, and of the draws beside it.
+    at_observation : ndarray of shape (m, w)
+    weights : ndarray of shape (k,)
+    permutations : int
+    rng : numpy.random.Generator
+    """
+    k, members, _ = learnt.shape
+    centred = learnt - learnt.mean(axis=1, keepdims=True)
+    # The same whichever member is the truth: nothing here knows it.
+    spread = np.einsum("k,kma,kmb->ab", weights, centred, centred) / (members - 1)
+    values, directions = np.linalg.eigh(spread)
+    values = np.maximum(values, 0.0)
+    chosen = rng.integers(members, size=(permutations + 1, k))
+    chosen[0] = 0
+    means = np.stack([weights @ centred[np.arange(k), of] for of in chosen])
+    discriminants = (means @ directions) / (values + _ridge(values))
+    scores = (at_observation - at_observation.mean(axis=0)) @ directions @ discriminants.T
+    found = np.mean(scores**2, axis=0)
+    effective = float(1 / np.sum(weights**2))
+    return LocalClassifierTest(float(found[0]), by_permutation(found[0], found[1:]), found[1:], effective)
+
+
+def _ridge(values: np.ndarray) -> float:
+    """The ridge with which a discriminant has `DIRECTIONS` degrees of freedom, or half of all."""
+    wanted = min(DIRECTIONS, np.sum(values > 0) / 2)
+    low, high = 1e-12 * values.max(), 1e6 * values.max()
+    for _ in range(60):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if np.sum(values / (values + middle)) > wanted else (low, middle)
+    return float(middle)

@@ -1,0 +1,107 @@
+"""How much a posterior owes to its prior and to its likelihood: each raised to a power."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.posterior.arviz import power_scaling
+from pymc_kbr.simulation.prior.density import known_log_densities
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+SENSITIVE = 0.05
+"""Diagnostic from which a posterior moves with a power of its prior (Kallioinen et al. 2024)."""
+
+
+def prior_sensitivity(result: Any) -> pd.DataFrame:
+    """Power-scaling sensitivity of a result of `sample_abc`.
+
+    Parameters
+    ----------
+    result : arviz.InferenceData or xarray.DataTree
+        With the group ``log_prior``, which is there where the prior is that of a PyMC model, and
+        ``log_likelihood``, which is there where the estimator is a learned likelihood.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A line a parameter: the sensitivity to the ``prior`` and to the ``likelihood`` (NaN where none was
+        learnt), 0 where nothing moves, and a ``diagnosis`` in words.
+
+    Raises
+    ------
+    ValueError
+        If the result has no group ``log_prior``.
+
+    Notes
+    -----
+    The rate at which the posterior's distribution moves with the power that the prior, or the likelihood, is
+    raised to, by weighted draws [1]_; computed by ArviZ. From .05 on in both, prior and data pull in
+    different directions, or the prior says much. In the prior alone, the data say little.
+
+    References
+    ----------
+    .. [1] N. Kallioinen, T. Paananen, P.-C. Bürkner, A. Vehtari, Detecting and diagnosing prior and
+       likelihood sensitivity with power-scaling, Stat. Comput. 34, 57 (2024).
+    """
+    if not hasattr(result, "log_prior"):
+        raise ValueError(
+            "the result has no group `log_prior`; it is there where `sample_abc` knows the PyMC model whose "
+            "prior it is: give `model`, or a model as `prior`"
+        )
+    prior = _by_column(power_scaling(result, "prior"))
+    learnt = hasattr(result, "log_likelihood")
+    likelihood = _by_column(power_scaling(result, "likelihood")) if learnt else dict.fromkeys(prior, np.nan)
+    table = pd.DataFrame({"prior": prior, "likelihood": likelihood})
+    return table.assign(diagnosis=[_diagnosis(*line) for line in table.to_numpy()])
+
+
+def _diagnosis(prior: float, likelihood: float) -> str:
+    if prior < SENSITIVE:
+        return "prior says little"
+    if np.isnan(likelihood):
+        return "prior matters"
+    return "prior and data differ, or prior is strong" if likelihood >= SENSITIVE else "data say little"
+
+
+def _by_column(found: Any) -> dict[str, float]:
+    """Each number of a data set by its variable's name and its place in it."""
+    numbers = {}
+    for name, variable in found.data_vars.items():
+        for place, value in np.ndenumerate(variable.to_numpy()):
+            numbers[f"{name}[{', '.join(map(str, place))}]" if place else str(name)] = float(value)
+    return numbers
+
+
+def log_densities(
+    fitted: Estimator, drawn: np.ndarray, table: ReferenceTable, prior: Any, model: Any
+) -> dict[str, dict[str, np.ndarray]]:
+    """Log densities at draws (m, p), as groups of a result.
+
+    Parameters
+    ----------
+    fitted : Estimator
+    drawn : ndarray of shape (m, p)
+    table : ReferenceTable
+        With its observation.
+    prior : pymc.Model or anything else
+        Whose prior density enters, where it is a model.
+    model : pymc.Model, optional
+        The table's, whose known observed variables enter.
+
+    Returns
+    -------
+    dict of dict of ndarray of shape (m,)
+        ``log_prior`` where the prior's density is known; ``log_likelihood`` where one was learnt, of the
+        statistics together, and beside it that of observed variables with a density of their own.
+    """
+    density, log_known = known_log_densities(prior, table, model)
+    groups = {} if density is None else {"log_prior": {"prior": density(drawn)}}
+    if isinstance(fitted, KernelLikelihood) and table.observed is not None:
+        groups["log_likelihood"] = {"statistics": fitted.log_likelihood(drawn, table.observed)}
+        if log_known is not None:
+            groups["log_likelihood"]["known"] = log_known(drawn)
+    return groups
