@@ -32,6 +32,7 @@ from pymc_kbr.checking.prior_sensitivity import prior_sensitivity
 from pymc_kbr.checking.statistic_relevance import StatisticRelevance, statistic_relevance
 from pymc_kbr.comparison.compare import compare
 from pymc_kbr.comparison.line import SampleSMC
+from pymc_kbr.comparison.model_choice_plots import plot_model_choice
 from pymc_kbr.comparison.plots import plot_accuracy_runtime
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.chain_modes import chain_modes
@@ -66,12 +67,15 @@ from pymc_kbr.rounds.learn_simulators import learn_simulators
 from pymc_kbr.rounds.refine import refine
 from pymc_kbr.rounds.zoom import zoom
 from pymc_kbr.sample import sample_abc
+from pymc_kbr.selection.model_choice.compare_models import compare_models
+from pymc_kbr.selection.model_choice.model_choice import ModelChoice
 from pymc_kbr.selection.select import select
 from pymc_kbr.selection.selection import Selection
 from pymc_kbr.simulation import (
     LearnedSimulator,
     SimulationError,
     simulate,
+    simulate_models,
     simulate_to_store,
     vector_simulator,
 )
@@ -95,6 +99,7 @@ __all__ = [
     "LocalClassifierTest",
     "Localised",
     "Misspecification",
+    "ModelChoice",
     "NadarayaWatson",
     "Posterior",
     "PosteriorWarning",
@@ -111,6 +116,7 @@ __all__ = [
     "causal_learn_test",
     "chain_modes",
     "compare",
+    "compare_models",
     "conditional_hsic_test",
     "emulate",
     "hsic_test",
@@ -123,6 +129,7 @@ __all__ = [
     "plot_accuracy_runtime",
     "plot_calibration",
     "plot_joint_calibration",
+    "plot_model_choice",
     "plot_observation_support",
     "plot_posterior_weights",
     "plot_recovery",
@@ -133,6 +140,7 @@ __all__ = [
     "sample_abc",
     "select",
     "simulate",
+    "simulate_models",
     "simulate_to_store",
     "statistic_relevance",
     "to_arviz",

@@ -18,8 +18,8 @@ from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.selection.budget import check_budget
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.select import WORK
-from pymc_kbr.simulation import simulate
 from pymc_kbr.simulation.predictive import simulate_held_out
+from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:

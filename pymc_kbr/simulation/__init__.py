@@ -10,6 +10,7 @@ from pymc_kbr.simulation.prior.density import ModelPrior, model_prior
 from pymc_kbr.simulation.prior.proposal import Proposal, check_can_be_proposed
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store
+from pymc_kbr.simulation.simulate_models import simulate_models
 from pymc_kbr.simulation.simulate_table import simulate_table
 from pymc_kbr.simulation.stages import weights_of
 from pymc_kbr.simulation.streams import entropy_of
@@ -28,6 +29,7 @@ __all__ = [
     "model_prior",
     "simulate",
     "simulate_data",
+    "simulate_models",
     "simulate_to_store",
     "vector_simulator",
     "weights_of",

@@ -1,0 +1,1 @@
+"""Choice among models whose Bayes factors are known exactly."""

@@ -1,0 +1,1 @@
+"""Which of several models, by the tables that were simulated from them."""

@@ -1,0 +1,166 @@
+"""From statistics to probabilities of models: each way to learn them, behind one interface."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from pymc_kbr.arrays.neighbours import Tree
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES
+from pymc_kbr.estimators.summaries import Transformed
+from pymc_kbr.kernels import Gaussian, median_heuristic
+from pymc_kbr.kernels.spectral import frequencies
+from pymc_kbr.selection.model_choice.rows import Rows
+
+MOST_FOR_PRODUCTS = 15
+"""Statistics up to which products of two of them are features; squares alone of more."""
+
+WAVES = 100
+"""Random frequencies of each kernel, with a cosine and a sine each."""
+
+STEPS, TOLERANCE = 300, 1e-3
+"""Of L-BFGS in a regression, and the gradient at which it ends."""
+
+
+class Classifier(Protocol):
+    """Learns from rows, and tells the probabilities of models at statistics."""
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> Classifier:
+        """Learn from rows of the models."""
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """Of each model, at statistics (k, d): shape (k, models), rows of sum one."""
+
+
+class NearestRows:
+    """Rejection: each model's share of the nearest rows, half a row added to each.
+
+    Parameters
+    ----------
+    accepted : float
+        Share of the rows.
+    """
+
+    def __init__(self, accepted: float = 0.01) -> None:
+        self.accepted = accepted
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> NearestRows:
+        """See `Classifier`."""
+        self._rows, self._scaler = rows, Scaler.fit(rows.statistics)
+        self._count = max(2 * rows.models, round(self.accepted * len(rows)))
+        self._tree = Tree(self._scaler.transform(rows.statistics), self._count)
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        _, near = self._tree.query(self._scaler.transform(statistics), self._count)
+        counts = np.full((len(statistics), self._rows.models), 0.5)
+        for model in range(self._rows.models):
+            counts[:, model] += np.sum(self._rows.weights[near] * (self._rows.model[near] == model), axis=1)
+        return counts / counts.sum(axis=1, keepdims=True)
+
+
+class LocalLogistic:
+    """Multinomial regression on the nearest rows, Epanechnikov's weights: method "mnlogistic" of R abc.
+
+    Parameters
+    ----------
+    accepted : float
+        Share of the rows.
+    """
+
+    def __init__(self, accepted: float = 0.1) -> None:
+        self.accepted = accepted
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> LocalLogistic:
+        """See `Classifier`."""
+        self._rows, self._scaler = rows, Scaler.fit(rows.statistics)
+        self._points = self._scaler.transform(rows.statistics)
+        self._count = max(20 * rows.models, round(self.accepted * len(rows)))
+        self._tree = Tree(self._points, self._count)
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        x = self._scaler.transform(statistics)
+        distances, near = self._tree.query(x, min(self._count, len(self._rows)))
+        return np.array([self._one(*of) for of in zip(x, distances, near, strict=True)])
+
+    def _one(self, x: np.ndarray, distances: np.ndarray, near: np.ndarray) -> np.ndarray:
+        weights = 1 - (distances / max(distances[-1], np.finfo(float).tiny)) ** 2
+        inside = weights > 0
+        near, weights = near[inside], weights[inside] * self._rows.weights[near[inside]]
+        found = np.zeros(self._rows.models)
+        present = np.unique(self._rows.model[near])
+        if len(present) < 2:
+            found[present] = 1.0
+            return found
+        # A ridge of next to nothing: rows that a plane parts have no finite slopes.
+        regression = LogisticRegression(C=1e4, max_iter=STEPS)
+        regression.fit(self._points[near] - x, self._rows.model[near], weights)
+        found[present] = regression.predict_proba(np.zeros((1, len(x))))[0]
+        return found
+
+
+class Logistic:
+    """Multinomial regression on all rows, on features of the statistics, with a ridge.
+
+    Parameters
+    ----------
+    features : str
+        "linear" and "quadratic" (squares and, of few statistics, products) of the statistics by the curves
+        that suit them; or "kernel": both of these and of the statistics in their own units, and random waves
+        of a Gaussian kernel on each, which is kernel logistic regression.
+    strength : float
+        Of the data against the ridge, scikit-learn's C.
+    bandwidth : float
+        Of the kernels, as a multiple of the median heuristic.
+    """
+
+    def __init__(self, features: str = "quadratic", strength: float = 10.0, bandwidth: float = 1.0) -> None:
+        self.features = features
+        self.strength = strength
+        self.bandwidth = bandwidth
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> Logistic:
+        """See `Classifier`."""
+        curves = Transformed.fit(rows.statistics, np.eye(rows.models)[rows.model][:, 1:])
+        kernel = self.features == "kernel"
+        # A log odds that is a plane in one of the two units is no plane in the other.
+        self._scales: list[Scaler | Transformed] = [curves]
+        self._scales += [Scaler.fit(rows.statistics)] if kernel else []
+        self._waves = [self._drawn(scale.transform(rows.statistics), rng) for scale in self._scales if kernel]
+        expanded = self._expanded(rows.statistics)
+        self._unit = Scaler(
+            expanded.mean(axis=0), np.maximum(expanded.std(axis=0), 1e-12), np.ones(expanded.shape[1], bool)
+        )
+        self._regression = LogisticRegression(C=self.strength, max_iter=STEPS, tol=TOLERANCE)
+        self._regression.fit(self._unit.transform(expanded), rows.model, rows.weights)
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        found: np.ndarray = self._regression.predict_proba(self._unit.transform(self._expanded(statistics)))
+        return found
+
+    def _drawn(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Frequencies (WAVES, d) of a kernel on scaled statistics (n, d)."""
+        width = self.bandwidth * median_heuristic(x[:: max(1, len(x) // ROWS_FOR_CHOICES)])
+        return frequencies(Gaussian(float(width)), WAVES, x.shape[1], rng)
+
+    def _expanded(self, statistics: np.ndarray) -> np.ndarray:
+        parts = []
+        for number, scale in enumerate(self._scales):
+            x = scale.transform(statistics)
+            parts.append(x)
+            if self.features != "linear":
+                d = x.shape[1]
+                first, second = np.triu_indices(d) if d <= MOST_FOR_PRODUCTS else (np.arange(d), np.arange(d))
+                parts.append(x[:, first] * x[:, second])
+            if self.features == "kernel":
+                phases = x @ self._waves[number].T
+                parts += [np.cos(phases), np.sin(phases)]
+        return np.hstack(parts)

@@ -1,0 +1,174 @@
+"""`compare_models`: which of several models the data speak for, by the tables simulated from them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.selection.model_choice.held_out import cross_validate
+from pymc_kbr.selection.model_choice.methods import METHODS, check_methods, choose_method
+from pymc_kbr.selection.model_choice.model_choice import ModelChoice
+from pymc_kbr.selection.model_choice.rows import Rows, check_prior, check_tables
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+FAILED_MORE = 0.01
+"""Difference of shares of failed simulations from which a warning says so."""
+
+
+def compare_models(
+    tables: Mapping[str, ReferenceTable],
+    observed: Any = None,
+    prior: Mapping[str, float] | None = None,
+    *,
+    method: str | Sequence[str] = "auto",
+    random_seed: int | np.random.Generator | None = None,
+) -> ModelChoice:
+    """Posterior probabilities of models, from the reference tables that were simulated from them.
+
+    Parameters
+    ----------
+    tables : dict of str to ReferenceTable
+        By the models' names. They may differ in parameters and numbers of rows, not in statistics.
+    observed : array_like of shape (d,) or (k, d), or labelled rows, optional
+        One observation, or k; that of the tables where left out.
+    prior : dict of str to float, optional
+        Prior probability of each model; equal ones where left out. How many rows a table has plays no part.
+    method : str or sequence of str
+        "nearest_rows" (rejection), "local_logistic" (multinomial regression on the nearest tenth of the
+        rows: "mnlogistic" of the R package abc), "conditional_mean" (kernel ridge regression of the model's
+        index), "logistic", "quadratic_logistic", "kernel_logistic", "stiff_kernel_logistic" (multinomial
+        regression on all rows: on the statistics, their squares and products, and random features of a
+        Gaussian kernel), "evidence" (of a `KernelLikelihood` for each model; minutes), "forest" (votes of a
+        random forest). Of several, the one with the best log score on held-out rows is taken; "auto" tries
+        all but the last two.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    ModelChoice
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are fewer than two tables, one has fewer than 50 rows, their statistics differ, the tables
+        have no observation or different ones, the observation does not fit or is not finite, a method is
+        unknown, or the prior probabilities are not of these models, negative or of another sum than one.
+
+    Warns
+    -----
+    UserWarning
+        If simulations of one model failed more often than those of another.
+
+    Notes
+    -----
+    Probabilities are those of a classifier that learns the model's index from the statistics, each model's
+    rows of the same weight in all: with the log score as loss it tends to p(model | statistics), which the
+    prior odds then multiply.
+    These are probabilities given the statistics, which can differ from those given the data [1]_.
+    Standard errors are by the jackknife over five parts of the rows, which also give the probabilities of
+    rows that were not learnt from.
+
+    References
+    ----------
+    .. [1] C. Robert, J.-M. Cornuet, J.-M. Marin, N. Pillai, Lack of confidence in approximate Bayesian
+       computation model choice, PNAS 108 (2011), 15112-15117.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> def table(draws):
+    ...     rate = rng.gamma(2, 1, 500)
+    ...     data = draws(rate[:, None])
+    ...     frame = {"rate": rate, "mean": data.mean(axis=1), "deviation": data.std(axis=1)}
+    ...     return ReferenceTable.from_dataframe(
+    ...         pd.DataFrame(frame), parameters=["rate"], statistics=["mean", "deviation"]
+    ...     )
+    >>> import pandas as pd
+    >>> counts = table(lambda rate: rng.poisson(rate, (500, 20)))
+    >>> waits = table(lambda rate: rng.geometric(1 / (1 + rate), (500, 20)) - 1)
+    >>> choice = compare_models({"Poisson": counts, "geometric": waits}, [2.0, 1.3], random_seed=1)
+    >>> choice.probabilities.idxmax()
+    'Poisson'
+    """
+    held = check_tables(tables)
+    names = list(held)
+    shares = check_prior(prior, names)
+    methods = check_methods(method)
+    x, single = _observations(held, observed)
+    failed = _failed(held)
+    rng = np.random.default_rng(random_seed)
+    equal = np.full(len(names), 1 / len(names))
+    rows = Rows.joined(held, equal)
+    scores = choose_method(methods, rows, rng)
+    chosen = scores[0].method
+    validated = cross_validate(METHODS[chosen], chosen, rows, x, rng)
+    choice = ModelChoice(
+        names=tuple(names),
+        prior=equal,
+        at_observed=METHODS[chosen]().fit(rows, rng).probabilities(x),
+        errors_at_observed=validated.errors(),
+        single=single,
+        method=chosen,
+        scores=tuple(scores),
+        held_out=validated.held_out,
+        statistics=tuple(next(iter(held.values())).statistic_names),
+        importance=validated.importance,
+        failed=failed,
+    )
+    return choice if prior is None else choice.with_prior(dict(zip(names, shares, strict=True)))
+
+
+def _observations(tables: dict[str, ReferenceTable], observed: Any) -> tuple[np.ndarray, bool]:
+    """Observations (k, d), and whether one was given."""
+    statistics = next(iter(tables.values())).statistic_names
+    if observed is None:
+        return _own_observation(tables)[None], True
+    x = as_rows("the observations", by_name(observed, tuple(statistics)))
+    single = x.ndim == 1
+    x = np.atleast_2d(x)
+    if x.ndim != 2 or x.shape[1] != len(statistics) or len(x) == 0:
+        raise ValueError(
+            f"the observations have shape {x.shape}; the tables have {len(statistics)} statistics, so give "
+            f"({len(statistics)},), or (k, {len(statistics)}) of k observations"
+        )
+    if not np.all(np.isfinite(x)):
+        raise ValueError(
+            f"{np.sum(~np.isfinite(x))} values of the observations are not finite; to compare models by a "
+            "part of the statistics, give tables with these alone"
+        )
+    return x, single
+
+
+def _own_observation(tables: dict[str, ReferenceTable]) -> np.ndarray:
+    """That of the tables, on which they must agree."""
+    found = [(name, table.observed) for name, table in tables.items() if table.observed is not None]
+    if not found:
+        raise ValueError("the tables have no observation; give `observed`")
+    (first, one), *others = found
+    assert one is not None
+    for name, other in others:
+        if other is None or not np.array_equal(one, other):
+            raise ValueError(
+                f"the tables of {first!r} and {name!r} have different observations; give `observed`"
+            )
+    return one
+
+
+def _failed(tables: dict[str, ReferenceTable]) -> np.ndarray:
+    """Share of each model's simulations that failed; a warning where they differ."""
+    shares = {name: len(t.failures) / (len(t) + len(t.failures)) for name, t in tables.items()}
+    if max(shares.values()) - min(shares.values()) > FAILED_MORE:
+        words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+        warnings.warn(
+            f"simulations failed more often in some models ({words}): the probabilities are given that a "
+            "simulation does not fail. If a failure means that the model makes no such data, multiply each "
+            "prior probability by the share that did not fail (`with_prior`); otherwise mend the simulator",
+            UserWarning,
+            stacklevel=3,
+        )
+    return np.array(list(shares.values()))

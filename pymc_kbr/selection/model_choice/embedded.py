@@ -1,0 +1,33 @@
+"""The kernel conditional mean of the model's index: one more parameter of the same machinery."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_kbr.estimators import ConditionalMean
+from pymc_kbr.selection.model_choice.rows import Rows
+
+SMALLEST = 1e-3
+"""Probability that a model keeps where the regression says less."""
+
+
+class EmbeddedIndex:
+    """Kernel ridge regression of each model's indicator on the statistics.
+
+    Its values can lie outside of [0, 1]; what lies below `SMALLEST` is raised to it, and the row divided by
+    its sum. `raised_` is the share of values for which that was so at the last call.
+    """
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> EmbeddedIndex:
+        """See `Classifier`."""
+        self._told = np.eye(rows.models)[rows.model]
+        self._mean = ConditionalMean(solver="nystroem", scale="transformed")
+        self._mean.fit(self._told[:, 1:], rows.statistics, ratio=rows.weights, random_seed=rng)
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        found = self._mean.weights(statistics) @ self._told
+        self.raised_ = float(np.mean(found < SMALLEST))
+        raised = np.maximum(found, SMALLEST)
+        return raised / raised.sum(axis=1, keepdims=True)

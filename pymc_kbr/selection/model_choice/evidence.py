@@ -1,0 +1,42 @@
+"""The evidence of a likelihood that is learnt for each model."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_kbr.estimators import KernelLikelihood
+from pymc_kbr.selection.model_choice.rows import Rows
+
+PARTICLES = 500
+"""Of each posterior, whose tempering gives the evidence."""
+
+
+class Evidence:
+    """`KernelLikelihood` on each model's table: probabilities in proportion to prior times evidence."""
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> Evidence:
+        """See `Classifier`."""
+        self._fitted = []
+        for number, table in enumerate(rows.tables):
+            mine = rows.own[rows.model == number]
+            ratio = None if table.prior_ratio is None else table.prior_ratio[mine]
+            given = table.parameters[mine], table.statistics[mine], table.support
+            self._fitted.append(
+                KernelLikelihood(particles=PARTICLES).fit(*given, ratio=ratio, random_seed=rng)
+            )
+        shares = np.bincount(rows.model, rows.weights, minlength=rows.models)
+        self._log_shares = np.log(shares / shares.sum())
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        logs = np.array(
+            [
+                [posterior.settings["log_evidence"] for posterior in fitted.condition(statistics)]
+                for fitted in self._fitted
+            ]
+        ).T
+        logs = logs + self._log_shares
+        found: np.ndarray = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        return found

@@ -1,0 +1,164 @@
+"""How well the probabilities of models hold on rows that were not learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_kbr.selection.model_choice.classifiers import Classifier
+from pymc_kbr.selection.model_choice.methods import SLOW, log_scores
+from pymc_kbr.selection.model_choice.rows import Rows
+
+FOLDS = 5
+"""Parts of the rows, each left out once."""
+
+MOST_FOR_IMPORTANCE = 1000
+"""Rows on which a statistic's values are exchanged."""
+
+BINS = 10
+"""Of probabilities, whose share of rows is compared with their mean."""
+
+REPEATS = 200
+"""Times that models are drawn from the probabilities themselves, for what chance makes of the error."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutProbabilities:
+    """Probabilities of models for rows of the tables, by classifiers that had not seen them.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (r, models)
+    model : ndarray of int, shape (r,)
+        What each row is of.
+    weights : ndarray of shape (r,)
+        Of sum one: each model's add up to its prior probability.
+    """
+
+    probabilities: np.ndarray
+    model: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def log_score(self) -> float:
+        """Mean log probability of the true model; higher is better."""
+        return float(self.weights @ log_scores(self.probabilities, self.model))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the rows whose model is the most probable one."""
+        return float(self.weights @ (self.probabilities.argmax(axis=1) == self.model))
+
+    def confusion(self) -> np.ndarray:
+        """For each model, the shares of its rows for which each model is the most probable one."""
+        models = self.probabilities.shape[1]
+        found = np.zeros((models, models))
+        np.add.at(found, (self.model, self.probabilities.argmax(axis=1)), self.weights)
+        found /= found.sum(axis=1, keepdims=True)
+        return found
+
+    def reliability(self, bins: int = BINS) -> np.ndarray:
+        """For bins of probability: mean probability, share of rows that are of the model, share of all.
+
+        Returns
+        -------
+        ndarray of shape (b, 3)
+            Without bins that nothing falls into. Each row counts once for each model.
+        """
+        return _reliability(self._told(), self.probabilities, self.weights, bins)
+
+    def calibration_error(self, bins: int = BINS) -> float:
+        """Expected calibration error: mean distance of share and probability over the bins."""
+        return _error(self.reliability(bins))
+
+    def calibration_noise(self, rng: np.random.Generator, bins: int = BINS) -> float:
+        """The expected error if the probabilities were right: what chance alone makes of it."""
+        models = self.probabilities.shape[1]
+        bounds = np.cumsum(self.probabilities, axis=1)
+        errors = []
+        for _ in range(REPEATS):
+            drawn = np.sum(rng.random((len(bounds), 1)) > bounds[:, :-1], axis=1)
+            told = np.eye(models)[drawn]
+            errors.append(_error(_reliability(told, self.probabilities, self.weights, bins)))
+        return float(np.mean(errors))
+
+    def _told(self) -> np.ndarray:
+        return np.eye(self.probabilities.shape[1])[self.model]
+
+
+def _reliability(told: np.ndarray, probabilities: np.ndarray, weights: np.ndarray, bins: int) -> np.ndarray:
+    models = probabilities.shape[1]
+    place = np.minimum((probabilities * bins).astype(int), bins - 1).ravel()
+    share = np.repeat(weights, models) / models
+    mass = np.bincount(place, share, minlength=bins)
+    kept = mass > 0
+    mean = np.bincount(place, share * probabilities.ravel(), minlength=bins)[kept] / mass[kept]
+    true = np.bincount(place, share * told.ravel(), minlength=bins)[kept] / mass[kept]
+    return np.column_stack([mean, true, mass[kept]])
+
+
+def _error(reliability: np.ndarray) -> float:
+    return float(reliability[:, 2] @ np.abs(reliability[:, 0] - reliability[:, 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidated:
+    """What classifiers that each lack a part of the rows say.
+
+    Parameters
+    ----------
+    held_out : HeldOutProbabilities
+        Of the rows that each lacks.
+    at_observed : ndarray of shape (FOLDS, k, models)
+        Of the observations.
+    importance : ndarray of shape (d,)
+        By how much the log score falls where a statistic's values are exchanged among rows.
+    """
+
+    held_out: HeldOutProbabilities
+    at_observed: np.ndarray
+    importance: np.ndarray
+
+    def errors(self) -> np.ndarray:
+        """Standard errors (k, models) by the jackknife over the folds: how much other rows would say."""
+        around = self.at_observed - self.at_observed.mean(axis=0)
+        found: np.ndarray = np.sqrt((FOLDS - 1) / FOLDS * np.sum(around**2, axis=0))
+        return found
+
+
+def cross_validate(
+    make: Callable[[], Classifier], name: str, rows: Rows, observed: np.ndarray, rng: np.random.Generator
+) -> CrossValidated:
+    """Fit a method to all rows but a part, for each part."""
+    order = rng.permutation(len(rows))
+    most = max(1, SLOW.get(name, len(rows)) // FOLDS)
+    probabilities, numbers, at_observed = [], [], []
+    importance = np.zeros(rows.statistics.shape[1])
+    for number, (part, seed) in enumerate(zip(np.array_split(order, FOLDS), rng.spawn(FOLDS), strict=True)):
+        classifier = make().fit(rows.part(np.setdiff1d(order, part)), seed)
+        probabilities.append(classifier.probabilities(rows.statistics[part[:most]]))
+        numbers.append(part[:most])
+        at_observed.append(classifier.probabilities(observed))
+        if number == 0:
+            importance = _importance(classifier, rows, part[: min(most, MOST_FOR_IMPORTANCE)], seed)
+    used = np.concatenate(numbers)
+    kept = rows.part(used)
+    held_out = HeldOutProbabilities(
+        np.concatenate(probabilities), rows.model[used], kept.weights / kept.weights.sum()
+    )
+    return CrossValidated(held_out, np.array(at_observed), importance)
+
+
+def _importance(classifier: Classifier, rows: Rows, held: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """By how much the log score of held-out rows falls with each statistic exchanged."""
+    statistics, model, weights = rows.statistics[held], rows.model[held], rows.weights[held]
+    before = np.average(log_scores(classifier.probabilities(statistics), model), weights=weights)
+    found = np.empty(statistics.shape[1])
+    for column in range(len(found)):
+        exchanged = statistics.copy()
+        exchanged[:, column] = rng.permutation(exchanged[:, column])
+        after = log_scores(classifier.probabilities(exchanged), model)
+        found[column] = before - np.average(after, weights=weights)
+    return found

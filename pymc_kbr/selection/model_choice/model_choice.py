@@ -1,0 +1,229 @@
+"""Posterior probabilities of models, and how far they can be trusted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_kbr.posterior.shown import Shown
+from pymc_kbr.selection.model_choice.average import average_models
+from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
+from pymc_kbr.selection.model_choice.methods import Score
+from pymc_kbr.selection.model_choice.rows import check_prior
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelChoice:
+    """What `compare_models` found.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the models.
+    prior : ndarray of shape (models,)
+    at_observed : ndarray of shape (k, models)
+        Posterior probabilities at each observation.
+    errors_at_observed : ndarray of shape (k, models)
+        Their standard errors, for the rows being those and not others.
+    single : bool
+        Whether one observation was given, not an array of such.
+    method : str
+        By which they were computed.
+    scores : tuple of Score
+        Of the methods that were tried, the best first.
+    held_out : HeldOutProbabilities
+        Of rows that were not learnt from.
+    statistics : tuple of str
+    importance : ndarray of shape (statistics,)
+        By how much the log score of held-out rows falls where a statistic tells nothing.
+    failed : ndarray of shape (models,)
+        Share of each model's simulations that failed and are no rows.
+    """
+
+    names: tuple[str, ...]
+    prior: np.ndarray
+    at_observed: np.ndarray
+    errors_at_observed: np.ndarray
+    single: bool
+    method: str
+    scores: tuple[Score, ...]
+    held_out: HeldOutProbabilities
+    statistics: tuple[str, ...]
+    importance: np.ndarray
+    failed: np.ndarray
+
+    @property
+    def probabilities(self) -> Any:
+        """Posterior probabilities: a Series for one observation, a DataFrame (k, models) of several."""
+        return self._labelled(self.at_observed)
+
+    @property
+    def errors(self) -> Any:
+        """Monte Carlo standard errors of the probabilities, of their shape."""
+        return self._labelled(self.errors_at_observed)
+
+    @property
+    def bayes_factors(self) -> Any:
+        """Evidence of the model of each line over that of each column: a DataFrame, or one an observation."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = self.at_observed / self.prior
+            factors = odds[:, :, None] / odds[:, None, :]
+        found = [pd.DataFrame(of, index=self.names, columns=self.names) for of in factors]
+        return found[0] if self.single else found
+
+    @property
+    def confusion(self) -> pd.DataFrame:
+        """For held-out rows of the model of each line, how often each model is the most probable one."""
+        columns = pd.Index(self.names, name="most probable")
+        return pd.DataFrame(
+            self.held_out.confusion(), index=pd.Index(self.names, name="simulated by"), columns=columns
+        )
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean distance of probabilities and shares on held-out rows; by chance it is `calibration_noise`."""
+        return self.held_out.calibration_error()
+
+    @cached_property
+    def calibration_noise(self) -> float:
+        """What the calibration error would be by chance alone, if the probabilities were right."""
+        return self.held_out.calibration_noise(np.random.default_rng(0))
+
+    def reliability(self, bins: int = 10) -> pd.DataFrame:
+        """Mean probability, share of rows that are of the model, and share of all, by bins of probability."""
+        columns = ["probability", "share_true", "share_of_rows"]
+        return pd.DataFrame(self.held_out.reliability(bins), columns=columns)
+
+    def deciding_statistics(self) -> pd.Series:
+        """By how much the log score falls without each statistic, the largest first."""
+        return pd.Series(self.importance, index=list(self.statistics), name="importance").sort_values(
+            ascending=False
+        )
+
+    def method_scores(self) -> pd.DataFrame:
+        """Log scores of the methods that were tried, on held-out rows, the best first."""
+        return pd.DataFrame([dataclasses.asdict(score) for score in self.scores]).set_index("method")
+
+    def summary(self) -> pd.DataFrame:
+        """One line a model, the most probable first; of several observations, means."""
+        mean = self.at_observed.mean(axis=0)
+        table = pd.DataFrame(
+            {
+                "probability": mean,
+                "standard_error": self.errors_at_observed.mean(axis=0),
+                "prior": self.prior,
+                "recognised": np.diag(self.held_out.confusion()),
+                "failed": self.failed,
+            },
+            index=list(self.names),
+        )
+        if self.single:
+            factors = self.bayes_factors.to_numpy()
+            table.insert(2, "bayes_factor", factors[:, int(np.argmax(self.at_observed[0] / self.prior))])
+        table = table.sort_values("probability", ascending=False)
+        table.insert(0, "rank", np.arange(len(table)))
+        return table
+
+    def with_prior(self, prior: Mapping[str, float]) -> ModelChoice:
+        """The same under other prior probabilities of the models.
+
+        Raises
+        ------
+        ValueError
+            If they are not of these models, negative, or do not sum to one.
+        """
+        new = check_prior(prior, list(self.names))
+        ratio = new / self.prior
+        probabilities = _reweighted(self.at_observed, ratio)
+        held = self.held_out
+        weights = held.weights * ratio[held.model]
+        # By the slope of the odds: what the old probability is uncertain by, the new one is in proportion.
+        slope = probabilities * (1 - probabilities)
+        old = self.at_observed * (1 - self.at_observed)
+        errors = self.errors_at_observed * np.divide(slope, old, out=np.ones_like(old), where=old > 0)
+        return dataclasses.replace(
+            self,
+            prior=new,
+            at_observed=probabilities,
+            errors_at_observed=errors,
+            held_out=HeldOutProbabilities(
+                _reweighted(held.probabilities, ratio), held.model, weights / weights.sum()
+            ),
+        )
+
+    def average(
+        self,
+        results: Mapping[str, Any],
+        *,
+        parameters: list[str] | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Any:
+        """Draws of parameters that all models share, mixed by the models' probabilities.
+
+        Parameters
+        ----------
+        results : dict of str to InferenceData or DataTree
+            Of `sample_abc`, one for each model that is not impossible, by its name.
+        parameters : list of str, optional
+            All that the models share where left out.
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+            The group ``posterior``, with ``model`` beside the parameters: the number of the model that a draw
+            is of.
+
+        Raises
+        ------
+        ValueError
+            If there are several observations, a result is missing, or a parameter is not in all models with
+            one shape.
+        """
+        if not self.single:
+            raise ValueError(
+                f"there are {len(self.at_observed)} observations with probabilities of their own; compare "
+                "models at one of them to average"
+            )
+        return average_models(results, self.names, self.at_observed[0], parameters, random_seed)
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        table = self.summary()
+        lines = [
+            {"model": name, **dict(zip(table.columns, line, strict=True))}
+            for name, line in zip(table.index, table.to_numpy().tolist(), strict=True)
+        ]
+        several = "" if self.single else f", means over {len(self.at_observed)} observations"
+        return Shown(
+            f"Choice among {len(self.names)} models by {self.method}{several}",
+            lines,
+            len(lines),
+            [
+                f"held-out rows: log score {self.held_out.log_score:.4f}, accuracy "
+                f"{self.held_out.accuracy:.1%}",
+                f"calibration error {self.calibration_error:.4f}, by chance {self.calibration_noise:.4f}",
+            ],
+        )
+
+    def _labelled(self, values: np.ndarray) -> Any:
+        if self.single:
+            return pd.Series(values[0], index=list(self.names))
+        return pd.DataFrame(values, columns=list(self.names))
+
+
+def _reweighted(probabilities: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+    found = probabilities * ratio
+    total: np.ndarray = found / found.sum(axis=1, keepdims=True)
+    return total

@@ -1,0 +1,137 @@
+"""The simulations of several models as one set of labelled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+FEWEST = 50
+"""Rows of each model with which something can be said."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Simulations of all models together.
+
+    Parameters
+    ----------
+    statistics : ndarray of shape (n, d)
+    model : ndarray of int, shape (n,)
+        Number of the model that each row is of.
+    weights : ndarray of shape (n,)
+        Of sum n: those of each model's rows add up to its share in the prior.
+    own : ndarray of int, shape (n,)
+        Number of each row in its model's table.
+    tables : tuple of ReferenceTable
+    """
+
+    statistics: np.ndarray
+    model: np.ndarray
+    weights: np.ndarray
+    own: np.ndarray
+    tables: tuple[ReferenceTable, ...]
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    @property
+    def models(self) -> int:
+        """How many there are."""
+        return len(self.tables)
+
+    def part(self, rows: np.ndarray) -> Rows:
+        """Some of the rows, each model's share in the prior kept."""
+        model, weights = self.model[rows], self.weights[rows]
+        shares = np.bincount(self.model, self.weights, minlength=self.models)
+        left = np.bincount(model, weights, minlength=self.models)
+        weights = weights * (shares / np.where(left > 0, left, 1.0))[model]
+        return Rows(
+            self.statistics[rows], model, weights * len(weights) / weights.sum(), self.own[rows], self.tables
+        )
+
+    @classmethod
+    def joined(cls, tables: Mapping[str, ReferenceTable], prior: np.ndarray) -> Rows:
+        """The rows of tables, weighted so that each model has its prior probability.
+
+        Parameters
+        ----------
+        tables : dict of str to ReferenceTable
+            Checked by `check_tables`. Rows that are no draws of the prior are weighted with its ratio.
+        prior : ndarray of shape (models,)
+        """
+        held = tuple(tables.values())
+        weights = []
+        for table, share in zip(held, prior, strict=True):
+            ratio = np.ones(len(table)) if table.prior_ratio is None else table.prior_ratio
+            weights.append(share * ratio / ratio.sum())
+        lengths = [len(table) for table in held]
+        together = np.concatenate(weights)
+        return cls(
+            np.vstack([table.statistics for table in held]),
+            np.repeat(np.arange(len(held)), lengths),
+            together * len(together) / together.sum(),
+            np.concatenate([np.arange(length) for length in lengths]),
+            held,
+        )
+
+
+def check_tables(tables: Any) -> dict[str, ReferenceTable]:
+    """Tables by the name of their model, refused where they cannot be compared.
+
+    Raises
+    ------
+    TypeError
+        If they are no mapping of names to tables in memory.
+    ValueError
+        If there are fewer than two, one has too few rows, or their statistics differ.
+    """
+    if not isinstance(tables, Mapping):
+        raise TypeError(f"tables is {type(tables).__name__}; give a dict of model names to reference tables")
+    if len(tables) < 2:
+        raise ValueError(f"there is {len(tables)} model; to compare, give the tables of two or more")
+    for name, table in tables.items():
+        if not isinstance(table, ReferenceTable):
+            raise TypeError(
+                f"the table of {name!r} is {type(table).__name__}; it must be a ReferenceTable (of a "
+                "StoredTable, some rows: `stored.load(20_000)`)"
+            )
+        if len(table) < FEWEST:
+            raise ValueError(f"the table of {name!r} has {len(table)} rows; at least {FEWEST} are needed")
+    (first, one), *others = tables.items()
+    for name, table in others:
+        if table.statistic_names != one.statistic_names:
+            raise ValueError(
+                f"the table of {name!r} has the statistics {_few(table.statistic_names)} and that of "
+                f"{first!r} {_few(one.statistic_names)}; they must be the same, in the same order"
+            )
+    return {str(name): table for name, table in tables.items()}
+
+
+def check_prior(prior: Mapping[str, float] | None, names: list[str]) -> np.ndarray:
+    """Prior probabilities in the order of names; equal ones where none are given.
+
+    Raises
+    ------
+    ValueError
+        If a model is unknown or missing, a probability is negative, or they do not sum to one.
+    """
+    if prior is None:
+        return np.full(len(names), 1 / len(names))
+    if not isinstance(prior, Mapping) or set(prior) != set(names):
+        raise ValueError(f"the prior is {prior!r}; give a probability for each of the models {names}")
+    found = np.array([float(prior[name]) for name in names])
+    if not np.all(found > 0) or abs(found.sum() - 1) > 1e-8:
+        raise ValueError(
+            f"the prior probabilities are {dict(prior)}, of sum {found.sum():.6g}; they must be above zero "
+            "and sum to one (leave out the table of a model that is impossible)"
+        )
+    return found / found.sum()
+
+
+def _few(names: list[str]) -> str:
+    return str(names) if len(names) <= 6 else f"[{', '.join(map(repr, names[:4]))}, ... {len(names)} in all]"

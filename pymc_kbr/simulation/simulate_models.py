@@ -1,0 +1,102 @@
+"""`simulate_models`: a reference table for each of several PyMC models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from pymc_kbr.simulation.simulate import simulate
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+def simulate_models(
+    models: Mapping[str, pm.Model],
+    draws: int | Mapping[str, int],
+    *,
+    random_seed: int | None = None,
+    store: str | Path | None = None,
+    **how: Any,
+) -> dict[str, ReferenceTable]:
+    """Simulate a reference table from each of several models, for `pymc_kbr.compare_models`.
+
+    Parameters
+    ----------
+    models : dict of str to pymc.Model
+        With the same statistics; parameters may differ.
+    draws : int or dict of str to int
+        Simulations of each model.
+    random_seed : int, optional
+        Each model's own seed is made of this and its name: its table does not depend on the other models.
+    store : str or Path, optional
+        A folder, made where it is missing, with a store ``<name>.zarr`` for each model: see `simulate`.
+    **how
+        As of `simulate`: `cores`, `executor`, `on_failure`, `batched`, `timeout`, `progressbar`.
+
+    Returns
+    -------
+    dict of str to ReferenceTable
+        `failures` of each table are those of its model: with ``on_failure="drop"`` they are counted there.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no model, a name cannot be that of a store's folder, or as of `simulate`.
+    SimulationError, OSError
+        As of `simulate`; tables of models before that one are in their stores, where there are stores.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> def normal(rng, mean, size):
+    ...     return rng.normal(mean, 1.0, size)
+    >>> def laplace(rng, mean, size):
+    ...     return rng.laplace(mean, 0.7, size)
+    >>> def model(simulator):
+    ...     with pm.Model() as made:
+    ...         mean = pm.Normal("mean", 0, 1)
+    ...         pm.Simulator("y", simulator, mean, sum_stat="sort", observed=[0.3, 1.2, 2.0])
+    ...     return made
+    >>> tables = simulate_models(
+    ...     {"normal": model(normal), "Laplace": model(laplace)}, 200, random_seed=1, progressbar=False
+    ... )
+    >>> {name: len(table) for name, table in tables.items()}
+    {'normal': 200, 'Laplace': 200}
+    """
+    if not isinstance(models, Mapping) or not models:
+        raise TypeError(f"models is {models!r}; give a dict of names to PyMC models")
+    if isinstance(draws, Mapping) and set(draws) != set(models):
+        raise ValueError(f"draws are of {sorted(draws)}; give a number for each of {sorted(models)}, or one")
+    if store is not None:
+        unfit = [name for name in models if not re.fullmatch(r"[\w][\w .-]*", name)]
+        if unfit:
+            raise ValueError(
+                f"the names {unfit} cannot be those of folders in {str(store)!r}; take letters, digits, dots "
+                "and dashes"
+            )
+        Path(store).mkdir(parents=True, exist_ok=True)
+    return {
+        name: simulate(
+            draws[name] if isinstance(draws, Mapping) else draws,
+            model=model,
+            random_seed=_seed(random_seed, name),
+            store=None if store is None else Path(store) / f"{name}.zarr",
+            **how,
+        )
+        for name, model in models.items()
+    }
+
+
+def _seed(random_seed: int | None, name: str) -> int | None:
+    """A seed of a model's own."""
+    if random_seed is None:
+        return None
+    words = np.random.SeedSequence([random_seed, crc32(name.encode())]).generate_state(1)
+    return int(words[0])
