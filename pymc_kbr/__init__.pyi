@@ -29,6 +29,7 @@ from pymc_kbr.checking.plots import (
 )
 from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
 from pymc_kbr.checking.prior_sensitivity import prior_sensitivity
+from pymc_kbr.checking.statistic_contributions import StatisticContributions, statistic_contributions
 from pymc_kbr.checking.statistic_relevance import StatisticRelevance, statistic_relevance
 from pymc_kbr.comparison.compare import compare
 from pymc_kbr.comparison.line import SampleSMC
@@ -109,6 +110,7 @@ __all__ = [
     "SampleSMC",
     "Selection",
     "SimulationError",
+    "StatisticContributions",
     "StatisticRelevance",
     "StoredTable",
     "Support",
@@ -142,6 +144,7 @@ __all__ = [
     "simulate",
     "simulate_models",
     "simulate_to_store",
+    "statistic_contributions",
     "statistic_relevance",
     "to_arviz",
     "vector_simulator",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cache, partial
 from pathlib import Path
@@ -20,7 +20,9 @@ from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.rounds.when_coarse import check_rounds, simulate_in_rounds
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.rounds.together import refuse_together
+from pymc_kbr.rounds.when_coarse import simulate_in_rounds
 from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import SimulationOptions, simulate
@@ -54,6 +56,7 @@ def sample_abc(
     timeout: float | None = None,
     progressbar: bool = True,
     rounds: int | str | None = None,
+    statistics: Sequence[str] | None = None,
 ) -> Any:
     """Sample the posterior of a model whose likelihood is only known as a simulator.
 
@@ -97,6 +100,9 @@ def sample_abc(
         `refine`. "auto": half of the simulations are draws of the prior; where they are too coarse for the
         posterior the others are made in up to three such rounds, and otherwise from the prior, too. The
         attribute ``rounds`` of the result says what was done. All draws of the prior where left out.
+    statistics : sequence of str, optional
+        The posterior given only these statistics, by the names of columns or of whole variables. The
+        reference table in the result has all of them, and the attribute ``statistics_used`` names these.
 
     Returns
     -------
@@ -134,7 +140,7 @@ def sample_abc(
     whole("chains", chains)
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
     check_selection(selection, given)
-    _refuse(given, prior, calibration, reference_table, store, rounds)
+    refuse_together(given, prior, calibration, reference_table, store, rounds, statistics)
     rng = np.random.default_rng(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     table = _in_memory(reference_table)
@@ -143,7 +149,9 @@ def sample_abc(
         how |= {"on_failure": on_failure, "timeout": timeout, "progressbar": progressbar}
         chosen_by = {"given": given, "selection": selection, "rng": rng}
         table = _simulated(simulations, model, rounds, store, chosen_by, how)
-    observed, model = _observed(table), model_of_table(table, model)
+    all_statistics, model = table, model_of_table(table, model)
+    table = table if statistics is None else table.with_statistics(statistics)
+    observed = _observed(table)
 
     seconds = Seconds()
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
@@ -164,21 +172,14 @@ def sample_abc(
     with working(progressbar, "Comparing with the rows nearest to the posterior"):
         coarse = coarseness_of(fitted, posterior, table, log_prior, rng)
     seconds.note("check")
-    known: dict[str, Any] = {
-        "coverage": coverage,
-        "held_out": held_out,
-        "chosen": given is None,
-        "coarse": coarse,
-        "measured": fitted.table_,
-    }
-    concerns = diagnose(posterior, drawn, table, scaled=fitted.whole_in_deviations(len(table)), **known)
-    warn(concerns)
-    notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
+    known = {"coverage": coverage, "held_out": held_out, "chosen": given is None, "coarse": coarse}
+    notes["warnings"] = _warned(fitted, posterior, drawn, table, known)
+    notes |= {} if statistics is None else {"statistics_used": json.dumps(table.statistic_names)}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     told["log_densities"] = log_densities(fitted, drawn, table, model if prior is None else prior, model)
     model = prior if model is None and hasattr(prior, "free_RVs") else model
     path = None if stored is None else stored.store.path
-    held: dict[str, Any] = {"table": table, "model": model, "prior": new, "store": path}
+    held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     return to_arviz(posterior, drawn, chains=chains, **held, **told)
 
 
@@ -221,6 +222,16 @@ def _is_coarse(
     return found is not None and found.coarse
 
 
+def _warned(
+    fitted: Estimator, posterior: Posterior, drawn: np.ndarray, table: ReferenceTable, known: dict[str, Any]
+) -> str:
+    """Warn of each reason to doubt a posterior, and write them down."""
+    scaled = fitted.whole_in_deviations(len(table))
+    concerns = diagnose(posterior, drawn, table, scaled=scaled, measured=fitted.table_, **known)
+    warn(concerns)
+    return json.dumps([{"name": c.name, "message": c.message} for c in concerns])
+
+
 class Seconds:
     """How long stages take, one after the other."""
 
@@ -232,55 +243,6 @@ class Seconds:
         """Say that a stage has ended."""
         now = time.perf_counter()
         self.noted[stage], self._last = now - self._last, now
-
-
-def _refuse(
-    estimator: Estimator | None,
-    prior: Any,
-    calibration: Calibration | None,
-    reference_table: ReferenceTable | StoredTable | None,
-    store: str | Path | None,
-    rounds: int | str | None,
-) -> None:
-    """Refuse arguments that do not go together, before any work."""
-    if prior is not None and getattr(estimator, "prior", None) is not None:
-        raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
-    if reference_table is not None and store is not None:
-        raise ValueError("both a reference table and a store are given; leave one of them out")
-    if isinstance(reference_table, StoredTable) and (prior is not None or calibration is not None):
-        raise ValueError(
-            f"the reference table stays on the disk, with {len(reference_table)} rows, and `prior` and "
-            "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
-            "`stored.load(20_000)`"
-        )
-    if isinstance(reference_table, StoredTable) and reference_table.prior_ratio is not None:
-        raise ValueError(
-            "the reference table stays on the disk, and its rows are no draws of the prior and carry "
-            "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"
-        )
-
-    if rounds is not None:
-        check_rounds(rounds)
-        _refuse_with_rounds(rounds, prior, reference_table, store)
-
-
-def _refuse_with_rounds(rounds: int | str, prior: Any, reference_table: Any, store: Any) -> None:
-    """Refuse what does not go together with rounds."""
-    if reference_table is not None:
-        raise ValueError(
-            f"rounds is {rounds!r} and a reference table is given, of which nothing is simulated; leave one "
-            "of them out, or make the table with `refine` or `zoom`"
-        )
-    if store is not None:
-        raise ValueError(
-            f"rounds is {rounds!r} and a store is given, which holds one table; leave one of them out, or "
-            "take `refine(..., store=...)`, with a folder of stores, and give its table as `reference_table`"
-        )
-    if prior is not None:
-        raise ValueError(
-            f"rounds is {rounds!r} and another prior is given, whose posterior the rounds do not go to; "
-            "leave one of them out, or simulate from the model with the other prior"
-        )
 
 
 def _observed(table: ReferenceTable) -> np.ndarray:

@@ -191,3 +191,14 @@ def from_the_model(table: pk.ReferenceTable, data: np.ndarray) -> float:
     pk.kernel_embedding_model(data, prior=(2.0, 1.0), separate=True)
     modes: np.ndarray = pk.chain_modes(data).means
     return found.pvalue + float(modes[0])
+
+
+def which_model(tables: dict[str, pk.ReferenceTable], model: Any, x: np.ndarray) -> float:
+    tables |= pk.simulate_models({"one": model}, 100, random_seed=1, on_failure="drop")
+    choice = pk.compare_models(tables, x, {"one": 0.5, "two": 0.5}, method=["logistic"], random_seed=1)
+    assert_type(choice, pk.ModelChoice)
+    pk.plot_model_choice(choice.with_prior({"one": 0.1, "two": 0.9}))
+    found = pk.statistic_contributions("adjusted", tables["one"].with_statistics(["a"]), groups=["a"])
+    assert_type(found, pk.StatisticContributions)
+    lines: pd.DataFrame = found.summary()
+    return float(choice.summary()["probability"].iloc[0] + len(lines))

@@ -117,7 +117,7 @@ def warn(concerns: list[Concern]) -> None:
     """Show concerns as warnings, but for the one of which the estimator has warned itself."""
     for concern in concerns:
         if concern.name != "impossible":
-            warnings.warn(concern.message, PosteriorWarning, stacklevel=3)
+            warnings.warn(concern.message, PosteriorWarning, stacklevel=4)
 
 
 def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | None:

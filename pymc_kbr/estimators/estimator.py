@@ -19,6 +19,7 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_scaled, observations, warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.given import Given
+from pymc_kbr.estimators.missing import condition_on_rest, with_gaps
 from pymc_kbr.estimators.prior_weights import check_prior
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, check_scale
@@ -197,17 +198,21 @@ class Estimator(BaseEstimator):
         ----------
         observed : ndarray of shape (d,) or (k, d)
             A Series or a data frame of pandas is put in the order of the table's names, where it has these.
+            Where statistics are missing (NaN), the estimator is fitted anew to the others.
 
         Returns
         -------
         Posterior or list of Posterior
-            A list of k for k observations.
+            A list of k for k observations. `Posterior.statistics` names those used where some were missing.
 
         Warns
         -----
         PosteriorWarning
             If a statistic is the same in all simulations and another in the observation.
         """
+        gaps = with_gaps(observed, self)
+        if gaps is not None:
+            return condition_on_rest(self, gaps)
         x, single = self._observations(observed)
         found = self._row_weights(x)
         settings = {**self.settings(), **found.settings}

@@ -44,6 +44,8 @@ class FittedTable:
         Draws and weights of another prior that is known by these alone.
     first : ndarray of shape (d,), optional
         Statistics of a row, in their own units: what those that do not vary are in every simulation.
+    raw : ndarray of shape (n, d), optional
+        Statistics in their own units: what a fit to some of them begins with.
     """
 
     streamed: ClassVar[bool] = False
@@ -58,6 +60,7 @@ class FittedTable:
     ratio: np.ndarray | None = None
     draws: tuple[np.ndarray, np.ndarray] | None = None
     first: np.ndarray | None = None
+    raw: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.statistics)

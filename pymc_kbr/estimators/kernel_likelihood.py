@@ -27,6 +27,7 @@ from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, weighted_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
+from pymc_kbr.estimators.missing import condition_on_rest, with_gaps
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
@@ -224,7 +225,7 @@ class KernelLikelihood(Estimator):
 
         Parameters
         ----------
-        observed : ndarray of shape (d,) or (k, d); with `trials`, of shape (r, d), or a list of such
+        observed : ndarray of shape (d,) or (k, d), NaN where missing; with `trials` (r, d), or a list of such
         trials : bool
             Whether rows are independent trials under the same parameters, whose likelihoods multiply, and
             not observations of their own. Data sets in a list may differ in their number r.
@@ -235,6 +236,9 @@ class KernelLikelihood(Estimator):
             `settings` holds `log_evidence`, the log density of the data under the model, and
             `share_beyond_rows`, the share of the posterior beyond `simulated_range_`.
         """
+        gaps = None if trials else with_gaps(observed, self)
+        if gaps is not None:
+            return condition_on_rest(self, gaps)
         if trials:
             self._refuse_unfitted()
             sets, single = check_trials(observed, self.statistics_size, self.names_.statistics)

@@ -53,8 +53,10 @@ def tabulate(
     held = support_of(support, parameters.shape[1])
     scaler = make_summary(scale, statistics, parameters)
     x = coordinates(scaler, statistics)
+    # What may be written to later is copied; tables' own arrays are not.
+    raw = statistics.copy() if statistics.flags.writeable else statistics
     if ratio is None:
-        return FittedTable(scaler, x, parameters.copy(), held, n, draws=draws, first=statistics[0])
+        return FittedTable(scaler, x, parameters.copy(), held, n, draws=draws, first=raw[0], raw=raw)
     carried = as_rows("the density ratio", ratio)[kept]
     over = carried / carried.mean()
-    return FittedTable(scaler, x[kept], parameters[kept], held, n, kept, over, draws, statistics[0])
+    return FittedTable(scaler, x[kept], parameters[kept], held, n, kept, over, draws, raw[0], raw[kept])

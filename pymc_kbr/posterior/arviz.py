@@ -243,6 +243,8 @@ def _attributes(
         **posterior.settings,
         **{f"seconds_{stage}": seconds for stage, seconds in timings.items()},
     }
+    if posterior.statistics is not None:
+        attributes["statistics_used"] = json.dumps(posterior.statistics)
     if table is not None:
         attributes |= {
             "simulations": table.simulations,

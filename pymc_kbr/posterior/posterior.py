@@ -44,6 +44,8 @@ class Posterior:
         How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.
     names : tuple of str, length p, optional
         Of the parameters, where the table that the estimator was fitted to has names.
+    statistics : tuple of str, optional
+        Names, or numbers, of the statistics that were used, where not all of them were there.
     """
 
     embedding: Embedding
@@ -51,6 +53,7 @@ class Posterior:
     settings: dict[str, float] = field(default_factory=dict)
     smoothing: str = "local"
     names: tuple[str, ...] | None = None
+    statistics: tuple[str, ...] | None = None
 
     @classmethod
     def of(

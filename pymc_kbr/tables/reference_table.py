@@ -13,6 +13,7 @@ import numpy as np
 from pymc_kbr.arrays.rows import as_pairs, as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables import file as table_file
+from pymc_kbr.tables.appended import appended
 from pymc_kbr.tables.checks import (
     check_observed,
     check_pairs,
@@ -27,6 +28,7 @@ from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.frame import fields_of
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
+from pymc_kbr.tables.selected import of_statistics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -220,54 +222,22 @@ class ReferenceTable:
             If `other` has other parameters, statistics, support or observation, was simulated with the same
             seed (its rows would be the same simulations again), or rows of either are no draws of the prior.
         """
-        for what, mine, theirs in (
-            ("parameters", self.parameter_names, other.parameter_names),
-            ("statistics", self.statistic_names, other.statistic_names),
-        ):
-            if mine != theirs:
-                raise ValueError(
-                    f"the table to append has {what} {theirs}; this one has {mine}; "
-                    "only tables of the same model and statistics can be joined"
-                )
-        if self.support != other.support:
-            raise ValueError("the table to append has another prior support; both must come from one prior")
-        if self.prior_ratio is not None or other.prior_ratio is not None:
-            raise ValueError(
-                "the rows of one of the tables are no draws of the prior (it has a prior_ratio), and of both "
-                "together the density is not known; give `refine` more draws instead"
-            )
-        # Rows of one seed are the same simulations: a second time they would only look like more data.
-        twice = [seed for seed in self.seeds if seed is not None and seed in other.seeds]
-        if twice:
-            raise ValueError(
-                f"both tables were simulated with the seed {twice[0]}, so their rows repeat each "
-                "other; simulate the second one with another random_seed"
-            )
-        if not _same(self.observed, other.observed):
-            raise ValueError(
-                "the table to append has another observation; set the same one with `with_observed`"
-            )
-        seconds = set(self.timings) | set(other.timings)
-        origin = dataclasses.replace(
-            self.origin,
-            simulations=self.simulations + other.simulations,
-            between_bounds=self.origin.between_bounds or other.origin.between_bounds,
-            seeds=self.seeds + other.seeds,
-        )
-        return dataclasses.replace(
-            self,
-            parameters=np.vstack([self.parameters, other.parameters]),
-            statistics=np.vstack([self.statistics, other.statistics]),
-            failures=Failures(
-                np.concatenate([self.failures.rows, other.failures.rows]),
-                np.vstack([self.failures.parameters, other.failures.parameters]),
-                self.failures.messages + other.failures.messages,
-            ),
-            seed=None,
-            provenance={**self.provenance, **origin.words},
-            timings={k: self.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
-            origin=origin,
-        )
+        return appended(self, other)
+
+    def with_statistics(self, names: Sequence[str]) -> ReferenceTable:
+        """The same simulations with some of their statistics, in the order that is given.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Of columns, as in `statistic_names`, or of whole variables.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a name is unknown or there twice, or there is none.
+        """
+        return of_statistics(self, names)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the table to one NetCDF file (see `pymc_kbr.tables.file` for its errors)."""
@@ -286,12 +256,6 @@ class ReferenceTable:
         A table that stayed in a store is not in it; the error names the store.
         """
         return cls(**fields_from(*held_by(idata)))
-
-
-def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
-    if one is None or two is None:
-        return one is two
-    return np.array_equal(one, two)
 
 
 def _shorten(names: list[str]) -> str:

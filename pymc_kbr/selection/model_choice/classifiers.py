@@ -18,6 +18,15 @@ from pymc_kbr.selection.model_choice.rows import Rows
 MOST_FOR_PRODUCTS = 15
 """Statistics up to which products of two of them are features; squares alone of more."""
 
+STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
+"""Of the data against a regression's ridge, scikit-learn's C."""
+
+ROWS_FOR_STRENGTH = 8000
+"""On which it is chosen."""
+
+LEAST = 1e-12
+"""Probability below which the log score counts no lower."""
+
 WAVES = 100
 """Random frequencies of each kernel, with a cosine and a sine each."""
 
@@ -105,6 +114,22 @@ class LocalLogistic:
         return found
 
 
+def _best_strength(x: np.ndarray, rows: Rows, rng: np.random.Generator) -> float:
+    """The strength with which features (n, q) of some rows tell most about others."""
+    order = rng.permutation(len(x))[:ROWS_FOR_STRENGTH]
+    learnt, held = np.split(order, [round(0.75 * len(order))])
+    # The slopes of one strength are where the next one begins.
+    regression = LogisticRegression(max_iter=STEPS, tol=TOLERANCE, warm_start=True)
+    scores = []
+    for strength in STRENGTHS:
+        regression.set_params(C=strength).fit(x[learnt], rows.model[learnt], rows.weights[learnt])
+        told = np.zeros((len(held), rows.models))
+        told[:, regression.classes_] = regression.predict_proba(x[held])
+        logs = np.log(np.maximum(told[np.arange(len(held)), rows.model[held]], LEAST))
+        scores.append(np.average(logs, weights=rows.weights[held]))
+    return STRENGTHS[int(np.argmax(scores))]
+
+
 class Logistic:
     """Multinomial regression on all rows, on features of the statistics, with a ridge.
 
@@ -114,31 +139,35 @@ class Logistic:
         "linear" and "quadratic" (squares and, of few statistics, products) of the statistics by the curves
         that suit them; or "kernel": both of these and of the statistics in their own units, and random waves
         of a Gaussian kernel on each, which is kernel logistic regression.
-    strength : float
-        Of the data against the ridge, scikit-learn's C.
+    strength : float, optional
+        Of the data against the ridge, scikit-learn's C. Where left out, that of `STRENGTHS` with the best log
+        score on rows that were held out.
     bandwidth : float
         Of the kernels, as a multiple of the median heuristic.
     """
 
-    def __init__(self, features: str = "quadratic", strength: float = 10.0, bandwidth: float = 1.0) -> None:
+    def __init__(
+        self, features: str = "quadratic", strength: float | None = None, bandwidth: float = 1.0
+    ) -> None:
         self.features = features
         self.strength = strength
         self.bandwidth = bandwidth
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> Logistic:
         """See `Classifier`."""
-        curves = Transformed.fit(rows.statistics, np.eye(rows.models)[rows.model][:, 1:])
         kernel = self.features == "kernel"
         # A log odds that is a plane in one of the two units is no plane in the other.
-        self._scales: list[Scaler | Transformed] = [curves]
+        self._scales: list[Scaler | Transformed] = [rows.curves]
         self._scales += [Scaler.fit(rows.statistics)] if kernel else []
         self._waves = [self._drawn(scale.transform(rows.statistics), rng) for scale in self._scales if kernel]
         expanded = self._expanded(rows.statistics)
         self._unit = Scaler(
             expanded.mean(axis=0), np.maximum(expanded.std(axis=0), 1e-12), np.ones(expanded.shape[1], bool)
         )
-        self._regression = LogisticRegression(C=self.strength, max_iter=STEPS, tol=TOLERANCE)
-        self._regression.fit(self._unit.transform(expanded), rows.model, rows.weights)
+        x = self._unit.transform(expanded)
+        strength = _best_strength(x, rows, rng) if self.strength is None else self.strength
+        self._regression = LogisticRegression(C=strength, max_iter=STEPS, tol=TOLERANCE)
+        self._regression.fit(x, rows.model, rows.weights)
         return self
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ def compare_models(
     method : str or sequence of str
         "nearest_rows" (rejection), "local_logistic" (multinomial regression on the nearest tenth of the
         rows: "mnlogistic" of the R package abc), "conditional_mean" (kernel ridge regression of the model's
-        index), "logistic", "quadratic_logistic", "kernel_logistic", "stiff_kernel_logistic" (multinomial
+        index), "logistic", "quadratic_logistic", "kernel_logistic", "wide_kernel_logistic" (multinomial
         regression on all rows: on the statistics, their squares and products, and random features of a
         Gaussian kernel), "evidence" (of a `KernelLikelihood` for each model; minutes), "forest" (votes of a
         random forest). Of several, the one with the best log score on held-out rows is taken; "auto" tries
@@ -103,7 +103,7 @@ def compare_models(
     failed = _failed(held)
     rng = np.random.default_rng(random_seed)
     equal = np.full(len(names), 1 / len(names))
-    rows = Rows.joined(held, equal)
+    rows = Rows.joined(held, equal, x)
     scores = choose_method(methods, rows, rng)
     chosen = scores[0].method
     validated = cross_validate(METHODS[chosen], chosen, rows, x, rng)

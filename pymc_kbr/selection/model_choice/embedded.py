@@ -21,13 +21,15 @@ class EmbeddedIndex:
     def fit(self, rows: Rows, rng: np.random.Generator) -> EmbeddedIndex:
         """See `Classifier`."""
         self._told = np.eye(rows.models)[rows.model]
-        self._mean = ConditionalMean(solver="nystroem", scale="transformed")
-        self._mean.fit(self._told[:, 1:], rows.statistics, ratio=rows.weights, random_seed=rng)
+        self._curves = rows.curves
+        self._mean = ConditionalMean(solver="nystroem")
+        x = self._curves.transform(rows.statistics)
+        self._mean.fit(self._told[:, 1:], x, ratio=rows.weights, random_seed=rng)
         return self
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
         """See `Classifier`."""
-        found = self._mean.weights(statistics) @ self._told
+        found = self._mean.weights(self._curves.transform(statistics)) @ self._told
         self.raised_ = float(np.mean(found < SMALLEST))
         raised = np.maximum(found, SMALLEST)
         return raised / raised.sum(axis=1, keepdims=True)

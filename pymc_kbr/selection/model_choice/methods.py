@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.selection.model_choice.classifiers import Classifier, LocalLogistic, Logistic, NearestRows
+from pymc_kbr.selection.model_choice.classifiers import (
+    LEAST,
+    Classifier,
+    LocalLogistic,
+    Logistic,
+    NearestRows,
+)
 from pymc_kbr.selection.model_choice.embedded import EmbeddedIndex
 from pymc_kbr.selection.model_choice.evidence import Evidence
 from pymc_kbr.selection.model_choice.forest import Forest
@@ -20,7 +26,7 @@ METHODS: dict[str, Callable[[], Classifier]] = {
     "logistic": lambda: Logistic("linear"),
     "quadratic_logistic": lambda: Logistic("quadratic"),
     "kernel_logistic": lambda: Logistic("kernel"),
-    "stiff_kernel_logistic": lambda: Logistic("kernel", 0.01, 2.0),
+    "wide_kernel_logistic": lambda: Logistic("kernel", bandwidth=2.0),
     "evidence": Evidence,
     "forest": Forest,
 }
@@ -32,9 +38,6 @@ SLOW = {"local_logistic": 500, "evidence": 60}
 
 HELD_OUT, MOST_HELD_OUT = 0.2, 4000
 """Share of the rows that methods are compared on, and most of them."""
-
-LEAST = 1e-12
-"""Probability below which the log score counts no lower."""
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 FEWEST = 50
@@ -28,6 +31,8 @@ class Rows:
     own : ndarray of int, shape (n,)
         Number of each row in its model's table.
     tables : tuple of ReferenceTable
+    curves : Transformed or Scaler
+        That suit the statistics of all models' rows.
     """
 
     statistics: np.ndarray
@@ -35,6 +40,7 @@ class Rows:
     weights: np.ndarray
     own: np.ndarray
     tables: tuple[ReferenceTable, ...]
+    curves: Transformed | Scaler
 
     def __len__(self) -> int:
         return len(self.model)
@@ -50,12 +56,18 @@ class Rows:
         shares = np.bincount(self.model, self.weights, minlength=self.models)
         left = np.bincount(model, weights, minlength=self.models)
         weights = weights * (shares / np.where(left > 0, left, 1.0))[model]
-        return Rows(
-            self.statistics[rows], model, weights * len(weights) / weights.sum(), self.own[rows], self.tables
+        return dataclasses.replace(
+            self,
+            statistics=self.statistics[rows],
+            model=model,
+            weights=weights * len(weights) / weights.sum(),
+            own=self.own[rows],
         )
 
     @classmethod
-    def joined(cls, tables: Mapping[str, ReferenceTable], prior: np.ndarray) -> Rows:
+    def joined(
+        cls, tables: Mapping[str, ReferenceTable], prior: np.ndarray, observed: np.ndarray | None = None
+    ) -> Rows:
         """The rows of tables, weighted so that each model has its prior probability.
 
         Parameters
@@ -63,6 +75,8 @@ class Rows:
         tables : dict of str to ReferenceTable
             Checked by `check_tables`. Rows that are no draws of the prior are weighted with its ratio.
         prior : ndarray of shape (models,)
+        observed : ndarray of shape (k, d), optional
+            Where it has no logarithm or root under the curves, the statistics keep their own units.
         """
         held = tuple(tables.values())
         weights = []
@@ -71,13 +85,26 @@ class Rows:
             weights.append(share * ratio / ratio.sum())
         lengths = [len(table) for table in held]
         together = np.concatenate(weights)
+        statistics = np.vstack([table.statistics for table in held])
+        model = np.repeat(np.arange(len(held)), lengths)
         return cls(
-            np.vstack([table.statistics for table in held]),
-            np.repeat(np.arange(len(held)), lengths),
+            statistics,
+            model,
             together * len(together) / together.sum(),
             np.concatenate([np.arange(length) for length in lengths]),
             held,
+            _curves(statistics, np.eye(len(held))[model][:, 1:], observed),
         )
+
+
+def _curves(statistics: np.ndarray, told: np.ndarray, observed: np.ndarray | None) -> Transformed | Scaler:
+    """The curves of statistics (n, d), by what tells the models apart (n, models - 1)."""
+    curves = Transformed.fit(statistics, told)
+    try:
+        curves.transform(statistics if observed is None else observed)
+    except ValueError:  # a value beyond all rows, which a logarithm or a root has none of
+        return Scaler.fit(statistics)
+    return curves
 
 
 def check_tables(tables: Any) -> dict[str, ReferenceTable]:

@@ -1,0 +1,114 @@
+"""Which history a population has: ``python -m case_studies.coalescent.history``.
+
+Constant, grown or through a bottleneck, by the seven statistics and by all 73, against the forest of abcrf
+and the regression of abc on the same rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import pymc_kbr as pk
+from case_studies.coalescent.demographies import DEMOGRAPHIES
+from case_studies.coalescent.model import STATISTICS
+from case_studies.coalescent.richer_statistics import RICHER
+from case_studies.destination import add_destination, folder_of
+from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
+from pymc_kbr.selection.model_choice.methods import log_scores
+from pymc_kbr.tables.columns import Columns
+
+HERE = Path(__file__).parent
+SEED = 20261125
+METHODS = ("auto", "local_logistic", "forest")
+SLOW = {"local_logistic": 900}
+"""A method that fits anew for each observation, and the held-out rows on which it is scored."""
+
+
+def split(
+    tables: dict[str, pk.ReferenceTable], columns: list[int], rows: int
+) -> tuple[dict[str, pk.ReferenceTable], np.ndarray, np.ndarray]:
+    """Tables of the first rows and of some columns; statistics of the others, and their models."""
+    names = [RICHER[column] for column in columns]
+    learnt = {
+        name: dataclasses.replace(
+            table,
+            parameters=table.parameters[:rows],
+            statistics=table.statistics[:rows, columns],
+            observed=None,
+            observed_data={},
+            statistic_columns=Columns.scalars(names),
+        )
+        for name, table in tables.items()
+    }
+    held_out = [table.statistics[rows:, columns] for table in tables.values()]
+    model = np.repeat(np.arange(len(tables)), [len(part) for part in held_out])
+    return learnt, np.vstack(held_out), model
+
+
+def main() -> None:
+    """Write history.csv: log score and accuracy of each method, and what it is below the best by."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=10_000, help="of each history")
+    parser.add_argument("--held-out", type=int, default=2000, help="of each history")
+    parser.add_argument("--store", type=Path, help="folder that keeps the simulations")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="100 rows, 20 held out")
+    add_destination(parser, "folder of history.csv")
+    arguments = parser.parse_args()
+    rows, held_out = (100, 20) if arguments.quick else (arguments.rows, arguments.held_out)
+    methods = ("kernel_logistic", "nearest_rows") if arguments.quick else METHODS
+    warnings.filterwarnings("ignore", message="the statistics in columns")
+    models = {name: make(np.zeros(len(RICHER))) for name, make in DEMOGRAPHIES.items()}
+    how: dict[str, Any] = {"store": arguments.store, "cores": 1 if arguments.quick else arguments.cores}
+    tables = pk.simulate_models(models, rows + held_out, random_seed=SEED, **how)
+
+    output, lines = folder_of(arguments, HERE), []
+    for words, columns in (("seven", list(range(len(STATISTICS)))), ("all 73", list(range(len(RICHER))))):
+        learnt, statistics, model = split(tables, columns, rows)
+        order = np.random.default_rng(0).permutation(len(model))
+        statistics, model = statistics[order], model[order]
+        best: np.ndarray | None = None
+        for method in methods:
+            count = min(SLOW.get(method, len(model)), len(model))
+            started = time.perf_counter()
+            choice = pk.compare_models(learnt, statistics[:count], method=method, random_seed=1)
+            seconds = time.perf_counter() - started
+            scores = log_scores(choice.at_observed, model[:count])
+            best = scores if best is None else best
+            lead = best[:count] - scores
+            found = HeldOutProbabilities(choice.at_observed, model[:count], np.full(count, 1 / count))
+            lines.append(
+                {
+                    "statistics": words,
+                    "method": method,
+                    "chosen": choice.method,
+                    "log_score": found.log_score,
+                    "below_first": float(lead.mean()),
+                    "standard_error": float(lead.std() / np.sqrt(count)),
+                    "held_out": count,
+                    "accuracy": found.accuracy,
+                    "calibration_error": found.calibration_error(),
+                    "calibration_noise": found.calibration_noise(np.random.default_rng(0)),
+                    "seconds": seconds,
+                }
+            )
+            table = pd.DataFrame(lines)
+            table.round(4).to_csv(output / "history.csv", index=False)
+    chosen = str(lines[-len(methods)]["chosen"])
+    choice = pk.compare_models(learnt, statistics[:1], method=chosen, random_seed=1)
+    print(choice.deciding_statistics().head(12).round(4).to_string())
+    print(table.round(4).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Observations with gaps against the exact posterior of what is there."""

@@ -1,0 +1,65 @@
+"""What `sample_abc` cannot be told together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pymc_kbr.estimators import Estimator
+from pymc_kbr.rounds.when_coarse import check_rounds
+from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.stored_table import StoredTable
+
+
+def refuse_together(
+    estimator: Estimator | None,
+    prior: Any,
+    calibration: Any,
+    reference_table: ReferenceTable | StoredTable | None,
+    store: str | Path | None,
+    rounds: int | str | None,
+    statistics: Any,
+) -> None:
+    """Refuse arguments that do not go together, before any work."""
+    if prior is not None and getattr(estimator, "prior", None) is not None:
+        raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
+    if reference_table is not None and store is not None:
+        raise ValueError("both a reference table and a store are given; leave one of them out")
+    if isinstance(reference_table, StoredTable) and (prior is not None or calibration is not None):
+        raise ValueError(
+            f"the reference table stays on the disk, with {len(reference_table)} rows, and `prior` and "
+            "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
+            "`stored.load(20_000)`"
+        )
+    if isinstance(reference_table, StoredTable) and reference_table.prior_ratio is not None:
+        raise ValueError(
+            "the reference table stays on the disk, and its rows are no draws of the prior and carry "
+            "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"
+        )
+    if statistics is not None and (rounds is not None or isinstance(reference_table, StoredTable)):
+        raise ValueError(
+            "statistics names some of them, for which the table is needed in memory and made of draws of the "
+            "prior; leave rounds out, or load the table: `stored.load(20_000)`"
+        )
+    if rounds is not None:
+        check_rounds(rounds)
+        _refuse_with_rounds(rounds, prior, reference_table, store)
+
+
+def _refuse_with_rounds(rounds: int | str, prior: Any, reference_table: Any, store: Any) -> None:
+    """Refuse what does not go together with rounds."""
+    if reference_table is not None:
+        raise ValueError(
+            f"rounds is {rounds!r} and a reference table is given, of which nothing is simulated; leave one "
+            "of them out, or make the table with `refine` or `zoom`"
+        )
+    if store is not None:
+        raise ValueError(
+            f"rounds is {rounds!r} and a store is given, which holds one table; leave one of them out, or "
+            "take `refine(..., store=...)`, with a folder of stores, and give its table as `reference_table`"
+        )
+    if prior is not None:
+        raise ValueError(
+            f"rounds is {rounds!r} and another prior is given, whose posterior the rounds do not go to; "
+            "leave one of them out, or simulate from the model with the other prior"
+        )

@@ -1,0 +1,66 @@
+"""The rows of two tables as one, refused where they are not of one model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.tables.failures import Failures
+
+
+def appended(one: Any, other: Any) -> Any:
+    """See `ReferenceTable.append`."""
+    for what, mine, theirs in (
+        ("parameters", one.parameter_names, other.parameter_names),
+        ("statistics", one.statistic_names, other.statistic_names),
+    ):
+        if mine != theirs:
+            raise ValueError(
+                f"the table to append has {what} {theirs}; this one has {mine}; "
+                "only tables of the same model and statistics can be joined"
+            )
+    if one.support != other.support:
+        raise ValueError("the table to append has another prior support; both must come from one prior")
+    if one.prior_ratio is not None or other.prior_ratio is not None:
+        raise ValueError(
+            "the rows of one of the tables are no draws of the prior (it has a prior_ratio), and of both "
+            "together the density is not known; give `refine` more draws instead"
+        )
+    # Rows of one seed are the same simulations: a second time they would only look like more data.
+    twice = [seed for seed in one.seeds if seed is not None and seed in other.seeds]
+    if twice:
+        raise ValueError(
+            f"both tables were simulated with the seed {twice[0]}, so their rows repeat each "
+            "other; simulate the second one with another random_seed"
+        )
+    if not _same(one.observed, other.observed):
+        raise ValueError("the table to append has another observation; set the same one with `with_observed`")
+    seconds = set(one.timings) | set(other.timings)
+    origin = dataclasses.replace(
+        one.origin,
+        simulations=one.simulations + other.simulations,
+        between_bounds=one.origin.between_bounds or other.origin.between_bounds,
+        seeds=one.seeds + other.seeds,
+    )
+    return dataclasses.replace(
+        one,
+        parameters=np.vstack([one.parameters, other.parameters]),
+        statistics=np.vstack([one.statistics, other.statistics]),
+        failures=Failures(
+            np.concatenate([one.failures.rows, other.failures.rows]),
+            np.vstack([one.failures.parameters, other.failures.parameters]),
+            one.failures.messages + other.failures.messages,
+        ),
+        seed=None,
+        provenance={**one.provenance, **origin.words},
+        timings={k: one.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
+        origin=origin,
+    )
+
+
+def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return np.array_equal(one, two)

@@ -1,0 +1,56 @@
+"""A table with some of its statistics."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.tables.columns import Columns, Variable
+
+
+def columns_named(names: Sequence[str], columns: Columns) -> np.ndarray:
+    """Numbers of the columns that are named, by themselves or by their variable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a name is unknown or a column is named twice, or there is none.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"statistics is {names!r}; give a list of names: [{names!r}]")
+    of_variables, start = {}, 0
+    for variable in columns.variables:
+        of_variables[variable.name] = list(range(start, start + variable.size))
+        start += variable.size
+    known = {name: [i] for i, name in enumerate(columns.names)} | of_variables
+    unknown = [name for name in names if name not in known]
+    if unknown or not len(names):
+        few = columns.names if len(columns.names) <= 20 else [*columns.names[:20], "..."]
+        raise ValueError(f"statistics names {unknown or 'nothing'}; the table has {few}")
+    found = [column for name in names for column in known[name]]
+    twice = sorted({columns.names[i] for i in found if found.count(i) > 1})
+    if twice:
+        raise ValueError(f"statistics names {twice} twice; name each column once")
+    return np.array(found)
+
+
+def of_statistics(table: Any, names: Sequence[str]) -> Any:
+    """See `ReferenceTable.with_statistics`."""
+    chosen = columns_named(names, table.statistic_columns)
+    whole = table.statistic_columns
+    discrete = {name: variable.discrete for variable in whole.variables for name in variable.column_names}
+    kept = [whole.names[i] for i in chosen]
+    noise = table.origin.noise
+    return dataclasses.replace(
+        table,
+        statistics=table.statistics[:, chosen],
+        observed=None if table.observed is None else table.observed[chosen],
+        observed_data={},
+        statistic_columns=Columns(tuple(Variable(name, discrete=discrete[name]) for name in kept)),
+        origin=dataclasses.replace(
+            table.origin, noise=tuple(np.array(table.noise)[chosen]) if noise else noise
+        ),
+    )
