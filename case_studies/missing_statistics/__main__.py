@@ -62,15 +62,14 @@ def errors(estimators: dict[str, Any], rows: int, observations: int) -> pd.DataF
                 drawn = posterior.draw(DRAWS, 1)
                 off.append(np.abs(posterior.mean() - mean) / deviation)
                 widths.append(drawn.std(axis=0) / deviation)
+            by_pattern = np.array(off).reshape(observations, len(patterns), PARAMETERS)
             lines.append(
                 {
                     "estimator": name,
                     "missing": gaps,
                     "patterns": len(patterns),
                     "mean_error": np.mean(off),
-                    "largest_pattern_error": np.reshape(off, (observations, len(patterns), -1))
-                    .mean(axis=(0, 2))
-                    .max(),
+                    "largest_pattern_error": float(np.max(np.mean(by_pattern, axis=(0, 2)))),
                     "width_ratio": np.mean(widths),
                 }
             )

@@ -31,6 +31,10 @@ STUDIES = {
     "coalescent.rivals": ["rivals"],
     "coalescent.unif": ["unif"],
     "coalescent.growth": ["growth"],
+    "coalescent.richer": ["richer", "richer_columns"],
+    "coalescent.history": ["history"],
+    "model_choice": ["toys"],
+    "missing_statistics": ["gaps", "seconds"],
 }
 MAY_BE_EMPTY = {
     "more_than_kbr",  # only conditional means are compared with the rule

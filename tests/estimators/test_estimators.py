@@ -119,7 +119,7 @@ def test_bad_tables_are_refused(name, linear, change, words):
     ("observed", "words"),
     [
         ([1.0, 2.0], "3 statistics"),
-        ([1.0, np.nan, 0.0], r"in statistics \[1\]"),
+        ([1.0, np.inf, 0.0], r"in statistics \[1\]"),
         (np.ones((2, 2, 3)), "shape"),
     ],
 )
