@@ -51,6 +51,7 @@ from pymc_kbr.estimators import (
     NadarayaWatson,
     Rejection,
 )
+from pymc_kbr.estimators.saving import load, save
 from pymc_kbr.filtering import FilteredStates, KernelBayesFilter
 from pymc_kbr.hypothesis_tests import (
     causal_learn_test,
@@ -124,6 +125,7 @@ __all__ = [
     "hsic_test",
     "kernel_embedding_model",
     "learn_simulators",
+    "load",
     "local_classifier_test",
     "misspecification",
     "mmd_test",
@@ -140,6 +142,7 @@ __all__ = [
     "prior_sensitivity",
     "refine",
     "sample_abc",
+    "save",
     "select",
     "simulate",
     "simulate_models",
