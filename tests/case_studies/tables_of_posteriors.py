@@ -9,6 +9,7 @@ from tests.case_studies import (
     tables_of_filtering,
     tables_of_hierarchical,
     tables_of_kernel_learning,
+    tables_of_models,
     tables_of_sbi_benchmark,
 )
 from tests.case_studies.readme_figures import Table, frame, number, wide, word
@@ -206,6 +207,9 @@ TABLES = {
         RIVALS,
         UNIF,
         GROWTH,
+        tables_of_models.RICHER,
+        tables_of_models.RICHER_COLUMNS,
+        tables_of_models.HISTORY,
         NEW_PRIOR,
     ],
     DRAWS: [C2ST, HELD_OUT, NUTS],
@@ -214,6 +218,8 @@ TABLES = {
     tables_of_filtering.FILTERING: tables_of_filtering.TABLES,
     tables_of_hierarchical.HIERARCHICAL: tables_of_hierarchical.TABLES,
     tables_of_kernel_learning.KERNEL_LEARNING: tables_of_kernel_learning.TABLES,
+    tables_of_models.MODEL_CHOICE: [tables_of_models.TOYS],
+    tables_of_models.GAPS: [tables_of_models.OF_GAPS, tables_of_models.SECONDS],
 }
 """In the order in which they stand in each README."""
 

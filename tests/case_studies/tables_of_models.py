@@ -1,0 +1,70 @@
+"""Where the figures of the tables about models, gaps and richer statistics are from."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from tests.case_studies.readme_figures import Table, frame, number, word
+
+COALESCENT, MODEL_CHOICE, GAPS = "coalescent", "model_choice", "missing_statistics"
+
+
+def toys() -> pd.DataFrame:
+    """With the log score less that of the exact probabilities."""
+    lines = frame(MODEL_CHOICE, "toys")
+    return lines.assign(less_exact=lines["log_score"] - lines["log_score_exact"])
+
+
+RICHER = Table(
+    lambda: frame(COALESCENT, "richer"),
+    {"added": word(0)},
+    {
+        1: ["columns"],
+        2: ["energy_score"],
+        3: [lambda line: 100 * line["lower_by"], lambda line: 100 * line["standard_error"]],
+    },
+)
+RICHER_COLUMNS = Table(
+    lambda: frame(COALESCENT, "richer_columns"),
+    {"added": word(0)},
+    {
+        1: ["energy_score"],
+        2: [lambda line: 100 * line["lower_by"], lambda line: 100 * line["standard_error"]],
+    },
+)
+HISTORY = Table(
+    lambda: frame(COALESCENT, "history"),
+    {"statistics": word(0), "method": word(1)},
+    {
+        2: ["log_score"],
+        3: ["below_first", "standard_error"],
+        4: ["held_out"],
+        5: [lambda line: 100 * line["accuracy"]],
+        6: ["calibration_error", "calibration_noise"],
+        7: ["seconds"],
+    },
+    of_keys=(0, 1),
+)
+TOYS = Table(
+    toys,
+    {"toy": word(0), "method": word(1)},
+    {
+        2: ["error"],
+        3: ["stated_error"],
+        4: ["less_exact"],
+        5: ["calibration_error", "calibration_noise"],
+        6: ["seconds"],
+    },
+    of_keys=(0, 1),
+)
+OF_GAPS = Table(
+    lambda: frame(GAPS, "gaps"),
+    {"estimator": word(0), "missing": number(1)},
+    {2: ["patterns"], 3: ["mean_error"], 4: ["largest_pattern_error"], 5: ["width_ratio"]},
+    of_keys=(0, 1),
+)
+SECONDS = Table(
+    lambda: frame(GAPS, "seconds"),
+    {"estimator": word(0)},
+    {1: ["one_pattern"], 2: ["fifty_patterns"], 3: ["ratio"]},
+)
