@@ -28,7 +28,7 @@ from pymc_kbr.tables.columns import Columns
 HERE = Path(__file__).parent
 SEED = 20261125
 METHODS = ("auto", "local_logistic", "forest")
-SLOW = {"local_logistic": 150}
+SLOW = {"local_logistic": 900}
 """A method that fits anew for each observation, and the held-out rows on which it is scored."""
 
 

@@ -56,15 +56,7 @@ def simulate_richer(
 ) -> np.ndarray:
     """All statistics of one sample of haplotypes, shape (73,), in the order of `RICHER`.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    theta, rho : float
-        Mutation and recombination rate of the whole region, each scaled by twice the population size.
-    size : None or ()
-        One sample; msprime makes no batches.
-    demography : msprime.Demography, optional
-        Of a population of size one today; of constant size where left out.
+    Parameters are those of `case_studies.coalescent.model.simulate_statistics`.
     """
     genotypes, positions = sampled_haplotypes(rng, theta, rho, demography)
     seven = seven_statistics(genotypes, positions, rng.uniform(0, 25))

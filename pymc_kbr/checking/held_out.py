@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import gaussian_kde
 from sklearn.base import clone
 
+from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -62,14 +65,39 @@ def hold_out(
             f"rows is {rows}; of a table of {n} rows between 10 and {n // 2} can be held out for calibration"
         )
     if around is not None:
-        return _near(estimator, table, rows, around, rng)
+        return _near(estimator, table, rows, one_observation(table, around), rng)
     held_out = rng.choice(n, rows, replace=False)
     rest = np.setdiff1d(np.arange(n), held_out)
     return HeldOut(held_out, rest, _fitted(estimator, table, rest, None, rng))
 
 
+def one_observation(table: ReferenceTable, observed: Any) -> np.ndarray:
+    """An observation (d,) of a table's statistics; the table's own where none is given.
+
+    Raises
+    ------
+    ValueError
+        If there is none, it has another shape, or is not finite.
+    """
+    given = table.observed if observed is None else by_name(observed, tuple(table.statistic_names))
+    if given is None:
+        raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
+    found = as_rows("the observation", given)
+    d = table.statistics.shape[1]
+    if found.shape != (d,):
+        raise ValueError(
+            f"the observation has shape {found.shape}; the table has {d} statistics: give ({d},)"
+        )
+    if not np.all(np.isfinite(found)):
+        raise ValueError(
+            f"the observation is NaN or infinite in {np.flatnonzero(~np.isfinite(found)).tolist()}; take a "
+            "table without these (`with_statistics`)"
+        )
+    return found
+
+
 def _near(
-    estimator: Estimator, table: ReferenceTable, rows: int, around: ArrayLike, rng: np.random.Generator
+    estimator: Estimator, table: ReferenceTable, rows: int, around: np.ndarray, rng: np.random.Generator
 ) -> HeldOut:
     """Rows that are draws of the prior times r: the density of an observation's posterior, up to a level."""
     order = rng.permutation(len(table))

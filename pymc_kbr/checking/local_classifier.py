@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.scaling import nonzero, unit_deviations
-from pymc_kbr.checking.held_out import hold_out
+from pymc_kbr.checking.held_out import hold_out, one_observation
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.hypothesis_tests.result import by_permutation
 from pymc_kbr.kernels import Gaussian
@@ -95,7 +94,8 @@ def local_classifier_test(
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range, there is no observation, or the rows are no draws of the prior.
+        If an argument is out of range, there is no observation, it does not fit or is not finite, or the rows
+        are no draws of the prior.
 
     Notes
     -----
@@ -114,14 +114,7 @@ def local_classifier_test(
        simulation-based inference, NeurIPS (2023).
     """
     whole("permutations", permutations)
-    given = table.observed if observed is None else as_points("the observation", observed)
-    if given is None:
-        raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
-    observation = np.asarray(given, dtype=float).reshape(-1)
-    if len(observation) != table.statistics.shape[1]:
-        raise ValueError(
-            f"the observation has {len(observation)} statistics; the table has {table.statistics.shape[1]}"
-        )
+    observation = one_observation(table, observed)
     rng = np.random.default_rng(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, None, rng)
     posteriors = held.estimator.condition(np.vstack([observation[None], table.statistics[held.rows]]))

@@ -7,7 +7,7 @@ import os
 import re
 import zipfile
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     root = writer.node(value, type(value).__name__)
     document = {
         "format": FORMAT,
-        "version": version("pymc_kbr"),
+        "version": _own_version(),
         "kind": type(value).__name__,
         "nodes": writer.nodes,
         "root": root,
@@ -79,7 +79,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with open(beside, "wb") as file:
-            np.savez_compressed(file, **{DOCUMENT: text}, **writer.arrays)
+            np.savez_compressed(file, **{DOCUMENT: text, **writer.arrays})
         os.replace(beside, target)  # whole or not at all
     finally:
         beside.unlink(missing_ok=True)
@@ -117,6 +117,13 @@ def load(path: str | Path) -> Any:
         raise ValueError(f"{path} is no file of a fitted estimator, or is broken ({error})") from None
 
 
+def _own_version() -> str:
+    try:
+        return version("pymc_kbr")
+    except PackageNotFoundError:  # read from its folder, not installed
+        return "unknown"
+
+
 def _check_format(document: Any, path: str | Path) -> None:
     if not isinstance(document, dict) or not isinstance(document.get("format"), int):
         raise ValueError(f"{path} is no file of a fitted estimator")
@@ -132,7 +139,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
-        self.arrays: dict[str, np.ndarray] = {}
+        self.arrays: dict[str, Any] = {}
         self._known: dict[int, int] = {}
         self._held: list[Any] = []  # so that no two objects have one id
 
@@ -204,7 +211,7 @@ class _Reader:
         if "dtype" in node:
             return np.dtype(node["dtype"]).type if node["class"] else np.dtype(node["dtype"])
         if "list" in node or "tuple" in node:
-            items = [self.value(item) for item in node.get("list", node.get("tuple"))]
+            items = [self.value(item) for item in node["list" if "list" in node else "tuple"]]
             return items if "list" in node else tuple(items)
         if "dict" in node:
             return {self.value(key): self.value(held) for key, held in node["dict"]}

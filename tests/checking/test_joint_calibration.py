@@ -245,5 +245,21 @@ def test_refusals(table, exact):
         pk.calibrate(Known(), table, around=[9.0, 9.0], random_seed=1, progressbar=False)
     with pytest.raises(ValueError, match="no observation"):
         pk.local_classifier_test(Known(), table)
-    with pytest.raises(ValueError, match="has 3 statistics"):
-        pk.local_classifier_test(Known(), table, [1.0, 2.0, 3.0])
+    for wrong in ([1.0, 2.0, 3.0], [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match="observation has shape"):
+            pk.local_classifier_test(Known(), table, wrong)
+        with pytest.raises(ValueError, match="observation has shape"):
+            pk.calibrate(Known(), table, around=wrong)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        pk.local_classifier_test(Known(), table, [np.nan, 0.0])
+
+
+def test_one_statistic_and_one_discrete_parameter():
+    rng = np.random.default_rng(0)
+    z = (rng.random((1000, 1)) < 0.5).astype(float)
+    frame = pd.DataFrame(np.hstack([z, z + rng.normal(size=(1000, 1))]), columns=["z", "s"])
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["z"], statistics=["s"], observed=[0.4])
+    found = pk.local_classifier_test("rejection", table, rows=100, permutations=39, random_seed=1)
+    assert 0 < found.pvalue <= 1
+    near = pk.calibrate("rejection", table, rows=300, around=[0.4], random_seed=1, progressbar=False)
+    assert set(near.recovery.truths.ravel()) == {0.0, 1.0}

@@ -1,6 +1,7 @@
 """Probabilities of models against exact ones, their errors, calibration and what is refused."""
 
 import dataclasses
+import warnings
 
 import arviz as az
 import matplotlib
@@ -259,6 +260,14 @@ def test_it_fits_on_a_screen_and_in_a_picture(choice):
     assert len(axes[0].patches) == 2
     with pytest.raises(ValueError, match="3 are needed"):
         pk.plot_model_choice(choice, axes=axes[:2])
+
+
+def test_an_observation_that_no_model_makes_is_told(tables, observations):
+    with pytest.warns(pk.PosteriorWarning, match="1 of 2 observations"):
+        pk.compare_models(tables, [[0.0, 1.0], [1e3, 1.0]], method="logistic", random_seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pk.compare_models(tables, observations[0][:150], method="logistic", random_seed=1)
 
 
 def test_refusals(tables, observations):

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.selection.model_choice.held_out import cross_validate
 from pymc_kbr.selection.model_choice.methods import METHODS, check_methods, choose_method
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
@@ -63,6 +64,8 @@ def compare_models(
     -----
     UserWarning
         If simulations of one model failed more often than those of another.
+    PosteriorWarning
+        If an observation is far from the simulations of all models.
 
     Notes
     -----
@@ -104,6 +107,7 @@ def compare_models(
     rng = np.random.default_rng(random_seed)
     equal = np.full(len(names), 1 / len(names))
     rows = Rows.joined(held, equal, x)
+    _warn_of_far(rows, x)
     scores = choose_method(methods, rows, rng)
     chosen = scores[0].method
     validated = cross_validate(METHODS[chosen], chosen, rows, x, rng)
@@ -157,6 +161,19 @@ def _own_observation(tables: dict[str, ReferenceTable]) -> np.ndarray:
                 f"the tables of {first!r} and {name!r} have different observations; give `observed`"
             )
     return one
+
+
+def _warn_of_far(rows: Rows, observed: np.ndarray) -> None:
+    """Say which observations none of the models makes."""
+    far = np.flatnonzero(rows.far(observed))
+    if len(far):
+        warnings.warn(
+            f"{len(far)} of {len(observed)} observations are farther from the simulations of all models than "
+            f"these are from each other (the first is in row {far[0]}): no model may make such data, and how "
+            "probable each is rests on a formula beyond its rows; look at `observation_support`",
+            PosteriorWarning,
+            stacklevel=3,
+        )
 
 
 def _failed(tables: dict[str, ReferenceTable]) -> np.ndarray:

@@ -9,9 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.neighbours import Tree
+from pymc_kbr.arrays.scaling import Scaler, unit_deviations
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.tables.reference_table import ReferenceTable
+
+NEAREST, FAR_SHARE, FAR = 10, 0.995, 4.0
+"""An observation is far where its mean distance to so many rows is so many times that of nearly all rows."""
 
 FEWEST = 50
 """Rows of each model with which something can be said."""
@@ -49,6 +54,17 @@ class Rows:
     def models(self) -> int:
         """How many there are."""
         return len(self.tables)
+
+    def far(self, observed: np.ndarray) -> np.ndarray:
+        """Which observations (k, d) are far from their nearest rows, as nearly no row is, bool (k,)."""
+        x = self.curves.transform(self.statistics)
+        unit = unit_deviations(x)
+        tree = Tree(x / unit, NEAREST)
+        some = spread_out(len(x), ROWS_FOR_CHOICES)
+        # A row is its own nearest, and is left out.
+        own = tree.query(x[some] / unit, NEAREST + 1)[0][:, 1:].mean(axis=1)
+        away = tree.query(self.curves.transform(observed) / unit, NEAREST)[0].mean(axis=1)
+        return away > FAR * np.quantile(own, FAR_SHARE)
 
     def part(self, rows: np.ndarray) -> Rows:
         """Some of the rows, each model's share in the prior kept."""
