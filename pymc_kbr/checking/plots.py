@@ -126,7 +126,9 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
         axis.plot(LEVELS, covered[:, i] - LEVELS, linestyle=style, label=words)
     axis.axhline(0, color="0.5", linewidth=0.8)
     axis.set(xlabel="probability of the joint region", ylabel="coverage less probability")
-    axis.legend(frameon=False, fontsize=8)
+    extent = max(np.abs(band).max(), np.abs(covered - LEVELS[:, None]).max())
+    axis.set_ylim(-2.0 * extent, 1.2 * extent)  # room for the legend below the curves
+    axis.legend(frameon=False, fontsize=8, loc="lower center")
     return axis
 
 
