@@ -105,13 +105,14 @@ def load(path: str | Path) -> Any:
         If it is no such file, is broken, was written by a later version, or holds a class that this one does
         not have.
     """
+    broken = zipfile.BadZipFile, EOFError, LookupError, TypeError, RecursionError, OSError
     try:
         with np.load(path, allow_pickle=False) as file:
             document = json.loads(file[DOCUMENT].tobytes())
             _check_format(document, path)
             arrays = {name: file[name] for name in file.files if name != DOCUMENT}
         return _Reader(document["nodes"], arrays, path).value(document["root"])
-    except (zipfile.BadZipFile, EOFError, KeyError, IndexError, json.JSONDecodeError, OSError) as error:
+    except (*broken, json.JSONDecodeError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         raise ValueError(f"{path} is no file of a fitted estimator, or is broken ({error})") from None

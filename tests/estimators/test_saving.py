@@ -122,6 +122,8 @@ def root(document):
         (lambda d: root(d).update(object="pymc_kbr.estimators.checks:check_observed"), "no class"),
         (lambda d: d.update(root=[10_000]), "broken"),
         (lambda d: d.pop("nodes"), "broken"),
+        (lambda d: root(d).update(dict=[[d["root"], 1]], object=3), "broken"),
+        (lambda d: root(d).update(object=3), "broken"),
     ],
 )
 def test_files_that_were_changed_are_refused(change, words, saved):
