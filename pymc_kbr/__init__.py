@@ -32,6 +32,7 @@ _HOMES = {
     "Rejection": "estimators",
     "SampleSMC": "comparison.line",
     "Selection": "selection.selection",
+    "SetFeatures": "sets",
     "SimulationError": "simulation",
     "StatisticContributions": "checking.statistic_contributions",
     "StatisticRelevance": "checking.statistic_relevance",
@@ -66,6 +67,7 @@ _HOMES = {
     "sample_abc": "sample",
     "save": "estimators.saving",
     "select": "selection.select",
+    "set_simulator": "simulation",
     "simulate": "simulation",
     "simulate_models": "simulation",
     "simulate_to_store": "simulation",
@@ -90,6 +92,7 @@ _ROOMS = {
     "regression",
     "rounds",
     "selection",
+    "sets",
     "simulation",
     "tables",
 }

@@ -12,6 +12,7 @@ from pymc_kbr import posterior as posterior
 from pymc_kbr import regression as regression
 from pymc_kbr import rounds as rounds
 from pymc_kbr import selection as selection
+from pymc_kbr import sets as sets
 from pymc_kbr import simulation as simulation
 from pymc_kbr import tables as tables
 from pymc_kbr.arrays.support import Support
@@ -73,9 +74,11 @@ from pymc_kbr.selection.model_choice.compare_models import compare_models
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
 from pymc_kbr.selection.select import select
 from pymc_kbr.selection.selection import Selection
+from pymc_kbr.sets import SetFeatures
 from pymc_kbr.simulation import (
     LearnedSimulator,
     SimulationError,
+    set_simulator,
     simulate,
     simulate_models,
     simulate_to_store,
@@ -110,6 +113,7 @@ __all__ = [
     "Rejection",
     "SampleSMC",
     "Selection",
+    "SetFeatures",
     "SimulationError",
     "StatisticContributions",
     "StatisticRelevance",
@@ -144,6 +148,7 @@ __all__ = [
     "sample_abc",
     "save",
     "select",
+    "set_simulator",
     "simulate",
     "simulate_models",
     "simulate_to_store",

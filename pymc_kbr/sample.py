@@ -25,6 +25,7 @@ from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.rounds.when_coarse import simulate_in_rounds
 from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
+from pymc_kbr.sets.features import columns_of_sets
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.context import model_of_table
 from pymc_kbr.simulation.prior.density import known_log_prior
@@ -150,6 +151,9 @@ def sample_abc(
         chosen_by = {"given": given, "selection": selection, "rng": rng}
         table = _simulated(simulations, model, rounds, store, chosen_by, how)
     all_statistics, model = table, model_of_table(table, model)
+    path = None if stored is None else stored.store.path
+    if table.set_names:  # what is fitted to all rows of a store would read data sets, not columns
+        table, stored = columns_of_sets(table), None
     table = table if statistics is None else table.with_statistics(statistics)
     observed = _observed(table)
 
@@ -178,7 +182,6 @@ def sample_abc(
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     told["log_densities"] = log_densities(fitted, drawn, table, model if prior is None else prior, model)
     model = prior if model is None and hasattr(prior, "free_RVs") else model
-    path = None if stored is None else stored.store.path
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     return to_arviz(posterior, drawn, chains=chains, **held, **told)
 
@@ -214,6 +217,7 @@ def _is_coarse(
     progressbar: bool,
 ) -> bool:
     """Whether the posterior that a table leads to is not what the rows nearest to it say."""
+    table = columns_of_sets(table)
     log_prior = partial(known_log_prior, model_of_table(table, model), table, model)
     estimator = None if given is None else clone(given)
     fitted = fitted_for(table, estimator, None, None, rng, progressbar, log_prior, selection)

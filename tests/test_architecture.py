@@ -16,6 +16,7 @@ FLOORS = [
     ["arrays"],
     ["kernels", "tables"],
     ["gram", "simulation"],
+    ["sets"],
     ["regression", "embedding"],
     ["posterior", "hypothesis_tests"],
     ["estimators"],

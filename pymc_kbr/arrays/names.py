@@ -54,13 +54,30 @@ class Names:
 
     @classmethod
     def of_table(cls, table: Table) -> Names:
-        """Those of a table."""
+        """Those of a table.
+
+        Raises
+        ------
+        ValueError
+            If a statistic holds data sets: their rows are no columns.
+        """
+        refuse_sets(table)
         return cls(tuple(table.parameter_names), tuple(table.statistic_names))
 
     @classmethod
     def of_sides(cls, parameters: Any, statistics: Any) -> Names:
         """Those of two data frames; arrays have none."""
         return cls(labels_of(parameters), labels_of(statistics))
+
+
+def refuse_sets(table: Any) -> None:
+    """Refuse a table that holds data sets where columns are needed."""
+    names = getattr(table, "set_names", [])
+    if names:
+        raise ValueError(
+            f"the statistics {names} are data sets of many rows; make columns that stand for them: "
+            "table = pk.SetFeatures().fit(table).table(table)"
+        )
 
 
 def labels_of(value: Any) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.tails import heavy_tailed
 from pymc_kbr.arrays.threads import one_blas_thread
@@ -110,6 +111,7 @@ def select(
     the comparison, the costly ones have been scored on fewer, and are compared on those. On processors of
     another kind, or with another BLAS library, results agree but for rounding.
     """
+    refuse_sets(table)
     rng = np.random.default_rng(random_seed)
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
     chosen = choose(

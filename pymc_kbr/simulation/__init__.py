@@ -3,6 +3,7 @@
 from pymc_kbr.simulation.failures import SimulationError
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
+from pymc_kbr.simulation.model.set_simulator import set_simulator
 from pymc_kbr.simulation.model.vector_simulator import vector_simulator
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.predictive import simulate_data
@@ -27,6 +28,7 @@ __all__ = [
     "entropy_of",
     "simulate_table",
     "model_prior",
+    "set_simulator",
     "simulate",
     "simulate_data",
     "simulate_models",

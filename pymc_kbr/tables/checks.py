@@ -150,11 +150,14 @@ def repeated(names: Iterable[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
-def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str]) -> None:
-    """Refuse names that are missing, stand twice or on both sides, or are of columns without numbers."""
-    asked = [*parameters, *statistics]
+def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str] | None = None) -> None:
+    """Refuse names that are missing, stand twice or on both sides, or are of columns without numbers.
+
+    Statistics that are None are no columns of the data frame.
+    """
+    asked = [*parameters, *(statistics or [])]
     for side, names in (("parameters", parameters), ("statistics", statistics)):
-        if not names:
+        if names is not None and not names:
             raise ValueError(f"no {side} are named; name at least one column of {list(df.columns)}")
     twice = repeated(asked)
     if twice:

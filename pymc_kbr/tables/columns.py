@@ -23,12 +23,15 @@ class Variable:
         Whether its values are whole numbers.
     labels : tuple of str, optional
         One label an entry, in C order; indices where left out.
+    set_columns : int
+        Numbers in a row of the data sets that it holds (see `DataSets.padded`); zero where it holds none.
     """
 
     name: str
     shape: tuple[int, ...] = ()
     discrete: bool = False
     labels: tuple[str, ...] | None = None
+    set_columns: int = 0
 
     @property
     def size(self) -> int:
@@ -103,6 +106,7 @@ class Columns:
                 "shape": list(v.shape),
                 "discrete": v.discrete,
                 "labels": None if v.labels is None else list(v.labels),
+                **({"set_columns": v.set_columns} if v.set_columns else {}),
             }
             for v in self.variables
         ]
@@ -117,6 +121,7 @@ class Columns:
                     tuple(v["shape"]),
                     v["discrete"],
                     None if v["labels"] is None else tuple(v["labels"]),
+                    v.get("set_columns", 0),
                 )
                 for v in document
             )

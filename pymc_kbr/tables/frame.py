@@ -10,6 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, observation
 from pymc_kbr.tables.columns import Columns, Variable
+from pymc_kbr.tables.data_sets import DataSets, observed_set
 from pymc_kbr.tables.failures import Failures
 
 if TYPE_CHECKING:
@@ -27,6 +28,44 @@ def fields_of(
     """The fields of a table, for the arguments of `ReferenceTable.from_dataframe`, with its errors."""
     parameters, statistics = list(parameters), list(statistics)
     check_columns(df, parameters, statistics)
+    return {
+        **_parameters_of(df, parameters, bounds, discrete),
+        "statistics": df[statistics].to_numpy(dtype=float, copy=True),
+        "observed": observation(observed, statistics),
+        "statistic_columns": Columns.scalars(statistics),
+    }
+
+
+def fields_of_sets(
+    df: pd.DataFrame,
+    sets: Sequence[Any],
+    observed: Any,
+    bounds: Mapping[str, tuple[float, float]] | None,
+    discrete: Sequence[str] | None,
+    largest: int | None,
+) -> dict[str, Any]:
+    """The fields of a table, for the arguments of `ReferenceTable.from_sets`, with its errors."""
+    check_columns(df, list(df.columns))
+    data = DataSets.of(sets)
+    most = int(data.sizes.max()) if largest is None else largest
+    if most < data.sizes.max():
+        raise ValueError(f"largest is {largest}; a data set has {data.sizes.max()} rows: give as many")
+    data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns)
+    return {
+        **_parameters_of(df, list(df.columns), bounds, discrete),
+        "statistics": data.padded(most),
+        "observed": None if observed is None else observed_set(observed, data_set),
+        "statistic_columns": Columns((data_set,)),
+    }
+
+
+def _parameters_of(
+    df: pd.DataFrame,
+    parameters: list[str],
+    bounds: Mapping[str, tuple[float, float]] | None,
+    discrete: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The fields of a table that are not about its statistics."""
     check_bounds(bounds)
     counts = _whole_numbers(df, parameters) if discrete is None else _checked(df, parameters, discrete)
     values = df[parameters].to_numpy(dtype=float, copy=True)
@@ -35,10 +74,7 @@ def fields_of(
         check_support(Support.from_bounds(bounds, parameters), values, parameters)
     return {
         "parameters": values,
-        "statistics": df[statistics].to_numpy(dtype=float, copy=True),
-        "observed": observation(observed, statistics),
         "parameter_columns": Columns(tuple(Variable(name, discrete=name in counts) for name in parameters)),
-        "statistic_columns": Columns.scalars(statistics),
         "support": Support.from_bounds(bounds, parameters, discrete=counts),
         "failures": Failures.none(len(parameters)),
         "provenance": {"simulated_by": "a data frame"},

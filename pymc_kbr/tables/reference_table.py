@@ -24,8 +24,9 @@ from pymc_kbr.tables.checks import (
     observation,
 )
 from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.data_sets import observed_set
 from pymc_kbr.tables.failures import Failures
-from pymc_kbr.tables.frame import fields_of
+from pymc_kbr.tables.frame import fields_of, fields_of_sets
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
 from pymc_kbr.tables.selected import of_statistics
@@ -137,6 +138,11 @@ class ReferenceTable:
         """Name of each statistic column."""
         return self.statistic_columns.names
 
+    @property
+    def set_names(self) -> list[str]:
+        """Name of each statistic that holds data sets, of which `SetFeatures` makes columns."""
+        return [variable.name for variable in self.statistic_columns.variables if variable.set_columns]
+
     def __len__(self) -> int:
         return len(self.parameters)
 
@@ -198,6 +204,38 @@ class ReferenceTable:
         """
         return cls(**fields_of(df, parameters, statistics, observed, bounds, discrete))
 
+    @classmethod
+    def from_sets(
+        cls,
+        df: pd.DataFrame,
+        sets: Sequence[Any],
+        *,
+        observed: Any = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        discrete: Sequence[str] | None = None,
+        largest: int | None = None,
+    ) -> ReferenceTable:
+        """A table of data sets that were simulated elsewhere, whose columns `SetFeatures` makes.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+            One simulation a row; all of its columns are parameters.
+        sets : sequence of array_like of shape (n_i, q) or (n_i,)
+            The raw data of each simulation.
+        observed : array_like of shape (m, q) or (m,), optional
+        bounds, discrete
+            As in `from_dataframe`.
+        largest : int, optional
+            The most rows that a data set may have; that of these where left out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `from_dataframe`, and if a data set is empty, has gaps or other columns than the others.
+        """
+        return cls(**fields_of_sets(df, sets, observed, bounds, discrete, largest))
+
     def to_dataframe(self) -> pd.DataFrame:
         """One row a simulation, parameters first, columns as in `parameter_names` and `statistic_names`."""
         import pandas as pd
@@ -207,8 +245,13 @@ class ReferenceTable:
             columns=[*self.parameter_names, *self.statistic_names],
         )
 
-    def with_observed(self, observed: Mapping[str, float] | Sequence[float]) -> ReferenceTable:
-        """The same simulations with another observation, by statistic name or in their order."""
+    def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> ReferenceTable:
+        """The same simulations with another observation, by statistic name or in their order.
+
+        Of a table whose only statistic is a data set, a data set.
+        """
+        if self.set_names and len(self.statistic_columns.variables) == 1:
+            observed = observed_set(observed, self.statistic_columns.variables[0]).tolist()
         return dataclasses.replace(
             self, observed=observation(observed, self.statistic_names), observed_data={}
         )

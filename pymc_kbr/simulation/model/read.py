@@ -22,6 +22,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.context import model_in_context
+from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.errors import describe
 
@@ -250,4 +251,5 @@ def _variable(model: pm.Model, rv: GraphVariable, shape: tuple[int, ...]) -> Var
         coords = [model.coords.get(dim) for dim in dims]
         if all(c is not None for c in coords) and tuple(len(c) for c in coords if c) == shape:
             labels = tuple(", ".join(map(str, index)) for index in itertools.product(*coords))
-    return Variable(rv.name, shape, np.dtype(rv.dtype).kind in "iub", labels)
+    columns = getattr(function_of(rv.owner.op), "set_columns", 0) if is_simulator(rv) else 0
+    return Variable(rv.name, shape, np.dtype(rv.dtype).kind in "iub", labels, columns)

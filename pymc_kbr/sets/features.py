@@ -1,0 +1,269 @@
+"""Columns that stand for a data set, so that every estimator works on data of any size."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import QuantileTransformer
+
+from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.scaling import nonzero
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.gram.random_features import FourierFeatures
+from pymc_kbr.kernels import Gaussian, frequencies
+from pymc_kbr.sets.of_table import set_variable, sets_of, with_columns
+from pymc_kbr.sets.sorted_sets import quantiles_of
+from pymc_kbr.tables.data_sets import DataSets
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+BANDWIDTHS = (1.0, 0.5, 0.25)
+"""Of the kernel between rows, in deviations of all rows after their curve: means, shapes, details."""
+
+ROWS = 100_000
+"""Rows of all data sets together from which scales and curves are taken."""
+
+RANKS = 1000
+"""Quantiles of all rows that make the curve of a column."""
+
+AT_ONCE = 20_000_000
+"""Entries of features of rows that are formed at once."""
+
+LEAST_SPREAD = 1e-3
+"""Of a data set, in that of all rows: one whose rows are alike has no shape that could be divided by it."""
+
+
+class SetFeatures(BaseEstimator):
+    """Features of data sets: their mean embedding, their shape along directions, and their size.
+
+    Parameters
+    ----------
+    embedding : int
+        Columns of the mean embedding, an even number; zero for none. Rows are first brought to a normal
+        distribution, column by column, by their ranks among the rows of all data sets.
+    quantiles : int
+        Quantiles along each direction; zero for none. They stand as the median, the logarithm of half the
+        distance of the quartiles, and the quantiles in these units, less the median, by the inverse
+        hyperbolic sine: where a data set lies, how wide it is and its shape are told apart.
+    directions : int
+        Onto which rows are projected: their own columns first, then differences and sums at random.
+    random_seed : int
+        Of frequencies and directions.
+
+    Attributes
+    ----------
+    names_ : list of str
+        Of the columns.
+    sizes_ : tuple of int
+        The smallest and the largest data set of the table.
+
+    Notes
+    -----
+    Distances between the first columns are maximum mean discrepancies between data sets, with random Fourier
+    features [1]_ [2]_ of Gaussian kernels of three bandwidths. The second hold the quantile functions whose
+    distances in L2 are sliced Wasserstein distances [3]_, in units of each data set's own. A Gaussian kernel
+    on the columns is thus a kernel between data sets; `EmbeddingKernel` and `SlicedWassersteinKernel` are
+    those of the published distances. Where the number of rows varies its logarithm is a column, too: it says
+    how much a data set tells.
+
+    References
+    ----------
+    .. [1] M. Park, W. Jitkrittum, D. Sejdinovic, K2-ABC: approximate Bayesian computation with kernel
+       embeddings, AISTATS (2016).
+    .. [2] A. Rahimi, B. Recht, Random features for large-scale kernel machines, NIPS 20 (2007).
+    .. [3] K. Nadjahi, V. De Bortoli, A. Durmus, R. Badeau, U. Şimşekli, Approximate Bayesian computation with
+       the sliced-Wasserstein distance, ICASSP (2020).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> sets = [rng.normal(mean, 1.0, 20 + 10 * i) for i, mean in enumerate([0.0, 1.0, 2.0])]
+    >>> SetFeatures(embedding=6, quantiles=3).fit(sets)(sets).shape
+    (3, 12)
+    """
+
+    names_: list[str]
+    sizes_: tuple[int, int]
+
+    def __init__(
+        self, embedding: int = 48, quantiles: int = 17, directions: int = 4, random_seed: int = 0
+    ) -> None:
+        self.embedding = embedding
+        self.quantiles = quantiles
+        self.directions = directions
+        self.random_seed = random_seed
+
+    def fit(self, sets: Any, variable: str | None = None) -> Self:
+        """Take scales, curves, frequencies and directions from data sets, those of a table.
+
+        Parameters
+        ----------
+        sets : ReferenceTable, or sequence of array_like of shape (n_i, q) or (n_i,)
+        variable : str, optional
+            Which statistic of the table, where several hold data sets.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a data set is empty, has NaN or other columns than the others, a column is constant in all, or
+            an argument is out of range.
+        """
+        self._check()
+        self.variable_ = None
+        if isinstance(sets, ReferenceTable):
+            held = set_variable(sets, variable)
+            self.variable_, sets = held.name, sets_of(sets, held)
+        sets = DataSets.of(sets)
+        rows = sets.rows[spread_out(len(sets.rows), ROWS)]
+        constant = np.flatnonzero(np.ptp(rows, axis=0) == 0)
+        if len(constant):
+            raise ValueError(
+                f"columns {constant.tolist()} are constant in all data sets; they say nothing: leave them out"
+            )
+        rng = np.random.default_rng(self.random_seed)
+        self.columns_ = sets.columns
+        self.centre_ = np.median(rows, axis=0)
+        self.scale_ = _spread(rows)
+        self.ranked_ = np.quantile(rows, np.linspace(0, 1, min(RANKS, len(rows))), axis=0)
+        self.frequencies_ = _frequencies(self.embedding // 2, sets.columns, rng)
+        self.directions_ = _directions(self.directions, sets.columns, rng)
+        # Levels are closer in the tails, where they tell most of shapes.
+        self.levels_ = 0.5 - 0.5 * np.cos(np.pi * (np.arange(self.quantiles) + 0.5) / max(1, self.quantiles))
+        self.sizes_ = int(sets.sizes.min()), int(sets.sizes.max())
+        self.names_ = self._names()
+        return self
+
+    def __call__(self, sets: Any) -> np.ndarray:
+        """The columns of data sets, shape (k, d).
+
+        Parameters
+        ----------
+        sets : sequence of array_like of shape (k_i, q) or (k_i,), or DataSets
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `fit`, and if they have other columns than those that were fitted.
+
+        Warns
+        -----
+        UserWarning
+            If one has fewer rows than all that were fitted, or more.
+        """
+        sets = DataSets.of(sets, self.columns_)
+        low, high = int(sets.sizes.min()), int(sets.sizes.max())
+        if low < self.sizes_[0] or high > self.sizes_[1]:
+            warnings.warn(
+                f"data sets have {low} to {high} rows, and those of the table {self.sizes_[0]} to "
+                f"{self.sizes_[1]}: the posterior would be one for other sizes; simulate data sets of these "
+                "sizes, too",
+                UserWarning,
+                stacklevel=2,
+            )
+        parts = [self._embedding(sets), self._quantiles(sets)]
+        if self.sizes_[0] < self.sizes_[1]:
+            parts.append(np.log(sets.sizes)[:, None])
+        return np.hstack(parts)
+
+    def table(self, table: ReferenceTable) -> ReferenceTable:
+        """A table with these columns in place of its data sets, also those of the observation.
+
+        Parameters
+        ----------
+        table : ReferenceTable
+            Whose data sets have the columns of those that were fitted.
+
+        Raises
+        ------
+        ValueError
+            If the table has no data sets, or several that are not told apart by the name of those fitted.
+        """
+        name = self.variable_ if self.variable_ in table.set_names else None
+        return with_columns(table, set_variable(table, name), self)
+
+    def _embedding(self, sets: DataSets) -> np.ndarray:
+        """Means of the random features over the rows of each data set, shape (k, embedding)."""
+        found = np.empty((len(sets), 2 * len(self.frequencies_)))
+        if not found.size:
+            return found
+        features, step = FourierFeatures(self.frequencies_), max(1, AT_ONCE // found.shape[1])
+        # Of numbers alone, so that a file can hold them: the quantiles of quantiles are these.
+        curve = QuantileTransformer(
+            n_quantiles=len(self.ranked_), output_distribution="normal", subsample=None
+        ).fit(self.ranked_)
+        ends = np.cumsum(sets.sizes)
+        start = 0
+        while start < len(sets):
+            # Whole data sets, as many as have their rows in one part.
+            before = int(sets.starts[start])
+            stop = max(start + 1, int(np.searchsorted(ends, before + step, side="right")))
+            rows = curve.transform(sets.rows[before : ends[stop - 1]])
+            sums = np.add.reduceat(features(rows), sets.starts[start:stop] - before, axis=0)
+            found[start:stop] = sums / sets.sizes[start:stop, None]
+            start = stop
+        return found
+
+    def _quantiles(self, sets: DataSets) -> np.ndarray:
+        """Place, log width and shape of the rows along each direction, shape (k, directions (2 + quantiles))."""
+        if not self.quantiles:
+            return np.empty((len(sets), 0))
+        rows, parts = (sets.rows - self.centre_) / self.scale_, []
+        for direction in self.directions_:
+            found = quantiles_of(sets, rows @ direction, np.r_[0.25, 0.5, 0.75, self.levels_])
+            place, width = found[:, [1]], (found[:, [2]] - found[:, [0]]) / 2
+            width = np.sqrt(width**2 + LEAST_SPREAD**2)
+            parts += [place, np.log(width), np.arcsinh((found[:, 3:] - place) / width)]
+        return np.hstack(parts)
+
+    def _names(self) -> list[str]:
+        embedding = [f"embedding_{i}" for i in range(2 * len(self.frequencies_))]
+        shape = ["median", "log_width", *(f"shape_{100 * level:.3g}" for level in self.levels_)]
+        lines = range(len(self.directions_)) if self.quantiles else ()
+        quantiles = [f"line_{i}_{name}" for i in lines for name in shape]
+        return [*embedding, *quantiles, *(["log_size"] if self.sizes_[0] < self.sizes_[1] else [])]
+
+    def _check(self) -> None:
+        for name in ("embedding", "quantiles", "directions"):
+            value = getattr(self, name)
+            if value != 0 or name == "directions":
+                whole(name, value)
+        if self.embedding % 2:
+            raise ValueError(f"embedding is {self.embedding}; it is an even number: cosines and sines")
+        if not self.embedding and not self.quantiles:
+            raise ValueError("embedding and quantiles are both zero; one of them has to stand for a data set")
+
+
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """Half the distance between the quartiles of rows (N, q), or their deviation where it is none, (q,)."""
+    low, high = np.quantile(rows, [0.25, 0.75], axis=0)
+    return np.where(high > low, (high - low) / 2, nonzero(rows.std(axis=0)))
+
+
+def _frequencies(count: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+    """Frequencies (count, q), of each bandwidth in turn."""
+    if not count:
+        return np.empty((0, columns))
+    each = -(-count // len(BANDWIDTHS))
+    parts = [frequencies(Gaussian(s), each, columns, rng) for s in BANDWIDTHS]
+    return np.stack(parts, axis=1).reshape(-1, columns)[:count]
+
+
+def _directions(count: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+    """Unit vectors (m, q): the axes, then random ones; one line has one direction."""
+    if columns == 1:
+        return np.ones((1, 1))
+    more = rng.standard_normal((max(0, count - columns), columns))
+    return np.vstack([np.eye(columns), more / np.linalg.norm(more, axis=1, keepdims=True)])
+
+
+def columns_of_sets(table: ReferenceTable) -> ReferenceTable:
+    """A table whose data sets, if it has any, are columns by `SetFeatures` with its defaults."""
+    for name in table.set_names:
+        table = SetFeatures().fit(table, name).table(table)
+    return table

@@ -1,0 +1,141 @@
+"""Data sets of any number of rows: side by side as rows of numbers, and as the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.rows import as_rows, check_range
+from pymc_kbr.tables.columns import Variable
+
+
+@dataclass(frozen=True, eq=False)
+class DataSets:
+    """Several data sets, one below the other.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, q)
+        Of all data sets.
+    sizes : ndarray of int, shape (n,)
+        How many rows each of them has.
+
+    Examples
+    --------
+    >>> sets = DataSets.of([[1.0, 2.0], [3.0]])
+    >>> len(sets), sets.sizes, sets[1]
+    (2, array([2, 1]), array([[3.]]))
+    """
+
+    rows: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, sets: Any, columns: int | None = None) -> DataSets:
+        """From a sequence of arrays.
+
+        Parameters
+        ----------
+        sets : sequence of array_like of shape (n_i, q) or (n_i,), or DataSets
+            Data frames, too.
+        columns : int, optional
+            What q has to be; that of the first data set where left out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is none, one is empty, has NaN or infinite values, or other columns than the others.
+        """
+        if isinstance(sets, DataSets):
+            found = [sets.rows]
+            sizes = sets.sizes
+        else:
+            if isinstance(sets, str | bytes) or not isinstance(sets, Iterable):
+                raise TypeError(f"data sets are {sets!r}; give a sequence of arrays, one for each data set")
+            found = [_one(i, one) for i, one in enumerate(sets)]
+            sizes = np.array([len(one) for one in found], dtype=int)
+        if not len(sizes):
+            raise ValueError("there are no data sets; give at least one array of rows")
+        columns = found[0].shape[1] if columns is None else columns
+        for i, one in enumerate(found):
+            if one.shape[1] != columns:
+                raise ValueError(
+                    f"data set {i} has {one.shape[1]} column(s) and not {columns}; all data sets need the same"
+                )
+        return sets if isinstance(sets, DataSets) else cls(np.vstack(found), sizes)
+
+    @classmethod
+    def of_padded(cls, padded: np.ndarray, columns: int) -> DataSets:
+        """The inverse of `padded`, for its result (n, 1 + largest q) and the number q of columns."""
+        sizes = np.rint(padded[:, 0]).astype(int)
+        largest = (padded.shape[1] - 1) // columns
+        rows = padded[:, 1:].reshape(len(padded), largest, columns)
+        return cls(rows[np.arange(largest) < sizes[:, None]], sizes)
+
+    def padded(self, largest: int) -> np.ndarray:
+        """One data set a row: its size, its rows, and zeros up to `largest` rows, (n, 1 + largest q)."""
+        made = np.zeros((len(self), largest, self.columns))
+        made[np.arange(largest) < self.sizes[:, None]] = self.rows
+        return np.hstack([self.sizes[:, None], made.reshape(len(self), -1)])
+
+    @property
+    def columns(self) -> int:
+        """Numbers in a row of a data set, q."""
+        return int(self.rows.shape[1])
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where each data set begins in `rows`, shape (n,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The data set of each row, shape (N,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, which: Any) -> Any:
+        """Data set `which` as an array (n_i, q), or those of a slice as `DataSets`."""
+        if isinstance(which, slice):
+            chosen = range(len(self))[which]
+            return DataSets(np.vstack([self[i] for i in chosen]), self.sizes[which])
+        start = self.starts[which]
+        return self.rows[start : start + self.sizes[which]]
+
+
+def observed_set(observed: Any, variable: Variable) -> np.ndarray:
+    """An observed data set as the entries (d,) of a table's variable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `DataSets.of`, and if it has more rows than the variable holds.
+    """
+    data, most = DataSets.of([observed], variable.set_columns), (variable.size - 1) // variable.set_columns
+    if data.sizes[0] > most:
+        raise ValueError(
+            f"the observed data set has {data.sizes[0]} rows, and those of {variable.name!r} at most {most}; "
+            "simulate larger ones, or give `largest`"
+        )
+    return data.padded(most)[0]
+
+
+def _one(number: int, value: Any) -> np.ndarray:
+    """A data set as an array (n_i, q), refused where it is none."""
+    name = f"data set {number}"
+    rows = as_rows(name, value)
+    if rows.ndim == 1:
+        rows = rows[:, None]
+    if rows.ndim != 2:
+        raise ValueError(f"{name} has {rows.ndim} dimensions; give rows of numbers, (n, q), or numbers (n,)")
+    if not rows.size:
+        raise ValueError(f"{name} is empty; it needs at least one row: leave it out")
+    if not np.all(np.isfinite(rows)):
+        raise ValueError(f"{name} has missing or infinite values; leave these rows out of the data set")
+    check_range(name, rows)
+    return rows
