@@ -32,7 +32,7 @@ _HOMES = {
     "Rejection": "estimators",
     "SampleSMC": "comparison.line",
     "Selection": "selection.selection",
-    "SetFeatures": "sets",
+    "SetFeatures": "embedding.sets",
     "SimulationError": "simulation",
     "StatisticContributions": "checking.statistic_contributions",
     "StatisticRelevance": "checking.statistic_relevance",
@@ -92,7 +92,6 @@ _ROOMS = {
     "regression",
     "rounds",
     "selection",
-    "sets",
     "simulation",
     "tables",
 }

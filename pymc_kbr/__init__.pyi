@@ -12,7 +12,6 @@ from pymc_kbr import posterior as posterior
 from pymc_kbr import regression as regression
 from pymc_kbr import rounds as rounds
 from pymc_kbr import selection as selection
-from pymc_kbr import sets as sets
 from pymc_kbr import simulation as simulation
 from pymc_kbr import tables as tables
 from pymc_kbr.arrays.support import Support
@@ -39,6 +38,7 @@ from pymc_kbr.comparison.plots import plot_accuracy_runtime
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.chain_modes import chain_modes
 from pymc_kbr.embedding.pymc_model import kernel_embedding_model
+from pymc_kbr.embedding.sets import SetFeatures
 from pymc_kbr.estimators import (
     ESTIMATORS,
     Adjusted,
@@ -74,7 +74,6 @@ from pymc_kbr.selection.model_choice.compare_models import compare_models
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
 from pymc_kbr.selection.select import select
 from pymc_kbr.selection.selection import Selection
-from pymc_kbr.sets import SetFeatures
 from pymc_kbr.simulation import (
     LearnedSimulator,
     SimulationError,

@@ -23,9 +23,9 @@ from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.rounds.when_coarse import simulate_in_rounds
+from pymc_kbr.selection.columns_of_sets import columns_of_sets
 from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
-from pymc_kbr.sets.features import columns_of_sets
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.context import model_of_table
 from pymc_kbr.simulation.prior.density import known_log_prior

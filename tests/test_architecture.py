@@ -16,7 +16,6 @@ FLOORS = [
     ["arrays"],
     ["kernels", "tables"],
     ["gram", "simulation"],
-    ["sets"],
     ["regression", "embedding"],
     ["posterior", "hypothesis_tests"],
     ["estimators"],

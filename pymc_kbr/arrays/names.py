@@ -71,12 +71,18 @@ class Names:
 
 
 def refuse_sets(table: Any) -> None:
-    """Refuse a table that holds data sets where columns are needed."""
+    """Refuse a table that holds data sets where columns are needed.
+
+    Raises
+    ------
+    ValueError
+        That says how columns are made.
+    """
     names = getattr(table, "set_names", [])
     if names:
         raise ValueError(
             f"the statistics {names} are data sets of many rows; make columns that stand for them: "
-            "table = pk.SetFeatures().fit(table).table(table)"
+            "table.with_features(pk.SetFeatures().fit(table))"
         )
 
 

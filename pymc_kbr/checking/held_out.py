@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import gaussian_kde
 from sklearn.base import clone
 
-from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -59,6 +59,7 @@ def hold_out(
     ValueError
         If there are fewer than 10 or more than half of the rows to hold out, or too few near `around`.
     """
+    refuse_sets(table)
     n = len(table)
     if not 10 <= rows <= n // 2:
         raise ValueError(
@@ -79,6 +80,7 @@ def one_observation(table: ReferenceTable, observed: Any) -> np.ndarray:
     ValueError
         If there is none, it has another shape, or is not finite.
     """
+    refuse_sets(table)
     given = table.observed if observed is None else by_name(observed, tuple(table.statistic_names))
     if given is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")

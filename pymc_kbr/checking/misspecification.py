@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
@@ -85,6 +86,7 @@ def misspecification(
     The model is called wrong for what no parameters of the prior make. Data that other parameters than
     the posterior's make pass: `predictive_check` is for these.
     """
+    refuse_sets(table)
     given = table.observed if observed is None else as_rows("the observation", observed)
     if given is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.checks import check_scaled
@@ -85,6 +86,7 @@ def observation_support(
     that it is compared with get such noise, too. Rows need not be draws of the prior: nearness to each other
     is that of what was simulated, wherever parameters were drawn.
     """
+    refuse_sets(table)
     observed = table.observed if observed is None else as_rows("the observation", observed)
     if observed is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")

@@ -106,8 +106,10 @@ def predictive_check(
     )
     p_values, distances, references, tests = {}, {}, {}, {}
     for name, data in observed.items():
-        shape = (len(data), -1) if exchangeable[name] else (1, -1)
-        sets = [np.reshape(np.asarray(d, dtype=float), shape) for d in (data, *simulated[name])]
+        sets = [
+            np.reshape(np.asarray(d, dtype=float), (len(d) if exchangeable[name] else 1, -1))
+            for d in (data, *simulated[name])
+        ]
         apart = squared_discrepancies(sets, bandwidth)
         # A set's distance to itself is zero and would make the references too small.
         np.fill_diagonal(apart, np.nan)

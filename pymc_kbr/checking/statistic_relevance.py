@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.checking.pyplot import pyplot
@@ -92,6 +93,7 @@ def statistic_relevance(
     together with another one. Of weighted rows (`prior_ratio`) the dependence is that of the rows as they
     were drawn.
     """
+    refuse_sets(table)
     whole("rows", rows)
     chosen = spread_out(len(table), rows)
     sides = table.statistics[chosen], table.parameters[chosen]

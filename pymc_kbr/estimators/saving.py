@@ -30,7 +30,6 @@ ROOMS = (
     "estimators",
     "selection",
     "checking",
-    "sets",
     "tables.columns",
 )
 """Where classes are looked up: values that hold numbers and touch nothing outside of them."""

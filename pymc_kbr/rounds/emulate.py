@@ -99,7 +99,7 @@ def emulate(
     True
     """
     _check_draws(draws)
-    forward = Forward.read(model)
+    forward = Forward.of_columns(model)
     if forward.graph.parameters != table.parameter_columns:
         raise ValueError(
             f"the model's parameters are {forward.graph.parameters.names} and the table's "

@@ -121,7 +121,7 @@ def refine(
         progressbar=progressbar,
         to_be_extended=False,
     )
-    forward = Forward.read(model)
+    forward = Forward.of_columns(model)
     _check_rounds(draws, rounds, forward, given)
     asked["observed"] = forward.graph.observed.tolist()  # later rounds are near it
     if store is not None:

@@ -59,7 +59,7 @@ def simulate_in_rounds(
         As `refine`.
     """
     draws = options.draws
-    forward = Forward.read(model)
+    forward = Forward.of_columns(model)
     columns, d = forward.graph.parameters, forward.graph.statistics.size
     check_can_be_proposed(forward.support, columns)
     forward.log_prior(forward.prior.block(0)[:2])

@@ -85,6 +85,24 @@ class Forward:
         clock.lap("compile")
         return cls(graph, prior, support, known_log_likelihood(graph), simulator, clock.laps["compile"])
 
+    @classmethod
+    def of_columns(cls, model: pm.Model | None) -> Forward:
+        """Read a model whose statistics are columns, as rounds of simulations need them.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `read`, and if a statistic holds data sets.
+        """
+        forward = cls.read(model)
+        sets = forward.graph.statistics.set_names
+        if sets:
+            raise ValueError(
+                f"{sets} are data sets, of which columns are made when the table is there, and rounds need "
+                "them before; simulate one table (`simulate`, `sample_abc` without rounds)"
+            )
+        return forward
+
     def take_seconds(self) -> float:
         """Seconds that reading took; the first table has them on its account, later ones none."""
         seconds, self._seconds = self._seconds, 0.0

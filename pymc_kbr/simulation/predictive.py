@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model
 from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def simulate_data(
     model: pm.Model | None, draws: dict[str, np.ndarray], rng: np.random.Generator
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, bool]]:
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool]]:
     """Simulate a model's data, as its observed variables hold them, at draws of its free variables.
 
     Parameters
@@ -28,11 +29,11 @@ def simulate_data(
 
     Returns
     -------
-    simulated : dict of str to ndarray of shape (k, *data shape)
+    simulated : dict of str to ndarray of shape (k, *data shape), or k data sets (m_i, q)
     observed : dict of str to ndarray of the data's shape
     exchangeable : dict of str to bool
         Whether the entries of a variable's first axis are independent draws: those of an ordinary
-        `pm.Simulator` and of a distribution are, a vector simulator's are not.
+        `pm.Simulator` and of a distribution are, and rows of data sets; a vector simulator's are not.
 
     Raises
     ------
@@ -47,12 +48,18 @@ def simulate_data(
         [np.reshape(draws[v.name], (len(draws[v.name]), -1)) for v in graph.parameters.variables]
     )
     simulated, _ = _simulate(graph, columns, rng)
+    observed: dict[str, Any] = dict(graph.observed_data)
     exchangeable = {
-        rv.name: not (is_simulator(rv) and rv.owner.op.ndim_supp > 0)
-        and graph.observed_data[rv.name].ndim > 0
+        rv.name: not (is_simulator(rv) and rv.owner.op.ndim_supp > 0) and observed[rv.name].ndim > 0
         for rv in graph.simulated
     }
-    return simulated, graph.observed_data, exchangeable
+    for one in graph.statistics.variables:
+        if one.set_columns:
+            sets = DataSets.of_padded(simulated[one.name], one.set_columns)
+            simulated[one.name] = [sets[i] for i in range(len(sets))]
+            observed[one.name] = DataSets.of_padded(observed[one.name][None], one.set_columns)[0]
+            exchangeable[one.name] = True
+    return simulated, observed, exchangeable
 
 
 def simulate_held_out(
@@ -75,7 +82,7 @@ def simulate_held_out(
 
 def _simulate(
     graph: ModelGraph, columns: np.ndarray, rng: np.random.Generator
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
+) -> tuple[dict[str, Any], np.ndarray]:
     """Data by variable, and statistics (k, d), row by row."""
     # Row by row: a draw of the posterior may be one at which a batch would fail as a whole.
     simulator = RowSimulator.of(graph, int(rng.integers(2**63)))

@@ -8,13 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_rows, check_range
+from pymc_kbr.arrays.rows import as_pairs, as_rows, check_range
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.columns import Columns
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def checked(table: Any) -> dict[str, np.ndarray | None]:
+    """The arrays of a `ReferenceTable`, by the names of its fields, refused where they are no table.
+
+    Raises
+    ------
+    TypeError, ValueError
+        See `ReferenceTable`.
+    """
+    parameters, statistics = as_pairs(table.parameters, table.statistics)
+    observed = None if table.observed is None else as_rows("the observation", table.observed)
+    check_side("parameter", parameters, table.parameter_columns)
+    check_side("statistic", statistics, table.statistic_columns)
+    check_pairs(parameters, statistics, table.parameter_names, table.statistic_names)
+    check_varies(parameters, table.parameter_columns)
+    if observed is not None:
+        check_observed(observed, table.statistic_names)
+    check_support(table.support, parameters, table.parameter_names)
+    ratio = None if table.prior_ratio is None else as_rows("the prior's ratio", table.prior_ratio)
+    if ratio is not None:
+        check_prior_ratio(ratio, len(parameters))
+    return {"parameters": parameters, "statistics": statistics, "observed": observed, "prior_ratio": ratio}
 
 
 def check_side(side: str, array: np.ndarray, columns: Columns) -> None:

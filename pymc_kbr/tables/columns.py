@@ -77,6 +77,11 @@ class Columns:
         """Number of columns."""
         return sum(variable.size for variable in self.variables)
 
+    @property
+    def set_names(self) -> list[str]:
+        """Name of each variable that holds data sets."""
+        return [variable.name for variable in self.variables if variable.set_columns]
+
     def slices(self) -> dict[str, slice]:
         """The columns of each variable."""
         slices, start = {}, 0

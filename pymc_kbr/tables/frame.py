@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, observation
 from pymc_kbr.tables.columns import Columns, Variable
-from pymc_kbr.tables.data_sets import DataSets, observed_set
 from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.of_sets import observed_set
 
 if TYPE_CHECKING:
     import pandas as pd

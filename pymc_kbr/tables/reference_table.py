@@ -10,23 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_pairs, as_rows
+from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables.appended import appended
-from pymc_kbr.tables.checks import (
-    check_observed,
-    check_pairs,
-    check_prior_ratio,
-    check_side,
-    check_support,
-    check_varies,
-    observation,
-)
+from pymc_kbr.tables.checks import checked
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.data_sets import observed_set
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.frame import fields_of, fields_of_sets
+from pymc_kbr.tables.of_sets import observation_of, sets_of, with_columns
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
 from pymc_kbr.tables.selected import of_statistics
@@ -93,20 +85,7 @@ class ReferenceTable:
     prior_ratio: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        parameters, statistics = as_pairs(self.parameters, self.statistics)
-        observed = None if self.observed is None else as_rows("the observation", self.observed)
-        check_side("parameter", parameters, self.parameter_columns)
-        check_side("statistic", statistics, self.statistic_columns)
-        check_pairs(parameters, statistics, self.parameter_names, self.statistic_names)
-        check_varies(parameters, self.parameter_columns)
-        if observed is not None:
-            check_observed(observed, self.statistic_names)
-        check_support(self.support, parameters, self.parameter_names)
-        ratio = None if self.prior_ratio is None else as_rows("the prior's ratio", self.prior_ratio)
-        if ratio is not None:
-            check_prior_ratio(ratio, len(parameters))
-        sides = {"parameters": parameters, "statistics": statistics, "observed": observed}
-        for name, array in {**sides, "prior_ratio": ratio}.items():
+        for name, array in checked(self).items():
             # Estimators keep views of these arrays, so a later change would change what they have fitted.
             if array is not None:
                 array.flags.writeable = False
@@ -141,7 +120,7 @@ class ReferenceTable:
     @property
     def set_names(self) -> list[str]:
         """Name of each statistic that holds data sets, of which `SetFeatures` makes columns."""
-        return [variable.name for variable in self.statistic_columns.variables if variable.set_columns]
+        return self.statistic_columns.set_names
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -246,15 +225,8 @@ class ReferenceTable:
         )
 
     def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> ReferenceTable:
-        """The same simulations with another observation, by statistic name or in their order.
-
-        Of a table whose only statistic is a data set, a data set.
-        """
-        if self.set_names and len(self.statistic_columns.variables) == 1:
-            observed = observed_set(observed, self.statistic_columns.variables[0]).tolist()
-        return dataclasses.replace(
-            self, observed=observation(observed, self.statistic_names), observed_data={}
-        )
+        """The same simulations with another observation: by name, in the order of names, or a data set."""
+        return dataclasses.replace(self, observed=observation_of(self, observed), observed_data={})
 
     def append(self, other: ReferenceTable) -> ReferenceTable:
         """The rows of both tables, those of this one first; neither table changes.
@@ -281,6 +253,27 @@ class ReferenceTable:
             If a name is unknown or there twice, or there is none.
         """
         return of_statistics(self, names)
+
+    def data_sets(self, variable: str | None = None) -> DataSets:
+        """The data sets of a statistic, of the one named where several hold such; refused where none does."""
+        return sets_of(self, variable)
+
+    def with_features(self, features: Any, variable: str | None = None) -> ReferenceTable:
+        """The same simulations with columns that stand for their data sets, also for the observed one.
+
+        Parameters
+        ----------
+        features : SetFeatures
+            Fitted; or what else makes rows (n, d) of data sets and has `names_`, a name for each column.
+        variable : str, optional
+            Which statistic, where several hold data sets.
+
+        Raises
+        ------
+        ValueError
+            If there is no such statistic, or its data sets have other columns than those that were fitted.
+        """
+        return with_columns(self, features, variable)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the table to one NetCDF file (see `pymc_kbr.tables.file` for its errors)."""

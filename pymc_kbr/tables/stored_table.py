@@ -208,6 +208,11 @@ class StoredTable:
         assert ratio is not None
         return ratio[: self.rows] if self._kept is None else ratio[self._kept]
 
+    @property
+    def set_names(self) -> list[str]:
+        """Name of each statistic that holds data sets: `load` the table, or some rows, to make columns."""
+        return self.statistic_columns.set_names
+
     def load(self, rows: int | None = None) -> ReferenceTable:
         """The table in memory, whole or `rows` rows spread evenly over it.
 

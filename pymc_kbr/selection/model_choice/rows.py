@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
@@ -95,6 +96,8 @@ class Rows:
             Where it has no logarithm or root under the curves, the statistics keep their own units.
         """
         held = tuple(tables.values())
+        for table in held:
+            refuse_sets(table)
         weights = []
         for table, share in zip(held, prior, strict=True):
             ratio = np.ones(len(table)) if table.prior_ratio is None else table.prior_ratio

@@ -148,6 +148,11 @@ def _random(model: pm.Model, rows: SimulatorRows) -> list[bool]:
 
 def _learnable(model: pm.Model, members: list[SimulatorRows]) -> Learnable:
     random = [any(each) for each in zip(*(_random(model, rows) for rows in members), strict=True)]
+    if getattr(function_of(members[0].op), "set_columns", 0):
+        raise ValueError(
+            f"the simulator {members[0].name!r} returns data sets, which have no columns to learn a density "
+            "of; return statistics (`vector_simulator`), or take `sample_abc`, which makes columns"
+        )
     if not any(random):
         raise ValueError(
             f"the inputs of the simulator {members[0].name!r} are all constant; there is nothing to learn"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.simulation.model.vector_simulator import vector_simulator
-from pymc_kbr.tables.data_sets import DataSets
 
 
 def set_simulator(
@@ -110,6 +110,13 @@ class OneSet:
             return
 
     def __call__(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
+        """One data set: its size, its rows, and zeros.
+
+        Raises
+        ------
+        ValueError
+            If it is empty, too large, or has other columns than the observed one.
+        """
         *params, size = args
         if size is not None and len(size):
             raise ValueError("data sets are simulated one by one")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.rows import as_rows, check_range
-from pymc_kbr.tables.columns import Variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ class DataSets:
         for i, one in enumerate(found):
             if one.shape[1] != columns:
                 raise ValueError(
-                    f"data set {i} has {one.shape[1]} column(s) and not {columns}; all data sets need the same"
+                    f"data set {i} has {one.shape[1]} column(s) and not {columns}; all need the same"
                 )
         return sets if isinstance(sets, DataSets) else cls(np.vstack(found), sizes)
 
@@ -106,23 +105,6 @@ class DataSets:
             return DataSets(np.vstack([self[i] for i in chosen]), self.sizes[which])
         start = self.starts[which]
         return self.rows[start : start + self.sizes[which]]
-
-
-def observed_set(observed: Any, variable: Variable) -> np.ndarray:
-    """An observed data set as the entries (d,) of a table's variable.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `DataSets.of`, and if it has more rows than the variable holds.
-    """
-    data, most = DataSets.of([observed], variable.set_columns), (variable.size - 1) // variable.set_columns
-    if data.sizes[0] > most:
-        raise ValueError(
-            f"the observed data set has {data.sizes[0]} rows, and those of {variable.name!r} at most {most}; "
-            "simulate larger ones, or give `largest`"
-        )
-    return data.padded(most)[0]
 
 
 def _one(number: int, value: Any) -> np.ndarray:

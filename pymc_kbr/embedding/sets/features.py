@@ -9,15 +9,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import QuantileTransformer
 
+from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.embedding.sets.sorted_sets import quantiles_of
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import Gaussian, frequencies
-from pymc_kbr.sets.of_table import set_variable, sets_of, with_columns
-from pymc_kbr.sets.sorted_sets import quantiles_of
-from pymc_kbr.tables.data_sets import DataSets
-from pymc_kbr.tables.reference_table import ReferenceTable
 
 BANDWIDTHS = (1.0, 0.5, 0.25)
 """Of the kernel between rows, in deviations of all rows after their curve: means, shapes, details."""
@@ -115,11 +113,7 @@ class SetFeatures(BaseEstimator):
             an argument is out of range.
         """
         self._check()
-        self.variable_ = None
-        if isinstance(sets, ReferenceTable):
-            held = set_variable(sets, variable)
-            self.variable_, sets = held.name, sets_of(sets, held)
-        sets = DataSets.of(sets)
+        sets = DataSets.of(sets.data_sets(variable) if hasattr(sets, "data_sets") else sets)
         rows = sets.rows[spread_out(len(sets.rows), ROWS)]
         constant = np.flatnonzero(np.ptp(rows, axis=0) == 0)
         if len(constant):
@@ -171,22 +165,6 @@ class SetFeatures(BaseEstimator):
             parts.append(np.log(sets.sizes)[:, None])
         return np.hstack(parts)
 
-    def table(self, table: ReferenceTable) -> ReferenceTable:
-        """A table with these columns in place of its data sets, also those of the observation.
-
-        Parameters
-        ----------
-        table : ReferenceTable
-            Whose data sets have the columns of those that were fitted.
-
-        Raises
-        ------
-        ValueError
-            If the table has no data sets, or several that are not told apart by the name of those fitted.
-        """
-        name = self.variable_ if self.variable_ in table.set_names else None
-        return with_columns(table, set_variable(table, name), self)
-
     def _embedding(self, sets: DataSets) -> np.ndarray:
         """Means of the random features over the rows of each data set, shape (k, embedding)."""
         found = np.empty((len(sets), 2 * len(self.frequencies_)))
@@ -210,7 +188,7 @@ class SetFeatures(BaseEstimator):
         return found
 
     def _quantiles(self, sets: DataSets) -> np.ndarray:
-        """Place, log width and shape of the rows along each direction, shape (k, directions (2 + quantiles))."""
+        """Place, log width and shape along each direction, shape (k, directions (2 + quantiles))."""
         if not self.quantiles:
             return np.empty((len(sets), 0))
         rows, parts = (sets.rows - self.centre_) / self.scale_, []
@@ -260,10 +238,3 @@ def _directions(count: int, columns: int, rng: np.random.Generator) -> np.ndarra
         return np.ones((1, 1))
     more = rng.standard_normal((max(0, count - columns), columns))
     return np.vstack([np.eye(columns), more / np.linalg.norm(more, axis=1, keepdims=True)])
-
-
-def columns_of_sets(table: ReferenceTable) -> ReferenceTable:
-    """A table whose data sets, if it has any, are columns by `SetFeatures` with its defaults."""
-    for name in table.set_names:
-        table = SetFeatures().fit(table, name).table(table)
-    return table

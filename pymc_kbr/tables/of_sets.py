@@ -1,4 +1,4 @@
-"""A table of data sets as one of columns that stand for them."""
+"""Data sets in a table, and columns that stand for them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,37 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.tables.checks import observation
 from pymc_kbr.tables.columns import Columns, Variable
-from pymc_kbr.tables.data_sets import DataSets
-from pymc_kbr.tables.reference_table import ReferenceTable
 
 
-def set_variable(table: ReferenceTable, name: str | None) -> Variable:
+def observed_set(observed: Any, variable: Variable) -> np.ndarray:
+    """An observed data set as the entries (d,) of a table's variable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `DataSets.of`, and if it has more rows than the variable holds.
+    """
+    data, most = DataSets.of([observed], variable.set_columns), (variable.size - 1) // variable.set_columns
+    if data.sizes[0] > most:
+        raise ValueError(
+            f"the observed data set has {data.sizes[0]} rows, and those of {variable.name!r} at most {most}; "
+            "simulate larger ones, or give `largest`"
+        )
+    return data.padded(most)[0]
+
+
+def observation_of(table: Any, observed: Any) -> np.ndarray | None:
+    """See `ReferenceTable.with_observed`."""
+    columns = table.statistic_columns
+    if table.set_names and len(columns.variables) == 1:
+        return observed_set(observed, columns.variables[0])
+    return observation(observed, columns.names)
+
+
+def set_variable(table: Any, name: str | None) -> Variable:
     """The variable of a table that holds data sets.
 
     Raises
@@ -34,20 +59,21 @@ def set_variable(table: ReferenceTable, name: str | None) -> Variable:
     return next(one for one in table.statistic_columns.variables if one.name == chosen)
 
 
-def sets_of(table: ReferenceTable, variable: Variable) -> DataSets:
-    """The data sets (n) of a table's variable."""
+def sets_of(table: Any, name: str | None) -> DataSets:
+    """See `ReferenceTable.data_sets`."""
+    variable = set_variable(table, name)
     part = table.statistics[:, table.statistic_columns.slices()[variable.name]]
     return DataSets.of_padded(part, variable.set_columns)
 
 
-def with_columns(table: ReferenceTable, variable: Variable, features: Any) -> ReferenceTable:
-    """The table with the columns that features make of a variable's data sets in place of these."""
+def with_columns(table: Any, features: Any, name: str | None) -> Any:
+    """See `ReferenceTable.with_features`."""
+    variable = set_variable(table, name)
     whole, place = table.statistic_columns, table.statistic_columns.slices()[variable.name]
 
     def replaced(statistics: np.ndarray) -> np.ndarray:
         sets = DataSets.of_padded(statistics[:, place], variable.set_columns)
-        parts = [statistics[:, : place.start], features(sets), statistics[:, place.stop :]]
-        return np.hstack(parts)
+        return np.hstack([statistics[:, : place.start], features(sets), statistics[:, place.stop :]])
 
     made = Variable(variable.name, (len(features.names_),), labels=tuple(features.names_))
     columns = tuple(made if one.name == variable.name else one for one in whole.variables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.tables.data_sets import DataSets
+from pymc_kbr.arrays.data_sets import DataSets
 
 
 def quantiles_of(sets: DataSets, values: np.ndarray, levels: np.ndarray) -> np.ndarray:

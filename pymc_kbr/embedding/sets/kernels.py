@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.embedding.sets.sorted_sets import quantiles_of
 from pymc_kbr.kernels import Kernel
 from pymc_kbr.kernels.gaussian import squared_distances
-from pymc_kbr.sets.sorted_sets import quantiles_of
-from pymc_kbr.tables.data_sets import DataSets
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,8 @@ class SlicedWassersteinKernel:
 
     References
     ----------
-    .. [1] S. Kolouri, Y. Zou, G. Rohde, Sliced Wasserstein kernels for probability distributions, CVPR (2016).
+    .. [1] S. Kolouri, Y. Zou, G. Rohde, Sliced Wasserstein kernels for probability distributions, CVPR
+       (2016).
     """
 
     directions: np.ndarray

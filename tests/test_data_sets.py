@@ -1,0 +1,321 @@
+"""Data sets of any size: the table, the columns that stand for them, and kernels between them."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy.stats import norm, wasserstein_distance
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.checking.predictive_check import squared_discrepancies
+from pymc_kbr.embedding.sets import EmbeddingKernel, SlicedWassersteinKernel
+from pymc_kbr.embedding.sets.sorted_sets import quantiles_of
+from pymc_kbr.kernels import Gaussian
+
+RNG = np.random.default_rng(3)
+SETS = [RNG.normal(i, 1 + i, (5 + 7 * i, 2)) for i in range(6)]
+
+
+def normal(rng, mean, scale, size):
+    return rng.normal(mean, scale, size)
+
+
+def model_of(observed, simulator=normal, **how):
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 1), pm.Uniform("scale", 0.5, 2)
+        pk.set_simulator("y", simulator, mean, scale, observed=observed, **how)
+    return model
+
+
+@pytest.fixture(scope="module")
+def table():
+    data = np.random.default_rng(1).normal(0.5, 1.0, 60)
+    return pk.simulate(1500, model=model_of(data, sizes=(20, 100)), random_seed=4, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def features(table):
+    return pk.SetFeatures(embedding=12, quantiles=7).fit(table)
+
+
+def test_padding_loses_nothing():
+    sets = DataSets.of(SETS)
+    back = DataSets.of_padded(sets.padded(50), 2)
+    assert np.array_equal(back.rows, sets.rows)
+    assert np.array_equal(back.sizes, sets.sizes)
+    assert all(np.array_equal(sets[i], one) for i, one in enumerate(SETS))
+    assert np.array_equal(sets[2:4].rows, np.vstack(SETS[2:4]))
+
+
+def test_quantiles_are_those_of_numpy():
+    sets, levels = DataSets.of(SETS), np.array([0, 0.1, 0.5, 0.77, 1])
+    expected = [np.quantile(one[:, 1], levels) for one in SETS]
+    np.testing.assert_allclose(quantiles_of(sets, sets.rows[:, 1], levels), expected, rtol=1e-13)
+
+
+def test_embedding_kernel_is_that_of_discrepancies():
+    sets = DataSets.of(SETS)
+    expected = squared_discrepancies(SETS)
+    unit = sets.rows.std(axis=0)
+    scaled = DataSets(sets.rows / unit, sets.sizes)
+    bandwidth = pk.kernels.median_heuristic(scaled.rows)
+    kernel = EmbeddingKernel(Gaussian(bandwidth), 0.3)
+    np.testing.assert_allclose(kernel.squared(scaled), expected, atol=1e-12)
+    np.testing.assert_allclose(kernel(scaled[:2], scaled), np.exp(-expected[:2] / 0.18), atol=1e-10)
+
+
+def test_sliced_distance_is_wassersteins_on_a_line():
+    # Of two sets that are one shifted, every order of the distance is the shift.
+    a = RNG.normal(size=40)
+    kernel = SlicedWassersteinKernel(np.ones((1, 1)), 1.0)
+    found = kernel.squared(DataSets.of([a]), DataSets.of([a + 0.7]))[0, 0]
+    assert np.sqrt(found) == pytest.approx(wasserstein_distance(a, a + 0.7), rel=1e-12)
+
+
+def test_features_are_the_embedding_they_approximate():
+    sets = DataSets.of(SETS)
+    made = pk.SetFeatures(embedding=60_000, quantiles=0).fit(sets)
+    columns = made(sets)[:, :60_000]
+    normal_scores = _scores(made, sets)
+    exact = sum(
+        EmbeddingKernel(Gaussian(s), 1.0).squared(DataSets(normal_scores, sets.sizes)) for s in (1, 0.5, 0.25)
+    )
+    found = ((columns[:, None] - columns[None]) ** 2).sum(axis=2)
+    # 10,000 frequencies of each bandwidth, whose cosines of differences have deviation below one.
+    np.testing.assert_allclose(found, exact / 3, atol=4 * np.sqrt(2 / 30_000))
+
+
+def _scores(features, sets):
+    """Rows brought to a normal distribution column by column, written out."""
+    levels = np.linspace(0, 1, len(features.ranked_))
+    columns = []
+    for column, ranked in zip(sets.rows.T, features.ranked_.T, strict=True):
+        up = np.interp(column, ranked, levels)
+        columns.append(norm.ppf(np.clip(up, 1e-7, 1 - 1e-7)))
+    return np.clip(np.array(columns).T, norm.ppf(1e-7), -norm.ppf(1e-7))
+
+
+def test_features_do_not_ask_for_the_order_of_rows(features):
+    data = RNG.normal(size=50)
+    # Sums over rows are rounded as the rows stand.
+    np.testing.assert_allclose(features([data]), features([RNG.permutation(data)]), rtol=1e-9, atol=1e-12)
+
+
+def test_features_of_many_sets_are_those_of_each(features, monkeypatch):
+    data = [RNG.normal(size=m) for m in (20, 33, 57, 100)]
+    together = features(data)
+    alone = np.vstack([features([one]) for one in data])
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+    monkeypatch.setattr("pymc_kbr.embedding.sets.features.AT_ONCE", 12 * 60)  # parts of two data sets
+    np.testing.assert_allclose(features(data), alone, rtol=1e-12)
+
+
+def test_table_is_that_of_a_simulator_with_the_sizes_asked_for(table):
+    assert table.set_names == ["y"]
+    sizes = table.statistics[:, 0]
+    assert sizes.min() >= 20
+    assert sizes.max() <= 100
+    # Even chances of 81 numbers; four standard errors of their mean.
+    assert abs(sizes.mean() - 60) < 4 * np.sqrt((81**2 - 1) / 12 / len(sizes))
+    sets = DataSets.of_padded(table.statistics, 1)
+    z = (np.array([sets[i].mean() for i in range(len(sets))]) - table.parameters[:, 0]) * np.sqrt(sizes)
+    assert abs((z / table.parameters[:, 1]).std() - 1) < 4 / np.sqrt(2 * len(sizes))
+
+
+def test_posterior_of_any_size_from_one_table(table, features):
+    columns = table.with_features(features)
+    fitted = pk.Adjusted().fit(columns)
+    errors = []
+    for rows in (20, 55, 100):
+        data = np.random.default_rng(rows).normal(0.4, 1.0, rows)
+        posterior = fitted.condition(features([data])[0])
+        # Close to the exact one of the mean: prior N(0, 1), deviation of the data nearly known.
+        shrink = 1 / (1 + data.var() / rows)
+        expected, deviation = shrink * data.mean(), np.sqrt(data.var() / rows * shrink)
+        errors.append((posterior.mean()[0] - expected) / deviation)
+        assert 0.6 < posterior.draw(2000, 1)[:, 0].std() / deviation < 1.8
+    assert np.max(np.abs(errors)) < 0.6
+
+
+def test_sample_abc_makes_the_columns_itself():
+    data = np.random.default_rng(6).normal(0.8, 0.7, 80)
+    model = model_of(data, sizes=(20, 100))
+    with model:
+        idata = pk.sample_abc(
+            500, estimator=pk.Adjusted(), simulations=1000, random_seed=2, progressbar=False
+        )
+    assert abs(float(idata["posterior"]["mean"].mean()) - data.mean()) < 0.3
+    held = pk.ReferenceTable.from_arviz(idata)
+    assert held.set_names == ["y"]
+    assert held.statistic_columns.size == 101
+    check = pk.predictive_check(idata, model=model, draws=40, random_seed=1)
+    assert check.p_values["y"] > 0.05
+    with model, pytest.raises(ValueError, match="rounds need them before"):
+        pk.sample_abc(100, simulations=200, rounds=2, progressbar=False)
+
+
+def test_stores_and_files_keep_data_sets(table, features, tmp_path):
+    path = tmp_path / "sets.nc"
+    table.save(path)
+    again = pk.ReferenceTable.load(path)
+    assert again.set_names == ["y"]
+    assert np.array_equal(again.statistics, table.statistics)
+    store = tmp_path / "sets.zarr"
+    model = model_of(np.zeros(30), sizes=(20, 40))
+    stored = pk.simulate_to_store(300, store, model=model, random_seed=1, progressbar=False)
+    assert stored.load().set_names == ["y"]
+    with pytest.raises(ValueError, match="SetFeatures"):
+        pk.Localised().fit(stored)
+    saved = pk.load(pk.save(features, tmp_path / "features.npz"))
+    data = [np.linspace(-1, 1, 30)]
+    assert np.array_equal(saved(data), features(data))
+
+
+def test_tables_from_elsewhere():
+    df = pd.DataFrame({"mean": RNG.normal(size=200)})
+    sets = [RNG.normal(m, 1, (RNG.integers(5, 20), 2)) for m in df["mean"]]
+    made = pk.ReferenceTable.from_sets(df, sets, observed=np.zeros((9, 2)), bounds={"mean": (-9, 9)})
+    features = pk.SetFeatures(embedding=4, quantiles=3, directions=3).fit(made)
+    columns = made.with_features(features)
+    assert columns.statistics.shape == (200, 4 + 3 * 5 + 1)
+    assert len(features.names_) == 20
+    np.testing.assert_array_equal(columns.statistics, features(sets))
+    np.testing.assert_array_equal(columns.observed, features([np.zeros((9, 2))])[0])
+    other = made.with_observed(np.ones((7, 2)))
+    np.testing.assert_array_equal(other.with_features(features).observed, features([np.ones((7, 2))])[0])
+
+
+def test_a_simulator_may_decide_on_the_number_of_rows():
+    def sites(rng, mean, scale, size):
+        return rng.normal(mean, scale, 1 + rng.poisson(5))
+
+    model = model_of(np.zeros(4), sites, largest=40)
+    sizes = pk.simulate(200, model=model, random_seed=1, progressbar=False).statistics[:, 0]
+    assert len(np.unique(sizes)) > 5
+    tight = model_of(np.zeros(4), sites, largest=5)
+    with pytest.raises(pk.SimulationError, match="higher `largest`"):
+        pk.simulate(200, model=tight, random_seed=1, progressbar=False)
+
+
+def test_other_sizes_are_warned_of(features):
+    with pytest.warns(UserWarning, match="other sizes"):
+        features([np.zeros(7)])
+
+
+@pytest.mark.parametrize("alike", [[0.0, 0.0, 1.0] * 10, [2.0] * 30])
+def test_sets_whose_rows_are_alike_have_finite_columns(features, alike):
+    assert np.all(np.isfinite(features([alike])))
+
+
+@pytest.mark.parametrize(
+    ("sets", "words"),
+    [
+        ([], "no data sets"),
+        ([[]], "data set 0 is empty"),
+        ([[1.0], []], "data set 1 is empty"),
+        ([[1.0, np.nan]], "missing or infinite"),
+        ([np.ones((3, 2)), np.ones((3, 1))], "data set 1 has 1 column"),
+        ([np.ones((3, 2, 2))], "3 dimensions"),
+        (["abc"], "type of data set 0"),
+        (3.0, "sequence of arrays"),
+        ("abc", "sequence of arrays"),
+        ([np.ones((4, 2))], r"columns \[0, 1\] are constant"),
+    ],
+)
+def test_bad_data_sets(sets, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        pk.SetFeatures().fit(sets)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"embedding": 3}, "even number"),
+        ({"embedding": -2}, "at least 1"),
+        ({"quantiles": 1.5}, "whole number"),
+        ({"embedding": 0, "quantiles": 0}, "both zero"),
+        ({"directions": 0}, "at least 1"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        pk.SetFeatures(**settings).fit(SETS)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"observed": []}, "empty"),
+        ({"observed": np.zeros((3, 2, 2))}, "3 dimensions"),
+        ({"observed": [1.0, np.inf]}, "missing or infinite"),
+        ({"observed": np.zeros(5), "sizes": (10, 20)}, "has 5 rows, and 10 to 20"),
+        ({"observed": np.zeros(5), "sizes": (20, 10)}, "lowest comes first"),
+        ({"observed": np.zeros(5), "sizes": 0}, "positive whole number"),
+        ({"observed": np.zeros(5), "sizes": 2.5}, "positive whole number"),
+        ({"observed": np.zeros(5), "sizes": (2, 20), "largest": 10}, "at least 20"),
+        ({"observed": np.zeros(5), "sizes": 2, "largest": 3}, "more than largest"),
+    ],
+)
+def test_bad_set_simulators(how, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        model_of(**how)
+
+
+def test_other_columns_than_the_observed_rows():
+    def flat(rng, mean, scale, size):
+        return rng.normal(mean, scale, size[0])
+
+    with pytest.raises(pk.SimulationError, match=r"shape \(4,\)"):
+        pk.simulate(20, model=model_of(np.zeros((4, 2)), flat), random_seed=1, progressbar=False)
+
+
+def test_gaps_are_failures_that_are_counted():
+    def failing(rng, mean, scale, size):
+        return rng.normal(mean, scale, size) / (mean < 1)
+
+    with np.errstate(divide="ignore", invalid="ignore"), pytest.warns(UserWarning, match="dropped"):
+        made = pk.simulate(
+            200, model=model_of(np.zeros(4), failing), random_seed=1, on_failure="drop", progressbar=False
+        )
+    assert len(made.failures) == np.sum(made.failures.parameters[:, 0] >= 1) > 0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pk.select,
+        lambda t: pk.Adjusted().fit(t),
+        lambda t: pk.calibrate("rejection", t, rows=100),
+        lambda t: pk.compare_models({"a": t, "b": t}),
+        pk.observation_support,
+        pk.misspecification,
+        pk.statistic_relevance,
+    ],
+)
+def test_data_sets_are_refused_where_columns_are_needed(use, table):
+    with pytest.raises(ValueError, match="SetFeatures"):
+        use(table)
+
+
+def test_learnt_simulators_need_columns():
+    with pytest.raises(ValueError, match="returns data sets"):
+        pk.learn_simulators(model_of(np.zeros(4)), simulations=100, progressbar=False)
+
+
+def test_several_data_sets_in_one_model():
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 1), pm.Uniform("scale", 0.5, 2)
+        pk.set_simulator("y", normal, mean, scale, observed=np.zeros(6), sizes=(4, 8))
+        pk.set_simulator("z", normal, mean, scale, observed=np.zeros((5, 2)))
+    table = pk.simulate(100, model=model, random_seed=1, progressbar=False)
+    with pytest.raises(ValueError, match="name one of them"):
+        pk.SetFeatures().fit(table)
+    first = pk.SetFeatures(2, 1).fit(table, "z")
+    once = table.with_features(first, "z")
+    assert once.set_names == ["y"]
+    twice = once.with_features(pk.SetFeatures(2, 1).fit(once))
+    assert twice.set_names == []
+    assert twice.statistic_columns.size == (2 + 3 + 1) + (2 + 4 * 3)
+    with pytest.raises(ValueError, match="no data sets"):
+        twice.with_features(first)
