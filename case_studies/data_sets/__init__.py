@@ -1,0 +1,1 @@
+"""Posteriors given raw data sets, against those given statistics."""
