@@ -26,6 +26,9 @@ ROWS = 100_000
 RANKS = 1000
 """Quantiles of all rows that make the curve of a column."""
 
+BEYOND = 0.1
+"""By how much of it a size may be beyond those of the table: posteriors change slowly with it."""
+
 AT_ONCE = 20_000_000
 """Entries of features of rows that are formed at once."""
 
@@ -148,11 +151,11 @@ class SetFeatures(BaseEstimator):
         Warns
         -----
         UserWarning
-            If one has fewer rows than all that were fitted, or more.
+            If one has fewer rows than all that were fitted, or more, by over a tenth.
         """
         sets = DataSets.of(sets, self.columns_)
         low, high = int(sets.sizes.min()), int(sets.sizes.max())
-        if low < self.sizes_[0] or high > self.sizes_[1]:
+        if low < (1 - BEYOND) * self.sizes_[0] or high > (1 + BEYOND) * self.sizes_[1]:
             warnings.warn(
                 f"data sets have {low} to {high} rows, and those of the table {self.sizes_[0]} to "
                 f"{self.sizes_[1]}: the posterior would be one for other sizes; simulate data sets of these "
