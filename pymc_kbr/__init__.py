@@ -32,7 +32,7 @@ _HOMES = {
     "Rejection": "estimators",
     "SampleSMC": "comparison.line",
     "Selection": "selection.selection",
-    "SetFeatures": "embedding.sets",
+    "SetFeatures": "estimators.sets",
     "SimulationError": "simulation",
     "StatisticContributions": "checking.statistic_contributions",
     "StatisticRelevance": "checking.statistic_relevance",

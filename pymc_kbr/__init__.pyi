@@ -38,7 +38,6 @@ from pymc_kbr.comparison.plots import plot_accuracy_runtime
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.chain_modes import chain_modes
 from pymc_kbr.embedding.pymc_model import kernel_embedding_model
-from pymc_kbr.embedding.sets import SetFeatures
 from pymc_kbr.estimators import (
     ESTIMATORS,
     Adjusted,
@@ -53,6 +52,7 @@ from pymc_kbr.estimators import (
     Rejection,
 )
 from pymc_kbr.estimators.saving import load, save
+from pymc_kbr.estimators.sets import SetFeatures
 from pymc_kbr.filtering import FilteredStates, KernelBayesFilter
 from pymc_kbr.hypothesis_tests import (
     causal_learn_test,

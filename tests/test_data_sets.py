@@ -9,8 +9,9 @@ from scipy.stats import norm, wasserstein_distance
 import pymc_kbr as pk
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.checking.predictive_check import squared_discrepancies
-from pymc_kbr.embedding.sets import EmbeddingKernel, SlicedWassersteinKernel
-from pymc_kbr.embedding.sets.sorted_sets import quantiles_of
+from pymc_kbr.estimators.sets import EmbeddingKernel, SlicedWassersteinKernel
+from pymc_kbr.estimators.sets.moments import moments_of
+from pymc_kbr.estimators.sets.sorted_sets import quantiles_of
 from pymc_kbr.kernels import Gaussian
 
 RNG = np.random.default_rng(3)
@@ -76,7 +77,7 @@ def test_sliced_distance_is_wassersteins_on_a_line():
 def test_features_are_the_embedding_they_approximate():
     sets = DataSets.of(SETS)
     made = pk.SetFeatures(embedding=60_000, quantiles=0).fit(sets)
-    columns = made(sets)[:, :60_000]
+    columns = made.features(sets)[:, :60_000]
     normal_scores = _scores(made, sets)
     exact = sum(
         EmbeddingKernel(Gaussian(s), 1.0).squared(DataSets(normal_scores, sets.sizes)) for s in (1, 0.5, 0.25)
@@ -102,13 +103,45 @@ def test_features_do_not_ask_for_the_order_of_rows(features):
     np.testing.assert_allclose(features([data]), features([RNG.permutation(data)]), rtol=1e-9, atol=1e-12)
 
 
+def test_moments_are_those_of_each_set():
+    sets = DataSets.of(SETS)
+    found = moments_of(sets, sets.rows)
+    for row, one in zip(found, SETS, strict=True):
+        expected = [*np.arcsinh(one.mean(axis=0)), *np.log(one.std(axis=0)), np.corrcoef(one.T)[0, 1]]
+        np.testing.assert_allclose(row, expected, rtol=1e-4)
+    assert np.all(np.isfinite(moments_of(sets, 1e200 * sets.rows)))
+
+
+def test_estimates_of_the_table_are_without_each_row(table, features):
+    columns = table.with_features(features)
+    assert columns.statistic_names == ["y[estimate_mean]", "y[estimate_scale]", "y[log_size]"]
+    # Half of the sets are no longer those that were fitted: their estimates know their parameters.
+    again = features(table.data_sets()[: len(table) // 2])
+    truths = table.parameters[: len(again)]
+
+    def unexplained(estimates):
+        design = np.column_stack([np.ones(len(truths)), estimates])
+        return np.linalg.lstsq(design, truths, rcond=None)[1].sum()
+
+    assert unexplained(again[:, :2]) < unexplained(columns.statistics[: len(again), :2])
+    assert np.array_equal(features(table.data_sets()), columns.statistics)
+
+
+def test_features_themselves_where_no_parameters_are_known(table):
+    alone = pk.SetFeatures(estimates=False).fit(table)
+    nameless = pk.SetFeatures().fit(table.data_sets())
+    assert alone.names_ == nameless.names_ == [*alone.feature_names_, "log_size"]
+    with pytest.raises(ValueError, match="rows of parameters and 1500 data sets"):
+        pk.SetFeatures().fit(table.data_sets(), table.parameters[:3])
+
+
 def test_features_of_many_sets_are_those_of_each(features, monkeypatch):
     data = [RNG.normal(size=m) for m in (20, 33, 57, 100)]
-    together = features(data)
-    alone = np.vstack([features([one]) for one in data])
+    together = features.features(data)
+    alone = np.vstack([features.features([one]) for one in data])
     np.testing.assert_allclose(together, alone, rtol=1e-12)
-    monkeypatch.setattr("pymc_kbr.embedding.sets.features.AT_ONCE", 12 * 60)  # parts of two data sets
-    np.testing.assert_allclose(features(data), alone, rtol=1e-12)
+    monkeypatch.setattr("pymc_kbr.estimators.sets.features.AT_ONCE", 12 * 60)  # parts of two data sets
+    np.testing.assert_allclose(features.features(data), alone, rtol=1e-12)
 
 
 def test_table_is_that_of_a_simulator_with_the_sizes_asked_for(table):
@@ -178,8 +211,8 @@ def test_tables_from_elsewhere():
     made = pk.ReferenceTable.from_sets(df, sets, observed=np.zeros((9, 2)), bounds={"mean": (-9, 9)})
     features = pk.SetFeatures(embedding=4, quantiles=3, directions=3).fit(made)
     columns = made.with_features(features)
-    assert columns.statistics.shape == (200, 4 + 3 * 5 + 1)
-    assert len(features.names_) == 20
+    assert len(features.feature_names_) == features.features(sets).shape[1] == 4 + 2 * 5 + 3 * 5
+    assert columns.statistic_names == ["data[estimate_mean]", "data[log_size]"]
     np.testing.assert_array_equal(columns.statistics, features(sets))
     np.testing.assert_array_equal(columns.observed, features([np.zeros((9, 2))])[0])
     other = made.with_observed(np.ones((7, 2)))
@@ -234,7 +267,7 @@ def test_bad_data_sets(sets, words):
         ({"embedding": 3}, "even number"),
         ({"embedding": -2}, "at least 1"),
         ({"quantiles": 1.5}, "whole number"),
-        ({"embedding": 0, "quantiles": 0}, "both zero"),
+        ({"estimates": "linear"}, "True or False"),
         ({"directions": 0}, "at least 1"),
     ],
 )
@@ -311,11 +344,12 @@ def test_several_data_sets_in_one_model():
     table = pk.simulate(100, model=model, random_seed=1, progressbar=False)
     with pytest.raises(ValueError, match="name one of them"):
         pk.SetFeatures().fit(table)
-    first = pk.SetFeatures(2, 1).fit(table, "z")
+    first = pk.SetFeatures(2, 1).fit(table, variable="z")
     once = table.with_features(first, "z")
     assert once.set_names == ["y"]
     twice = once.with_features(pk.SetFeatures(2, 1).fit(once))
     assert twice.set_names == []
-    assert twice.statistic_columns.size == (2 + 3 + 1) + (2 + 4 * 3)
+    assert twice.statistic_names[:3] == ["y[estimate_mean]", "y[estimate_scale]", "y[log_size]"]
+    assert twice.statistic_columns.size == 5
     with pytest.raises(ValueError, match="no data sets"):
         twice.with_features(first)

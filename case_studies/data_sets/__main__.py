@@ -60,11 +60,13 @@ def compared(
     problem, rng = PROBLEMS[name], np.random.default_rng([SEED, list(PROBLEMS).index(name)])
     sizes = rng.integers(SIZES[0], SIZES[1] + 1, rows + held_out)
     theta, sets = simulated(problem, sizes, rng)
-    frame = pd.DataFrame(theta, columns=list(problem.bounds))
+    names_of = list(problem.bounds)
+    frame = pd.DataFrame(theta, columns=names_of)
     raw = pk.ReferenceTable.from_sets(frame[:rows], sets[:rows], bounds=problem.bounds)
     started = time.perf_counter()
     features = pk.SetFeatures().fit(raw)
-    columns = features(sets)
+    # Estimates of the table's rows are without each of them; those of held-out ones are as of any data set.
+    columns = np.vstack([raw.with_features(features).statistics, features(sets[rows:])])
     seconds = time.perf_counter() - started
     kinds = {problem.words: own_statistics(problem, sets), "data sets": columns}
     unit, found, lines, of_sizes = theta[:rows].std(axis=0), {}, [], []
@@ -72,7 +74,7 @@ def compared(
         names = [f"x{i}" for i in range(x.shape[1])]
         whole = frame.join(pd.DataFrame(x, columns=names))
         table = pk.ReferenceTable.from_dataframe(
-            whole[:rows], parameters=list(frame), statistics=names, bounds=problem.bounds, discrete=[]
+            whole[:rows], parameters=names_of, statistics=names, bounds=problem.bounds, discrete=[]
         )
         started = time.perf_counter()
         if estimator == "auto":

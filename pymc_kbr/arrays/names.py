@@ -64,6 +64,11 @@ class Names:
         refuse_sets(table)
         return cls(tuple(table.parameter_names), tuple(table.statistic_names))
 
+    def of_statistics(self, columns: np.ndarray | Sequence[int]) -> Names:
+        """Those of some of the statistics, by their numbers."""
+        names = self.statistics
+        return Names(self.parameters, None if names is None else tuple(names[i] for i in columns))
+
     @classmethod
     def of_sides(cls, parameters: Any, statistics: Any) -> Names:
         """Those of two data frames; arrays have none."""

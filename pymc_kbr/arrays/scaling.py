@@ -71,6 +71,10 @@ class Scaler:
         """Number of statistics, d."""
         return len(self.kept)
 
+    def of_columns(self, columns: np.ndarray) -> Scaler:
+        """The same for some of the statistics, by their numbers."""
+        return Scaler(self.centre[columns], self.scale[columns], self.kept[columns])
+
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) in the table's scale, shape (k, number of columns kept)."""
         return (statistics[:, self.kept] - self.centre[self.kept]) / self.scale[self.kept]

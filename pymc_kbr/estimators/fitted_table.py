@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -78,6 +78,17 @@ class FittedTable:
     @cached_property
     def _neighbours(self) -> dict[tuple[float, ...], Neighbours]:
         return {}
+
+    def of_columns(self, columns: np.ndarray, scaler: Any) -> FittedTable:
+        """The same rows with some of their statistics, by their numbers, in the scale of these."""
+        places = np.cumsum(self.scaler.kept)[columns[self.scaler.kept[columns]]] - 1
+        return replace(
+            self,
+            scaler=scaler,
+            statistics=self.statistics[:, places],
+            first=None if self.first is None else self.first[columns],
+            raw=None if self.raw is None else self.raw[:, columns],
+        )
 
     def nearest(self, count: int, units: tuple[float, ...] = ()) -> Neighbours:
         """The way to nearest rows, of which there is one for all estimators on this table.

@@ -13,19 +13,25 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from pymc_kbr.arrays.names import by_name
-from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import impossible, observations
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
-from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_trials
+from pymc_kbr.estimators.likelihood.checks import (
+    check_parameters,
+    check_rows,
+    check_settings,
+    check_trials,
+    refuse_unfitted,
+)
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
+from pymc_kbr.estimators.likelihood.marginal import integrated_out
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
-from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, weighted_rows
+from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, share_beyond, weighted_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.missing import condition_on_rest, with_gaps
 from pymc_kbr.estimators.row_weights import RowWeights
@@ -90,11 +96,7 @@ class KernelLikelihood(Estimator):
         return "transformed" if self.scale is True else self.scale
 
     def _check(self, n: int, streamed: bool) -> None:
-        whole("particles", self.particles)
-        if self.particles < 10:
-            raise ValueError(f"particles is {self.particles}; it must be at least 10")
-        if self.form not in ("auto", *FORMS):
-            raise ValueError(f"form is {self.form!r}; it may be auto, {', '.join(FORMS)}")
+        check_settings(self.particles, self.form, tuple(FORMS))
 
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_
@@ -152,20 +154,28 @@ class KernelLikelihood(Estimator):
 
     def under(self, known: Callable[[], LogDensity | None]) -> Self:
         """The fitted estimator with the prior's log density where that is known: see `Estimator.under`."""
-        log_prior = known()
-        if log_prior is None:
+        if (log_prior := known()) is None:
             return self
         exact = copy(self)
         exact.log_prior_, exact.prior_estimated_ = log_prior, 0.0
         return exact
 
+    def marginal(self, columns: np.ndarray) -> Self | None:
+        """The fitted likelihood of some statistics, the others integrated out, where its form allows it."""
+        if (found := integrated_out(self._evaluation, columns)) is None:
+            return None
+        alone = copy(self)
+        alone._evaluation, alone.form_ = found, found.form
+        alone.table_ = self.table_.of_columns(columns, found.of_statistics)
+        alone.names_ = self.names_.of_statistics(columns)
+        return alone
+
     @cached_property
     def log_prior_(self) -> LogDensity:
         """Log density of the prior: estimated from the draws, or rows, that stand for it, unless given."""
         rng = np.random.default_rng(self._seed)
-        return fit_prior_density(
-            self._rows, self.table_.support, rng, log_weights=self._log_weights
-        ).log_density
+        found = fit_prior_density(self._rows, self.table_.support, rng, log_weights=self._log_weights)
+        return found.log_density
 
     @property
     def parameters_size(self) -> int:
@@ -208,16 +218,16 @@ class KernelLikelihood(Estimator):
             `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
             where a statistic is the same in all simulations and another in the observation.
         """
-        theta, x = self._parameters(parameters), self._trials(observed)
+        refuse_unfitted(self)
+        theta, x = check_parameters(parameters, self.parameters_size), self._trials(observed)
         if np.any(impossible(x, self.table_)):
             return np.full(len(theta), -np.inf)
         return self._evaluation.log_likelihood(self.describe(theta), self._evaluation.prepare(x))
 
-    def draw_statistics(
-        self, parameters: np.ndarray, rng: np.random.Generator | int | None = None
-    ) -> np.ndarray:
+    def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator | int | None = None) -> Any:
         """One draw (k, d) of the statistics for each of k parameters (k, p)."""
-        theta = self._parameters(parameters)
+        refuse_unfitted(self)
+        theta = check_parameters(parameters, self.parameters_size)
         return self._evaluation.draw(theta, np.random.default_rng(rng))
 
     def condition(self, observed: Any, *, trials: bool = False) -> Any:
@@ -236,11 +246,10 @@ class KernelLikelihood(Estimator):
             `settings` holds `log_evidence`, the log density of the data under the model, and
             `share_beyond_rows`, the share of the posterior beyond `simulated_range_`.
         """
-        gaps = None if trials else with_gaps(observed, self)
-        if gaps is not None:
+        if not trials and (gaps := with_gaps(observed, self)) is not None:
             return condition_on_rest(self, gaps)
         if trials:
-            self._refuse_unfitted()
+            refuse_unfitted(self)
             sets, single = check_trials(observed, self.statistics_size, self.names_.statistics)
             prepared = [self.prepare(data) for data in sets]
         else:
@@ -266,30 +275,21 @@ class KernelLikelihood(Estimator):
                 Atoms(atoms, self.parameter_kernel_),
                 weights,
                 support,
-                {**settings, **more, "share_beyond_rows": self._share_beyond(atoms, weights)},
+                {
+                    **settings,
+                    **more,
+                    "share_beyond_rows": share_beyond(self.simulated_range_, atoms, weights),
+                },
                 smoothing,
                 self.names_.parameters,
             )
             for atoms, weights, more in drawn
         ]
 
-    def _share_beyond(self, atoms: np.ndarray, weights: np.ndarray) -> float:
-        """Share of a posterior beyond what was simulated, where the likelihood is extrapolated."""
-        lowest, highest = self.simulated_range_
-        return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))
-
     def _observations(self, observed: ArrayLike) -> tuple[np.ndarray, bool]:
         """Observations in their own units: their cells are looked up there."""
-        self._refuse_unfitted()
+        refuse_unfitted(self)
         return observations(observed, self.table_, self.names_.statistics)
-
-    def _refuse_unfitted(self) -> None:
-        if not hasattr(self, "table_"):
-            raise ValueError("this KernelLikelihood is not fitted; call `fit` first")
-
-    def _parameters(self, parameters: ArrayLike) -> np.ndarray:
-        self._refuse_unfitted()
-        return check_parameters(parameters, self.parameters_size)
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         base = 0.0 if self._log_weights is None else self._log_weights

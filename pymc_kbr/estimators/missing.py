@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.arrays.names import Names, by_name
+from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.posterior.posterior import Posterior
@@ -56,7 +56,11 @@ def condition_on_rest(estimator: Any, observed: np.ndarray) -> Any:
     found: dict[int, Posterior] = {}
     for number, missing in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == number)
-        fitted = estimator if not np.any(missing) else on_statistics(estimator, np.flatnonzero(~missing))
+        fitted = estimator
+        if np.any(missing):
+            there = np.flatnonzero(~missing)
+            alone = estimator.marginal(there) if hasattr(estimator, "marginal") else None
+            fitted = alone or on_statistics(estimator, there)
         used = statistics_of(estimator, np.flatnonzero(~missing))
         for row, posterior in zip(rows, fitted.condition(x[rows][:, ~missing]), strict=True):
             found[int(row)] = dataclasses.replace(posterior, statistics=used)
@@ -97,10 +101,7 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
     kept = tabulate(
         table.parameters, raw[:, columns], table.support, scale, table.ratio, table.draws, fitted.check
     )
-    names = estimator.names_.statistics
-    fitted.names_ = Names(
-        estimator.names_.parameters, None if names is None else tuple(names[i] for i in columns)
-    )
+    fitted.names_ = estimator.names_.of_statistics(columns)
     fitted._given_log_prior = estimator._given_log_prior
     fitted = fitted.fit_table(kept, np.random.default_rng(SEED))
     known = None if getattr(estimator, "prior_estimated_", 1.0) else estimator.log_prior_

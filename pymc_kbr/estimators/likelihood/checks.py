@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 
 FEWEST_ROWS, ROWS_A_COLUMN = 50, 5
@@ -122,3 +123,18 @@ def check_parameters(parameters: Any, p: int) -> np.ndarray:
             f"the parameters are NaN or infinite in row {bad[0, 0]}, column {bad[0, 1]}; leave the row out"
         )
     return theta
+
+
+def refuse_unfitted(estimator: Any) -> None:
+    """Refuse a likelihood that has no table yet."""
+    if not hasattr(estimator, "table_"):
+        raise ValueError("this KernelLikelihood is not fitted; call `fit` first")
+
+
+def check_settings(particles: int, form: str, forms: tuple[str, ...]) -> None:
+    """Refuse arguments of `KernelLikelihood` that are out of range."""
+    whole("particles", particles)
+    if particles < 10:
+        raise ValueError(f"particles is {particles}; it must be at least 10")
+    if form not in ("auto", *forms):
+        raise ValueError(f"form is {form!r}; it may be auto, {', '.join(forms)}")

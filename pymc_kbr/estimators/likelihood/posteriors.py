@@ -81,3 +81,9 @@ def weighted_rows(
         }
         found.append((weights, noted))
     return found
+
+
+def share_beyond(simulated_range: np.ndarray, atoms: np.ndarray, weights: np.ndarray) -> float:
+    """Share of a posterior beyond what was simulated (2, p), where the likelihood is extrapolated."""
+    lowest, highest = simulated_range
+    return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))

@@ -68,6 +68,17 @@ class Transformed:
         """Whether any statistic has cells."""
         return any(cell is not None for cell in self.cells)
 
+    def of_columns(self, columns: np.ndarray) -> Transformed:
+        """The same for some of the statistics, by their numbers."""
+        places = np.cumsum(self.kept)[columns[self.kept[columns]]] - 1
+        return Transformed(
+            self.kept[columns],
+            self.constants[columns],
+            tuple(self.cells[i] for i in places),
+            tuple(self.curves[i] for i in places),
+            self.scaler.of_columns(places),
+        )
+
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) as coordinates (k, q); discrete ones by the middles of their cells.
 

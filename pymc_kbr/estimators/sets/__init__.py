@@ -1,6 +1,6 @@
 """Data sets of any number of rows: kernels between them, and columns that stand for them."""
 
-from pymc_kbr.embedding.sets.features import SetFeatures
-from pymc_kbr.embedding.sets.kernels import EmbeddingKernel, SlicedWassersteinKernel
+from pymc_kbr.estimators.sets.features import SetFeatures
+from pymc_kbr.estimators.sets.kernels import EmbeddingKernel, SlicedWassersteinKernel
 
 __all__ = ["EmbeddingKernel", "SetFeatures", "SlicedWassersteinKernel"]

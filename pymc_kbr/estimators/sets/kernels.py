@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.embedding.sets.sorted_sets import quantiles_of
+from pymc_kbr.estimators.sets.sorted_sets import quantiles_of
 from pymc_kbr.kernels import Kernel
 from pymc_kbr.kernels.gaussian import squared_distances
 

@@ -10,10 +10,14 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import QuantileTransformer
 
 from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.arrays.names import labels_of
+from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.embedding.sets.sorted_sets import quantiles_of
+from pymc_kbr.estimators.sets.moments import moment_names, moments_of
+from pymc_kbr.estimators.sets.sorted_sets import quantiles_of
+from pymc_kbr.estimators.summaries import PosteriorMean
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import Gaussian, frequencies
 
@@ -37,7 +41,9 @@ LEAST_SPREAD = 1e-3
 
 
 class SetFeatures(BaseEstimator):
-    """Features of data sets: their mean embedding, their shape along directions, and their size.
+    """Columns of data sets: what regression on their features estimates of the parameters, and their size.
+
+    Features are the mean embedding of a data set, its moments, and its shape along directions.
 
     Parameters
     ----------
@@ -50,6 +56,9 @@ class SetFeatures(BaseEstimator):
         hyperbolic sine: where a data set lies, how wide it is and its shape are told apart.
     directions : int
         Onto which rows are projected: their own columns first, then differences and sums at random.
+    estimates : bool
+        Whether regression estimates of the parameters, by kernels on the features, stand for these: one
+        column a parameter. Where parameters are not known to `fit`, or it is false, all features do.
     random_seed : int
         Of frequencies and directions.
 
@@ -57,17 +66,20 @@ class SetFeatures(BaseEstimator):
     ----------
     names_ : list of str
         Of the columns.
+    feature_names_ : list of str
+        Of the features.
     sizes_ : tuple of int
         The smallest and the largest data set of the table.
 
     Notes
     -----
-    Distances between the first columns are maximum mean discrepancies between data sets, with random Fourier
-    features [1]_ [2]_ of Gaussian kernels of three bandwidths. The second hold the quantile functions whose
-    distances in L2 are sliced Wasserstein distances [3]_, in units of each data set's own. A Gaussian kernel
-    on the columns is thus a kernel between data sets; `EmbeddingKernel` and `SlicedWassersteinKernel` are
-    those of the published distances. Where the number of rows varies its logarithm is a column, too: it says
-    how much a data set tells.
+    Distances between the first features are maximum mean discrepancies between data sets, with random Fourier
+    features [1]_ [2]_ of Gaussian kernels of three bandwidths; those between moments, of rows and of their
+    normal ranks, are those of polynomial kernels. The last hold the quantile functions whose distances in L2
+    are sliced Wasserstein distances [3]_, in units of each data set's own. A Gaussian kernel on the features
+    is thus a kernel between data sets; `EmbeddingKernel` and `SlicedWassersteinKernel` are those of the
+    published distances. Estimates are those of `PosteriorMean`. Where the number of rows varies its logarithm
+    is a column, too: it says how much a data set tells, which no estimate does.
 
     References
     ----------
@@ -82,26 +94,34 @@ class SetFeatures(BaseEstimator):
     >>> rng = np.random.default_rng(1)
     >>> sets = [rng.normal(mean, 1.0, 20 + 10 * i) for i, mean in enumerate([0.0, 1.0, 2.0])]
     >>> SetFeatures(embedding=6, quantiles=3).fit(sets)(sets).shape
-    (3, 12)
+    (3, 16)
     """
 
     names_: list[str]
     sizes_: tuple[int, int]
 
     def __init__(
-        self, embedding: int = 48, quantiles: int = 17, directions: int = 4, random_seed: int = 0
+        self,
+        embedding: int = 48,
+        quantiles: int = 17,
+        directions: int = 4,
+        estimates: bool = True,
+        random_seed: int = 0,
     ) -> None:
         self.embedding = embedding
         self.quantiles = quantiles
         self.directions = directions
+        self.estimates = estimates
         self.random_seed = random_seed
 
-    def fit(self, sets: Any, variable: str | None = None) -> Self:
-        """Take scales, curves, frequencies and directions from data sets, those of a table.
+    def fit(self, sets: Any, parameters: Any = None, *, variable: str | None = None) -> Self:
+        """Take scales, curves, frequencies and directions from data sets, and regress parameters on them.
 
         Parameters
         ----------
         sets : ReferenceTable, or sequence of array_like of shape (n_i, q) or (n_i,)
+        parameters : array_like of shape (n, p), optional
+            By which each data set was simulated; those of the table where there is one.
         variable : str, optional
             Which statistic of the table, where several hold data sets.
 
@@ -112,11 +132,15 @@ class SetFeatures(BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If a data set is empty, has NaN or other columns than the others, a column is constant in all, or
-            an argument is out of range.
+            If a data set is empty, has NaN or other columns than the others, a column is constant in all,
+            there are not as many parameters as data sets, or an argument is out of range.
         """
         self._check()
-        sets = DataSets.of(sets.data_sets(variable) if hasattr(sets, "data_sets") else sets)
+        names = getattr(sets, "parameter_names", labels_of(parameters))
+        if hasattr(sets, "data_sets"):
+            parameters = sets.parameters
+            sets = sets.data_sets(variable)
+        sets = DataSets.of(sets)
         rows = sets.rows[spread_out(len(sets.rows), ROWS)]
         constant = np.flatnonzero(np.ptp(rows, axis=0) == 0)
         if len(constant):
@@ -133,11 +157,23 @@ class SetFeatures(BaseEstimator):
         # Levels are closer in the tails, where they tell most of shapes.
         self.levels_ = 0.5 - 0.5 * np.cos(np.pi * (np.arange(self.quantiles) + 0.5) / max(1, self.quantiles))
         self.sizes_ = int(sets.sizes.min()), int(sets.sizes.max())
-        self.names_ = self._names()
+        self.feature_names_ = self._feature_names()
+        self.estimated_ = None
+        size = ["log_size"] if self.sizes_[0] < self.sizes_[1] else []
+        self.names_ = [*self.feature_names_, *size]
+        if parameters is not None and self.estimates:
+            theta = as_points("the parameters", parameters)
+            if len(theta) != len(sets):
+                raise ValueError(f"there are {len(theta)} rows of parameters and {len(sets)} data sets")
+            self.estimated_ = PosteriorMean.fit(self._with_size(self.features(sets), sets), theta)
+            known = names or range(theta.shape[1])
+            self.names_ = [*(f"estimate_{name}" for name in known), *size]
         return self
 
     def __call__(self, sets: Any) -> np.ndarray:
         """The columns of data sets, shape (k, d).
+
+        Of the data sets that were fitted, all of them together, estimates are those without each of them.
 
         Parameters
         ----------
@@ -163,38 +199,51 @@ class SetFeatures(BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
-        parts = [self._embedding(sets), self._quantiles(sets)]
-        if self.sizes_[0] < self.sizes_[1]:
-            parts.append(np.log(sets.sizes)[:, None])
-        return np.hstack(parts)
+        columns = self.features(sets)
+        if self.estimated_ is not None:
+            columns = self.estimated_.coordinates(self._with_size(columns, sets))
+        return self._with_size(columns, sets)
 
-    def _embedding(self, sets: DataSets) -> np.ndarray:
+    def features(self, sets: Any) -> np.ndarray:
+        """Embedding, moments and shapes of data sets, shape (k, number of `feature_names_`)."""
+        sets = DataSets.of(sets, self.columns_)
+        # Of numbers alone, so that a file can hold them: the quantiles of quantiles are these.
+        curve = QuantileTransformer(
+            n_quantiles=len(self.ranked_), output_distribution="normal", subsample=None
+        ).fit(self.ranked_)
+        ranks = curve.transform(sets.rows)
+        rows = (sets.rows - self.centre_) / self.scale_
+        moments = [moments_of(sets, rows), moments_of(sets, ranks)]
+        return np.hstack([self._embedding(sets, ranks), *moments, self._quantiles(sets, rows)])
+
+    def _with_size(self, columns: np.ndarray, sets: DataSets) -> np.ndarray:
+        if self.sizes_[0] == self.sizes_[1]:
+            return columns
+        return np.hstack([columns, np.log(sets.sizes)[:, None]])
+
+    def _embedding(self, sets: DataSets, ranks: np.ndarray) -> np.ndarray:
         """Means of the random features over the rows of each data set, shape (k, embedding)."""
         found = np.empty((len(sets), 2 * len(self.frequencies_)))
         if not found.size:
             return found
         features, step = FourierFeatures(self.frequencies_), max(1, AT_ONCE // found.shape[1])
-        # Of numbers alone, so that a file can hold them: the quantiles of quantiles are these.
-        curve = QuantileTransformer(
-            n_quantiles=len(self.ranked_), output_distribution="normal", subsample=None
-        ).fit(self.ranked_)
         ends = np.cumsum(sets.sizes)
         start = 0
         while start < len(sets):
             # Whole data sets, as many as have their rows in one part.
             before = int(sets.starts[start])
             stop = max(start + 1, int(np.searchsorted(ends, before + step, side="right")))
-            rows = curve.transform(sets.rows[before : ends[stop - 1]])
-            sums = np.add.reduceat(features(rows), sets.starts[start:stop] - before, axis=0)
+            values = features(ranks[before : ends[stop - 1]])
+            sums = np.add.reduceat(values, sets.starts[start:stop] - before, axis=0)
             found[start:stop] = sums / sets.sizes[start:stop, None]
             start = stop
         return found
 
-    def _quantiles(self, sets: DataSets) -> np.ndarray:
+    def _quantiles(self, sets: DataSets, rows: np.ndarray) -> np.ndarray:
         """Place, log width and shape along each direction, shape (k, directions (2 + quantiles))."""
         if not self.quantiles:
             return np.empty((len(sets), 0))
-        rows, parts = (sets.rows - self.centre_) / self.scale_, []
+        parts = []
         for direction in self.directions_:
             found = quantiles_of(sets, rows @ direction, np.r_[0.25, 0.5, 0.75, self.levels_])
             place, width = found[:, [1]], (found[:, [2]] - found[:, [0]]) / 2
@@ -202,12 +251,14 @@ class SetFeatures(BaseEstimator):
             parts += [place, np.log(width), np.arcsinh((found[:, 3:] - place) / width)]
         return np.hstack(parts)
 
-    def _names(self) -> list[str]:
+    def _feature_names(self) -> list[str]:
         embedding = [f"embedding_{i}" for i in range(2 * len(self.frequencies_))]
         shape = ["median", "log_width", *(f"shape_{100 * level:.3g}" for level in self.levels_)]
         lines = range(len(self.directions_)) if self.quantiles else ()
         quantiles = [f"line_{i}_{name}" for i in lines for name in shape]
-        return [*embedding, *quantiles, *(["log_size"] if self.sizes_[0] < self.sizes_[1] else [])]
+        of_moments = moment_names(self.columns_)
+        moments = [*of_moments, *(f"rank_{name}" for name in of_moments)]
+        return [*embedding, *moments, *quantiles]
 
     def _check(self) -> None:
         for name in ("embedding", "quantiles", "directions"):
@@ -216,8 +267,8 @@ class SetFeatures(BaseEstimator):
                 whole(name, value)
         if self.embedding % 2:
             raise ValueError(f"embedding is {self.embedding}; it is an even number: cosines and sines")
-        if not self.embedding and not self.quantiles:
-            raise ValueError("embedding and quantiles are both zero; one of them has to stand for a data set")
+        if not isinstance(self.estimates, bool):
+            raise TypeError(f"estimates is {self.estimates!r}; it may be True or False")
 
 
 def _spread(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,94 @@
+"""Statistics that are integrated out of a learned likelihood."""
+
+import numpy as np
+import pytest
+from scipy.integrate import simpson
+
+import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood.marginal import MarginalLocationScale
+
+LOADINGS = np.array([[1.0, 0.0], [0.3, 1.0], [1.0, 1.0]])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(5)
+    theta = rng.normal(size=(1500, 2))
+    spread = np.exp(0.3 * theta[:, :1])
+    noise = rng.normal(size=(1500, 3)) @ np.array([[1.0, 0.4, 0.0], [0.0, 0.7, -0.3], [0.0, 0.0, 0.6]])
+    skewed = noise[:, [2]] + 0.5 * rng.exponential(size=(1500, 1))
+    return theta, theta @ LOADINGS.T + spread * np.hstack([noise[:, :2], skewed])
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    return pk.KernelLikelihood("location_scale", particles=300, scale=False).fit(*rows, random_seed=1)
+
+
+@pytest.mark.parametrize("kept", [[0], [1], [2], [0, 1], [0, 2], [1, 2]])
+def test_density_is_the_integral_of_the_whole_one(fitted, kept):
+    """By Simpson's rule over the statistics that are left out."""
+    form = fitted.form_
+    described = form.describe(np.array([[0.3, -0.5], [-1.0, 0.8]]))
+    at = np.array([0.4, -0.2, 0.7])
+    missing = [i for i in range(3) if i not in kept]
+    axis = np.linspace(-30, 30, 601)
+    grid = np.stack(np.meshgrid(*[axis] * len(missing), indexing="ij"), axis=-1).reshape(-1, len(missing))
+    points = np.tile(at, (len(grid), 1))
+    points[:, missing] = grid
+    densities = np.exp(form.log_density(described, points[None])).reshape(2, *[601] * len(missing))
+    for _ in missing:
+        densities = simpson(densities, x=axis, axis=-1)
+    found = MarginalLocationScale(form, np.array(kept)).log_density(described, at[kept][None, None])
+    np.testing.assert_allclose(np.exp(found[:, 0]), np.ravel(densities), rtol=1e-5)
+
+
+def test_all_statistics_are_the_form_itself(fitted, rows):
+    form, described = fitted.form_, fitted.form_.describe(rows[0][:50])
+    marginal, points = MarginalLocationScale(form, np.arange(3)), rows[1][:50]
+    each = points[:, None]
+    np.testing.assert_allclose(
+        marginal.log_density(described, each), form.log_density(described, each), rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        marginal.transforms(described, points), form.transforms(described, points), atol=1e-12
+    )
+
+
+def test_draws_are_distributed_as_it_says(fitted):
+    marginal = MarginalLocationScale(fitted.form_, np.array([2, 0]))
+    described = np.repeat(marginal.describe(np.array([[0.5, 0.2]])), 20_000, axis=0)
+    drawn = marginal.draw(described, np.random.default_rng(3))
+    uniform = marginal.transforms(described, drawn)
+    # Means, variances and the covariance of uniform numbers, within five standard errors.
+    np.testing.assert_allclose(uniform.mean(axis=0), 0.5, atol=5 * np.sqrt(1 / 12 / 20_000))
+    np.testing.assert_allclose(uniform.var(axis=0), 1 / 12, atol=5 * np.sqrt(1 / 180 / 20_000))
+    assert abs(np.cov(uniform.T)[0, 1]) < 5 / 12 / np.sqrt(20_000)
+
+
+def test_gaps_are_integrated_out_and_nothing_is_fitted(rows, monkeypatch):
+    counts = np.random.default_rng(1).poisson(np.exp(0.3 * rows[0][:, :1] + 1)).astype(float)
+    constant = np.full((1500, 1), 3.0)
+    x = np.hstack([rows[1], counts, constant])
+    with pytest.warns(UserWarning, match="constant"):
+        fitted = pk.KernelLikelihood("location_scale", particles=2000).fit(rows[0], x, random_seed=1)
+    monkeypatch.setattr(pk.KernelLikelihood, "_fit", None)
+    observed = x[7].copy()
+    observed[[0, 4]] = np.nan
+    posterior = fitted.condition(observed)
+    assert posterior.statistics == ("1", "2", "3")
+    alone = fitted.marginal(np.array([1, 2, 3]))
+    np.testing.assert_array_equal(alone.condition(observed[[1, 2, 3]]).atoms, posterior.atoms)
+    # The weights of rows, by the density itself.
+    logs = np.array([alone.log_likelihood(rows[0], observed[[1, 2, 3]])])[0]
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    mean, error = weights @ rows[0], np.sqrt(weights @ rows[0] ** 2 / np.sum(1 / np.sum(weights**2)))
+    assert np.all(np.abs(posterior.mean() - mean) < 5 * error)
+
+
+def test_other_forms_are_fitted_anew(rows):
+    fitted = pk.KernelLikelihood("autoregressive", particles=100).fit(rows[0][:300], rows[1][:300])
+    assert fitted.marginal(np.array([0, 1])) is None
+    of_summaries = pk.KernelLikelihood("location_scale", particles=100, scale="posterior_mean")
+    assert of_summaries.fit(rows[0][:300], rows[1][:300]).marginal(np.array([0, 1])) is None
