@@ -1,4 +1,4 @@
-"""The README's blocks run one after the other, in the order in which they are read, on small tables."""
+"""The blocks of the README and of each page run in the order in which they are read, on small tables."""
 
 import re
 import warnings
@@ -11,7 +11,9 @@ import pymc_kbr as pk
 
 mpl.use("Agg")
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted(ROOT.glob("docs/*.md"))]
 MOST = 500
 """Rows and draws at most: numbers that the README writes with an underscore are cut to this."""
 
@@ -28,9 +30,12 @@ SHORTER = {
 """What would take minutes."""
 
 
-def blocks():
-    found = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+def blocks(page):
+    found = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     return [block for block in found if "ADDRESS" not in block]  # a cluster of your own
+
+
+WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 
 
 def shortened(block):
@@ -40,32 +45,37 @@ def shortened(block):
 
 
 def test_what_is_shortened_stands_there():
-    text = "".join(blocks())
-    assert len(blocks()) > 10
-    assert all(long in text for long in SHORTER)
+    text = "".join(block for page in PAGES for block in blocks(page))
+    assert len(WITH_BLOCKS) > 15
+    assert [long for long in SHORTER if long not in text] == []
     assert shortened("f(1_000_000, 300, 1_500)") == "f(500, 300, 500)"
 
 
 @pytest.mark.statistical
-def test_the_blocks_run_in_order(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
+def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # What "auto" tries has tests of its own, and takes most of the time here.
     few = [pk.Localised(), pk.Rejection(0.1)]
     monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, heavy=False: list(few))
-    names = {"__name__": "readme"}
+    names = {"__name__": "page"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number, block in enumerate(blocks()):
+        for number, block in enumerate(blocks(page)):
             try:
                 exec(compile(shortened(block), f"block {number}", "exec"), names)
             except Exception as error:
-                raise AssertionError(f"block {number} fails: {error}\n{block}") from error
-    assert names["draws"].shape == (MOST, 2)
-    assert (tmp_path / "comparison.csv").exists()
+                raise AssertionError(f"block {number} of {page.name} fails: {error}\n{block}") from error
+    assert (tmp_path / "comparison.csv").exists() == (page.stem == "comparing")
+
+
+def test_every_public_name_has_its_place_in_the_api_page():
+    named = re.findall(r"^   (\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(pk.__all__)
 
 
 def test_what_needs_pytest_says_so():
-    paragraphs = re.split(r"\n\n|\n(?=- )", README.read_text())
+    paragraphs = [text for page in PAGES for text in re.split(r"\n\n|\n(?=- )", page.read_text())]
     named = [text for text in paragraphs if re.search(r"python -m\s+(?:tests|pytest)", text)]
     assert named
     assert [

@@ -159,7 +159,6 @@ def choose(
     given = _given(candidates, len(rows) - number_held_out(len(rows)), statistics, near)
     given_rows = parameters, statistics, support
     whole = tabulate(*given_rows, True, ratio)
-    warn_of_outliers(whole)
     held_out = hold_out(whole, near, rng)
     rest = np.setdiff1d(rows, held_out)
     refit = len(held_out) > NOT_MISSED * len(rows)
@@ -176,6 +175,8 @@ def choose(
             chosen.fit_table(table, rng)
         else:
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
+    if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts
+        warn_of_outliers(whole)
     weights = np.ones(len(held_out)) if ratio is None else ratio[held_out] / ratio[held_out].mean()
     seconds = time.perf_counter() - started
     found = Selection(tuple(ranked), weights, seconds, budget.spent, race.ended_early, budget.late)

@@ -173,6 +173,8 @@ def _batch_program(
     """
     if len(first_rows.outputs) < ENOUGH_FIRST_ROWS:
         return None, f"fewer than {ENOUGH_FIRST_ROWS} of the first rows could be simulated"
+    if graph.statistics.set_names:
+        return None, "data sets are simulated one by one"
     try:
         program = forward_batch(graph)
     except CannotBatch as reason:

@@ -171,7 +171,8 @@ class Forward:
         if batched not in self._batches:
             decided, reason = decide_batches(self.graph, simulator, first_rows, batched)
             self._batches[batched] = decided.batch, reason
-            if decided.batch is None and batched is None and simulator.timeout is None and progressbar:
+            asked = batched is not None or self.graph.statistics.set_names
+            if decided.batch is None and not asked and simulator.timeout is None and progressbar:
                 say(f"Simulating row by row, which is slower than in batches: {reason}")
         program, reason = self._batches[batched]
         return dataclasses.replace(simulator, batch=program), reason
