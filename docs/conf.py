@@ -18,8 +18,14 @@ extensions = [
     "numpydoc",
 ]
 html_theme = "pymc_sphinx_theme"
-html_title = f"pymc_kbr {version}"
-html_theme_options = {"use_edit_page_button": False, "secondary_sidebar_items": ["page-toc"]}
+html_title = "pymc_kbr"
+html_theme_options = {
+    "use_edit_page_button": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "icon_links": [],
+    "header_links_before_dropdown": 4,
+}
+html_sidebars = {"**": []}
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["narrow.css"]
@@ -42,7 +48,7 @@ def without_files(text: str, depth: str) -> str:
         if target.startswith(("http", "#")):
             return found[0]
         study = re.fullmatch(r"(?:\.\./)*(?:case_studies/)?(\w+)/README\.md(#.*)?", target)
-        if study and (ROOT / "case_studies" / study[1]).is_dir():
+        if study and (ROOT / "case_studies" / study[1] / "README.md").exists():
             return f"[{words}]({depth}studies/{study[1]}.md{study[2] or ''})"
         if target.endswith(".png") or (target.endswith(".md") and "/" not in target):
             return found[0]

@@ -1,6 +1,10 @@
 """Kernel Bayesian inference without a likelihood, for PyMC models.
 
-Public names are imported when they are first used: arrays alone never wait for PyMC.
+Begin with `sample_abc`, inside a PyMC model that has a `pm.Simulator`: ``help(pk.sample_abc)``. Its stages:
+`simulate` (a `ReferenceTable`), `select` (an estimator), ``estimator.condition(observed)`` (a `Posterior`),
+``posterior.draw(1000)``. Tables from elsewhere: `ReferenceTable.from_dataframe`. Raw data: `set_simulator`.
+Several models: `compare_models`. Checks: `calibrate`, `predictive_check`. Public names are imported when they
+are first used: arrays alone never wait for PyMC.
 """
 
 from importlib import import_module as _import_module

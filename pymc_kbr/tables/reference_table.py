@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,9 @@ class ReferenceTable:
             f"{'no observation' if self.observed is None else 'observed'})"
         )
 
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_dataframe().describe().T.to_html(max_rows=20)}"
+
     @classmethod
     def from_dataframe(
         cls,
@@ -234,8 +238,8 @@ class ReferenceTable:
         Raises
         ------
         ValueError
-            If `other` has other parameters, statistics, support or observation, was simulated with the same
-            seed (its rows would be the same simulations again), or rows of either are no draws of the prior.
+            If `other` is no table of the same kind, has the same seed (the same simulations again), or rows
+            of either are no draws of the prior.
         """
         return appended(self, other)
 
@@ -255,23 +259,18 @@ class ReferenceTable:
         return of_statistics(self, names)
 
     def data_sets(self, variable: str | None = None) -> DataSets:
-        """The data sets of a statistic, of the one named where several hold such; refused where none does."""
+        """The data sets of a statistic, of the one named where several hold such."""
         return sets_of(self, variable)
 
     def with_features(self, features: Any, variable: str | None = None) -> ReferenceTable:
-        """The same simulations with columns that stand for their data sets, also for the observed one.
+        """The same simulations with columns in place of their data sets, also of the observed one.
 
         Parameters
         ----------
         features : SetFeatures
-            Fitted; or what else makes rows (n, d) of data sets and has `names_`, a name for each column.
+            Fitted, or a function of data sets with `names_` of its columns.
         variable : str, optional
-            Which statistic, where several hold data sets.
-
-        Raises
-        ------
-        ValueError
-            If there is no such statistic, or its data sets have other columns than those that were fitted.
+            Which, where several hold data sets; refused where none does.
         """
         return with_columns(self, features, variable)
 

@@ -366,3 +366,12 @@ def test_many_names_are_shortened():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(3, 40)), columns=[f"p{i}" for i in range(40)])
     names = list(frame.columns)
     assert len(repr(make(frame, names[:39], names[39:]))) < 200
+
+
+def test_a_notebook_shows_ranges_of_all_columns():
+    frame = pd.DataFrame({"a<b": [0.1, 0.4, 0.9], "count": [1, 5, 8]})
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["a<b"], statistics=["count"])
+    html = table._repr_html_()
+    assert "a&lt;b" in html
+    assert "a<b" not in html
+    assert "8.0" in html
