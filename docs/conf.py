@@ -22,7 +22,7 @@ html_title = "pymc_kbr"
 html_theme_options = {
     "use_edit_page_button": False,
     "secondary_sidebar_items": ["page-toc"],
-    "icon_links": [],
+    "navbar_end": [],
     "header_links_before_dropdown": 4,
 }
 html_sidebars = {"**": []}

@@ -21,6 +21,9 @@ SIZES = (50, 500)
 BY_SIZE = (50, 100, 200, 350, 500)
 """Sizes that g-and-k data sets are scored at, all from the one table."""
 
+OF_A_SIZE = 100
+"""Data sets of each of these, at most."""
+
 LEVEL = 0.9
 """Of the intervals that are scored."""
 
@@ -97,7 +100,7 @@ def compared(
             }
         )
         if name == "g-and-k":
-            of_sizes += _by_size(kind, problem, features, fitted, held_out, unit)
+            of_sizes += _by_size(kind, problem, features, fitted, min(held_out, OF_A_SIZE), unit)
     for line, kind in zip(lines, kinds, strict=True):
         first = found[problem.words]
         for score in ("energy", "interval"):

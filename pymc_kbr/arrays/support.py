@@ -123,7 +123,7 @@ class Support:
         return parameters
 
     def log_jacobian(self, free: np.ndarray) -> np.ndarray:
-        """Log |d backward(free) / d free|: densities in the free space are those of parameters times it.
+        """Log ``|d backward(free) / d free|``: densities in the free space are those of parameters times it.
 
         Parameters
         ----------

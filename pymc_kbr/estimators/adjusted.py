@@ -34,7 +34,7 @@ class Adjusted(Estimator):
         Gives the weights; `Rejection` of the nearest 30%, but at most 10,000 rows, with the Epanechnikov
         kernel where left out.
     adjustment : str or Adjustment
-        "kernel_ridge", "local_linear", either with "heteroscedastic_" before it, "joint_neighbours" or
+        "kernel_ridge", "local_linear", either with ``"heteroscedastic_"`` before it, "joint_neighbours" or
         "none": see `pymc_kbr.estimators.adjustments`.
     smoothing : {"local", "global", "none"}
         How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.

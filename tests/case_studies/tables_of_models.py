@@ -6,7 +6,7 @@ import pandas as pd
 
 from tests.case_studies.readme_figures import Table, frame, number, word
 
-COALESCENT, MODEL_CHOICE, GAPS = "coalescent", "model_choice", "missing_statistics"
+COALESCENT, MODEL_CHOICE, GAPS, DATA_SETS = "coalescent", "model_choice", "missing_statistics", "data_sets"
 
 
 def toys() -> pd.DataFrame:
@@ -67,4 +67,34 @@ SECONDS = Table(
     lambda: frame(GAPS, "seconds"),
     {"estimator": word(0)},
     {1: ["one_pattern"], 2: ["fifty_patterns"], 3: ["ratio"]},
+)
+
+
+def of_both() -> pd.DataFrame:
+    """A line a problem: scores given the field's statistics and given the data sets."""
+    lines = frame(DATA_SETS, "problems")
+    sets = lines[lines["columns"] == "data sets"].set_index("problem")
+    own = lines[lines["columns"] != "data sets"].set_index("problem")
+    return own.add_suffix("_own").join(sets.add_suffix("_sets")).reset_index()
+
+
+PROBLEMS = Table(
+    of_both,
+    {"problem": word(0), "columns_own": word(1)},
+    {
+        2: ["energy_score_own", "energy_score_sets"],
+        3: [
+            lambda line: 100 * line["energy_lower_by_sets"],
+            lambda line: 100 * line["energy_standard_error_sets"],
+        ],
+        4: ["interval_score_own", "interval_score_sets"],
+        5: ["coverage_own", "coverage_sets"],
+    },
+    of_keys=(0, 1),
+)
+BY_SIZE = Table(
+    lambda: frame(DATA_SETS, "sizes"),
+    {"columns": word(0), "size": number(1)},
+    {2: ["energy_score"], 3: ["interval_score", "standard_error"], 4: ["coverage"]},
+    of_keys=(0, 1),
 )

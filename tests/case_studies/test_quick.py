@@ -35,6 +35,7 @@ STUDIES = {
     "coalescent.history": ["history"],
     "model_choice": ["toys"],
     "missing_statistics": ["gaps", "seconds"],
+    "data_sets": ["problems", "sizes"],
 }
 MAY_BE_EMPTY = {
     "more_than_kbr",  # only conditional means are compared with the rule
