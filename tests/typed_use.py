@@ -57,6 +57,13 @@ def simulator(rate: Any) -> Any:
     return pk.vector_simulator("waiting", fn, rate, observed=[1.9, 1.2], dims="statistic")
 
 
+def raw(fn: Callable[..., np.ndarray], rate: Any, table: pk.ReferenceTable) -> pk.ReferenceTable:
+    pk.set_simulator("data", fn, rate, observed=[[0.3, 1.2], [0.1, 0.9]], sizes=(2, 20))
+    features = pk.SetFeatures(embedding=12, quantiles=7).fit(table)
+    columns: np.ndarray = features([[0.1, 0.2], [0.3]])
+    return table.with_features(features) if len(columns) else table
+
+
 def estimators(parameters: np.ndarray, statistics: np.ndarray) -> Sequence[pk.Estimator]:
     made = [
         pk.Rejection(),
