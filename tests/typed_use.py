@@ -1,6 +1,6 @@
 """How a user with a type checker uses the public names: read by mypy in `tests/test_types.py`; never run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, assert_type
 
