@@ -156,19 +156,20 @@ def test_table_is_that_of_a_simulator_with_the_sizes_asked_for(table):
     assert abs((z / table.parameters[:, 1]).std() - 1) < 4 / np.sqrt(2 * len(sizes))
 
 
-def test_posterior_of_any_size_from_one_table(table, features):
-    columns = table.with_features(features)
-    fitted = pk.Adjusted().fit(columns)
-    errors = []
-    for rows in (20, 55, 100):
-        data = np.random.default_rng(rows).normal(0.4, 1.0, rows)
-        posterior = fitted.condition(features([data])[0])
-        # Close to the exact one of the mean: prior N(0, 1), deviation of the data nearly known.
-        shrink = 1 / (1 + data.var() / rows)
-        expected, deviation = shrink * data.mean(), np.sqrt(data.var() / rows * shrink)
-        errors.append((posterior.mean()[0] - expected) / deviation)
-        assert 0.6 < posterior.draw(2000, 1)[:, 0].std() / deviation < 1.8
-    assert np.max(np.abs(errors)) < 0.6
+@pytest.mark.parametrize("rows", [20, 55, 100])
+def test_posterior_of_any_size_from_one_table(table, features, rows):
+    fitted = pk.Adjusted().fit(table.with_features(features))
+    rng = np.random.default_rng(rows)
+    data = [rng.normal(rng.normal(0, 0.7), rng.uniform(0.6, 1.6), rows) for _ in range(60)]
+    draws = np.array([one.draw(1000, 1)[:, 0] for one in fitted.condition(features(data))])
+    # Close to the exact one of the mean: prior N(0, 1), deviation of the data nearly known.
+    mean, variance = np.array([(one.mean(), one.var(ddof=1) / rows) for one in data]).T
+    shrink = 1 / (1 + variance)
+    errors = (draws.mean(axis=1) - shrink * mean) / np.sqrt(variance * shrink)
+    widths = draws.std(axis=1) / np.sqrt(variance * shrink)
+    # Half a deviation, over many data sets: the rest of a learned posterior's error differs by the platform.
+    assert np.sqrt(np.mean(errors**2)) < 0.5
+    assert 0.8 < np.median(widths) < 1.5
 
 
 def test_sample_abc_makes_the_columns_itself():
