@@ -75,6 +75,10 @@ def observation_support(
     scaled : FittedTable, optional
         The table in units of deviations, where an estimator has it already.
 
+    Returns
+    -------
+    ObservationSupport
+
     Raises
     ------
     ValueError

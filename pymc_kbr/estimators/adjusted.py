@@ -39,6 +39,14 @@ class Adjusted(Estimator):
     smoothing : {"local", "global", "none"}
         How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.
 
+    Raises
+    ------
+    TypeError
+        By `fit`, for an estimator that is adjusted itself, or one that cannot be where the table is read a
+        part at a time.
+    ValueError
+        By `fit`, for an adjustment or a smoothing that there is not, and weights of draws of a prior.
+
     Notes
     -----
     Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Atoms on an

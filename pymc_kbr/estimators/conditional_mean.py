@@ -38,6 +38,14 @@ class ConditionalMean(RuleEstimator):
         Of the kernel on the parameters in which weights are projected onto the simplex, in standard
         deviations of each parameter over the table; the median heuristic where left out.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for arguments out of range and tables of one row; by `condition`, for observations with
+        another number of statistics or infinite ones.
+    MemoryError
+        By `fit`, where an exact solver would need more than there is.
+
     Notes
     -----
     w = (G + n lambda I)^-1 k(x), eq. 1 of the localised draft; `centred`, the same with centred kernels,

@@ -18,6 +18,11 @@ class ImportanceWeightedKernelBayes(WithPrior):
     regularisation : float, optional
         lambda.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for arguments out of range, and for a prior of other parameters than the table's.
+
     Notes
     -----
     Algorithm 1 of Xu 2022 [1]_, step by step in `embedding.rules.ImportanceWeighted`: gamma = (G_theta +

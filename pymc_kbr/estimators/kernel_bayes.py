@@ -39,6 +39,13 @@ class KernelBayes(WithPrior):
         rule. The latter are where the prior has its mass, also where that lies between the table's rows;
         they need n x l numbers for l draws.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for arguments out of range, and for `atoms` of the prior without its draws.
+    MemoryError
+        By `fit`, where the rule on the prior's draws would need more than there is.
+
     Notes
     -----
     w = D G ((D G)^2 + delta I)^-1 D k(x) with D = diag(gamma), gamma = (G_theta + n eta I)^-1 g_prior of sum

@@ -42,6 +42,12 @@ class KernelDensity(Estimator):
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for arguments out of range and a prior with negative weights; by `condition`, where the
+        estimated likelihood is zero at every draw of the prior.
+
     Notes
     -----
     p(x | u) is estimated by sum_i K(u - theta_i) K(x - x_i) / sum_i K(u - theta_i), and the draw u_j of the

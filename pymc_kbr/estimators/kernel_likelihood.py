@@ -53,9 +53,8 @@ class KernelLikelihood(Estimator):
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
     scale : bool, str or Summary
-        True for the curve of each statistic that evidence is for (a logarithm, a root), with discrete
-        statistics spread over their cells; False for the statistics' own units; or summaries of them, whose
-        likelihood then is learnt.
+        True for the curve of each statistic that evidence is for, discrete ones spread over their cells;
+        False for the statistics' own units; or summaries of them, whose likelihood then is learnt.
     parameter_bandwidth : float, optional
         As of the other estimators; weights here need no projection.
 
@@ -65,6 +64,11 @@ class KernelLikelihood(Estimator):
         Which form was taken, and how held-out rows are distributed under it.
     simulated_range_ : ndarray of shape (2, p)
         Lowest and highest parameters of the table: beyond, nothing was learnt.
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range, and before `fit`; by `fit`, for too few rows.
 
     Notes
     -----
@@ -261,7 +265,7 @@ class KernelLikelihood(Estimator):
 
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
         start = Start(self._rows, self._described, self._log_weights, self._seed)
-        support, settings = self.table_.support, self.settings()
+        support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
         if not all(block.smooth for block in support.blocks):
             found = weighted_rows(self._evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in found], "local"
@@ -275,11 +279,7 @@ class KernelLikelihood(Estimator):
                 Atoms(atoms, self.parameter_kernel_),
                 weights,
                 support,
-                {
-                    **settings,
-                    **more,
-                    "share_beyond_rows": share_beyond(self.simulated_range_, atoms, weights),
-                },
+                {**settings, **more, "share_beyond_rows": share_beyond(seen, atoms, weights)},
                 smoothing,
                 self.names_.parameters,
             )

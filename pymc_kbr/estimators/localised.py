@@ -30,6 +30,12 @@ class Localised(RuleEstimator):
         Whether the systems of nearest rows are made and solved in single precision, which takes
         somewhat less time. Refused where the ridge m lambda is so small that rounding would be a part of it.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for arguments out of range, and for single precision with a ridge that rounding would
+        be a part of.
+
     Notes
     -----
     Algorithm 1 of the localised draft: the nearest rows of x, then w = (G_m + m lambda I)^-1 k_m(x),

@@ -39,6 +39,11 @@ class NadarayaWatson(Estimator):
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for arguments out of range; by `condition`, where no row is within the kernel's reach.
+
     Notes
     -----
     w = k(x) / ||k(x)||_1, section 4.3 of the localised draft. With the top-hat kernel this is

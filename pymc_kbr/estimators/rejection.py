@@ -29,6 +29,11 @@ class Rejection(Estimator):
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for a kernel that there is not, and more accepted rows than the table has or none.
+
     Notes
     -----
     Distance is Euclidean on the scaled statistics.

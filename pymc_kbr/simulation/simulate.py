@@ -149,7 +149,9 @@ def simulate_to_store(
     ----------
     draws : int
     store : str or Path
-        As in `simulate`, with all other parameters.
+        The folder; here it has to be given.
+    model, random_seed, within, cores, executor, on_failure, batched, timeout, progressbar
+        As in `simulate`, as is `draws`.
 
     Returns
     -------

@@ -1,0 +1,56 @@
+"""Public functions and classes describe every parameter, what they return and what they refuse."""
+
+import inspect
+import re
+
+import pytest
+
+import pymc_kbr as pk
+
+HEADING = re.compile(r"^(\w[\w ]*)\n-+$", re.MULTILINE)
+FUNCTIONS = [name for name in pk.__all__ if inspect.isfunction(getattr(pk, name))]
+CLASSES = [
+    name
+    for name in pk.__all__
+    if inspect.isclass(getattr(pk, name))
+    and not inspect.isabstract(getattr(pk, name))
+    and not issubclass(getattr(pk, name), Warning)
+]
+REFUSES_NOTHING = {"plot_calibration", "plot_posterior_weights"}
+
+
+def sections(name: str) -> dict[str, str]:
+    """The docstring's sections, by their headings."""
+    parts = HEADING.split(inspect.getdoc(getattr(pk, name)) or "")
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def described(section: str) -> set[str]:
+    """Names at the beginning of a line, before the colon."""
+    lines = re.findall(r"^(\S[^:\n]*?)(?: :.*)?$", section, re.MULTILINE)
+    return {name.strip().lstrip("*") for line in lines for name in line.split(",")}
+
+
+def parameters(name: str) -> set[str]:
+    return {one for one in inspect.signature(getattr(pk, name)).parameters if one not in ("self", "cls")}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS + CLASSES)
+def test_every_parameter_is_described(name):
+    found = sections(name)
+    text = found.get("Parameters", "") + "\n" + found.get("Attributes", "")
+    assert parameters(name) <= described(text), parameters(name) - described(text)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_say_what_they_return_and_refuse(name):
+    found = sections(name)
+    if inspect.signature(getattr(pk, name)).return_annotation not in (None, "None"):
+        assert {"Returns", "Yields"} & set(found)
+    assert name in REFUSES_NOTHING or "Raises" in found
+
+
+@pytest.mark.parametrize("name", sorted(pk.ESTIMATORS))
+def test_estimators_say_what_they_refuse(name):
+    kind = pk.ESTIMATORS[name]
+    assert "Raises\n------" in (inspect.getdoc(kind) or ""), kind
