@@ -7,6 +7,7 @@ import pandas as pd
 from tests.case_studies.readme_figures import Table, frame, number, word
 
 COALESCENT, MODEL_CHOICE, GAPS, DATA_SETS = "coalescent", "model_choice", "missing_statistics", "data_sets"
+OTHERS_PROBLEMS = "gallery"
 
 
 def toys() -> pd.DataFrame:
@@ -98,3 +99,45 @@ BY_SIZE = Table(
     {2: ["energy_score"], 3: ["interval_score", "standard_error"], 4: ["coverage"]},
     of_keys=(0, 1),
 )
+
+
+def of_problem(problem: str) -> Table:
+    """Every method on one of the gallery's problems."""
+
+    def lines() -> pd.DataFrame:
+        every = frame(OTHERS_PROBLEMS, "gallery")
+        return every[every["problem"] == problem]
+
+    return Table(
+        lines,
+        {"method": word(0)},
+        {
+            1: ["simulations"],
+            2: ["seconds"],
+            3: ["energy_score"],
+            4: ["less_regression", "standard_error"],
+            5: ["coverage"],
+        },
+    )
+
+
+def of_all_data_sets() -> pd.DataFrame:
+    """A line a problem of the gallery, on all its data sets."""
+    lines = frame(OTHERS_PROBLEMS, "gallery").set_index("problem")
+    kinds = {"regression": "regression ABC", "chosen": "one table, auto"}
+    parts = [lines[lines["method"] == method].add_suffix(f"_{kind}") for kind, method in kinds.items()]
+    return pd.concat(parts, axis=1).reset_index()
+
+
+EACH_PROBLEM = [
+    of_problem(one) for one in ("epidemic", "unseen prey", "g-and-k", "Ricker", "queue", "two models")
+] + [
+    Table(
+        of_all_data_sets,
+        {"problem": word(0)},
+        {
+            1: ["energy_score_all_regression", "coverage_all_regression"],
+            2: ["energy_score_all_chosen", "coverage_all_chosen"],
+        },
+    )
+]

@@ -36,6 +36,7 @@ STUDIES = {
     "model_choice": ["toys"],
     "missing_statistics": ["gaps", "seconds"],
     "data_sets": ["problems", "sizes"],
+    "gallery": ["gallery"],
 }
 MAY_BE_EMPTY = {
     "more_than_kbr",  # only conditional means are compared with the rule

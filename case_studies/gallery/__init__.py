@@ -1,0 +1,1 @@
+"""Simulators that others publish or ask about, against what their users do today."""
