@@ -22,8 +22,10 @@ def normal(parameters: np.ndarray) -> Any:
     """A normal prior with the mean and covariance of parameters (n, p)."""
     import torch
 
-    moments = parameters.mean(axis=0), np.cov(parameters.T)
-    return torch.distributions.MultivariateNormal(*(torch.tensor(v, dtype=torch.float32) for v in moments))
+    mean, covariance = (
+        torch.tensor(v, dtype=torch.float32) for v in (parameters.mean(axis=0), np.cov(parameters.T))
+    )
+    return torch.distributions.MultivariateNormal(mean, covariance)
 
 
 def trained(

@@ -6,21 +6,24 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
+from pymc_kbr.checking.evidence import evidence
 from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.rounds.when_coarse import simulate_in_rounds
 from pymc_kbr.selection.columns_of_sets import columns_of_sets
@@ -28,7 +31,7 @@ from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.context import model_of_table
-from pymc_kbr.simulation.prior.density import known_log_prior
+from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -150,37 +153,40 @@ def sample_abc(
         how |= {"on_failure": on_failure, "timeout": timeout, "progressbar": progressbar}
         chosen_by = {"given": given, "selection": selection, "rng": rng}
         table = _simulated(simulations, model, rounds, store, chosen_by, how)
-    all_statistics, model = table, model_of_table(table, model)
+    seconds, all_statistics, model = Seconds(), table, model_of_table(table, model)
     path = None if stored is None else stored.store.path
+    whose = model if prior is None else prior
+    new = None if prior is None else NewPrior.of(prior, table, model, rng)
+    known = known_densities(whose, table, model)
     if table.set_names:  # what is fitted to all rows of a store would read data sets, not columns
         table, stored = columns_of_sets(table), None
     table = table if statistics is None else table.with_statistics(statistics)
-    observed = _observed(table)
+    observed = Observations.held_by(table)
 
-    seconds = Seconds()
-    new = None if prior is None else NewPrior.of(prior, table, model, rng)
-    log_prior = cache(partial(known_log_prior, model if prior is None else prior, table, model))
-    fitted = fitted_for(table, given, new, stored, rng, progressbar, log_prior, selection)
+    fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, selection)
     seconds.note("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
-        posterior = fitted.for_draws(chains * draws).condition(observed)
+        (posterior,) = fitted.for_draws(chains * draws).posteriors(observed)
     seconds.note("condition")
     drawn = posterior.draw(chains * draws, rng)
     seconds.note("draw")
+    scaled = in_deviations(CheckedRows.trusted(table.parameters, table.statistics, table.support), fitted)
     notes, coverage, held_out = account(fitted, stored)
-    if rounds is not None:
-        notes["rounds"] = table.provenance["rounds"]
     if calibration is not None:
         drawn, coverage = recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
     with working(progressbar, "Comparing with the rows nearest to the posterior"):
-        coarse = coarseness_of(fitted, posterior, table, log_prior, rng)
+        coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     seconds.note("check")
-    known = {"coverage": coverage, "held_out": held_out, "chosen": given is None, "coarse": coarse}
-    notes["warnings"] = _warned(fitted, posterior, drawn, table, known)
+    seen = evidence(table, scaled, fitted.table_)
+    judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
+    concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
+    warn(concerns)
+    notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
+    notes |= {} if rounds is None else {"rounds": table.provenance["rounds"]}
     notes |= {} if statistics is None else {"statistics_used": json.dumps(table.statistic_names)}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
-    told["log_densities"] = log_densities(fitted, drawn, table, model if prior is None else prior, model)
+    told["log_densities"] = log_densities(fitted, drawn, observed, known)
     model = prior if model is None and hasattr(prior, "free_RVs") else model
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     return to_arviz(posterior, drawn, chains=chains, **held, **told)
@@ -217,23 +223,13 @@ def _is_coarse(
     progressbar: bool,
 ) -> bool:
     """Whether the posterior that a table leads to is not what the rows nearest to it say."""
+    known = known_densities(model_of_table(table, model), table, model)
     table = columns_of_sets(table)
-    log_prior = partial(known_log_prior, model_of_table(table, model), table, model)
     estimator = None if given is None else clone(given)
-    fitted = fitted_for(table, estimator, None, None, rng, progressbar, log_prior, selection)
-    posterior = fitted.condition(_observed(table))
-    found = coarseness_of(fitted, posterior, table, log_prior, rng)
+    fitted = fitted_for(table, estimator, None, None, rng, progressbar, known.log_prior, selection)
+    (posterior,) = fitted.posteriors(Observations.held_by(table))
+    found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     return found is not None and found.coarse
-
-
-def _warned(
-    fitted: Estimator, posterior: Posterior, drawn: np.ndarray, table: ReferenceTable, known: dict[str, Any]
-) -> str:
-    """Warn of each reason to doubt a posterior, and write them down."""
-    scaled = fitted.whole_in_deviations(len(table))
-    concerns = diagnose(posterior, drawn, table, scaled=scaled, measured=fitted.table_, **known)
-    warn(concerns)
-    return json.dumps([{"name": c.name, "message": c.message} for c in concerns])
 
 
 class Seconds:
@@ -247,13 +243,6 @@ class Seconds:
         """Say that a stage has ended."""
         now = time.perf_counter()
         self.noted[stage], self._last = now - self._last, now
-
-
-def _observed(table: ReferenceTable) -> np.ndarray:
-    """The table's observation (d,), refused where there is none."""
-    if table.observed is None:
-        raise ValueError("the reference table has no observation; set one with `with_observed`")
-    return table.observed
 
 
 def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:

@@ -20,6 +20,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.coalescent.neural import NeuralPosteriorEstimation
 from case_studies.destination import add_destination, file_of
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.posterior.scores import covered, crps, rmse
 from pymc_kbr.selection.select import WORK, choose
 from pymc_kbr.tables.datasets import load_coalescent, read_rda
@@ -58,7 +59,7 @@ def fit(
         return NeuralPosteriorEstimation.fit(*table, bounds, random_seed)
     if name == "auto":
         rng = np.random.default_rng(random_seed)
-        return choose(*table, support, rng=rng, work=budget, progressbar=False)
+        return choose(CheckedRows.of(*table, support), rng=rng, work=budget, progressbar=False)
     estimator = local_linear(len(table[0])) if name == "local_linear" else pk.ESTIMATORS[name]()
     return estimator.fit(*table, support, random_seed=random_seed)
 

@@ -18,6 +18,7 @@ import numpy as np
 import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from case_studies.posterior_draws.problems import TWO_MOONS
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.selection.select import choose
 from pymc_kbr.tables.datasets import load_coalescent
 
@@ -32,7 +33,8 @@ def moons(simulations: int, path: Path) -> None:
     table = TWO_MOONS.table(simulations, np.random.default_rng(1))
     observed = TWO_MOONS.simulator(np.random.default_rng(3), TWO_MOONS.prior(np.random.default_rng(2), 1))[0]
     arrays = table.parameters, table.statistics, table.support
-    chosen = choose(*arrays, rng=np.random.default_rng(0), near=observed, progressbar=False)
+    rows = CheckedRows.of(*arrays)
+    chosen = choose(rows, rng=np.random.default_rng(0), near=observed, progressbar=False)
     print("two moons:", chosen.selection_.reason())  # type: ignore[attr-defined]
     rejection = pk.Rejection(100).fit(*arrays).condition(observed)
     panels = {

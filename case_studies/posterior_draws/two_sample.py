@@ -17,6 +17,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from case_studies.posterior_draws.problems import PROBLEMS, c2st
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.selection.select import WORK, choose
 
 HERE = Path(__file__).parent
@@ -54,7 +55,7 @@ def run(
     for number, x in enumerate(observed):
         started = time.perf_counter()
         rng = np.random.default_rng(number)
-        estimator = choose(*arrays, rng=rng, near=x, work=budget, progressbar=False)
+        estimator = choose(CheckedRows.of(*arrays), rng=rng, near=x, work=budget, progressbar=False)
         posterior = estimator.condition(x)
         chosen = estimator.selection_.chosen.label  # type: ignore[attr-defined]
         score("auto", number, posterior, time.perf_counter() - started, chosen)

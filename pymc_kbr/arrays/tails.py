@@ -18,3 +18,13 @@ def heavy_tailed(statistics: np.ndarray) -> np.ndarray:
     lowest, lower, middle, upper, highest = np.quantile(statistics, [0.005, 0.16, 0.5, 0.84, 0.995], axis=0)
     width = (upper - lower) / 2
     return (width > 0) & (np.maximum(highest - middle, middle - lowest) > HEAVY * width)
+
+
+def heavy_where_defined(statistics: np.ndarray, near: np.ndarray | None = None) -> bool:
+    """Whether a column of rows (n, d) has a heavy tail, and an observation (d,) is not below all rows.
+
+    There it may have no logarithm and no root.
+    """
+    if near is not None and np.any(near < statistics.min(axis=0)):
+        return False
+    return bool(np.any(heavy_tailed(statistics)))

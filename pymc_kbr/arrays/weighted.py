@@ -22,6 +22,14 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarra
     return np.interp(levels, middle, values[order][carried] / unit) * unit
 
 
+def column_quantiles(rows: np.ndarray, levels: list[float], weights: np.ndarray | None = None) -> np.ndarray:
+    """Quantiles (l, p) of each column of rows (n, p), with weights (n,), up to a constant, where given."""
+    if weights is None:
+        return np.quantile(rows, levels, axis=0)
+    share, at = weights / weights.sum(), np.array(levels)
+    return np.stack([weighted_quantile(column, share, at) for column in rows.T], axis=1)
+
+
 def weighted_covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Covariance (p, p) of points (m, p) under weights (m,) of sum one.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.region import FEWEST_ROWS, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.checking.near_rows import FEWEST_ROWS, ROWS_INSIDE, NearRows, Region, region_of, summaries_of
+from pymc_kbr.checking.near_rows import summaries_of
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -174,7 +174,7 @@ def coarseness_of(
     fitted: Estimator,
     posterior: Posterior,
     table: ReferenceTable,
-    log_prior: Callable[[], LogDensity | None],
+    log_prior: LogDensity | None,
     rng: np.random.Generator,
 ) -> Coarseness | None:
     """The same for an estimator that was fitted to a table, or to one of which this has some rows.
@@ -184,8 +184,8 @@ def coarseness_of(
     fitted : Estimator
     posterior : Posterior
     table : ReferenceTable
-    log_prior : callable
-        Gives the prior's log density, or None where it is not known.
+    log_prior : callable, optional
+        The prior's log density, where it is known.
     rng : numpy.random.Generator
 
     Returns
@@ -200,7 +200,7 @@ def coarseness_of(
     if not known.streamed and known.ratio is not None:
         ratio = np.zeros(known.size)
         ratio[slice(None) if known.rows is None else known.rows] = known.ratio
-    return coarseness(posterior, table, ratio=ratio, log_prior=log_prior(), random_seed=rng)
+    return coarseness(posterior, table, ratio=ratio, log_prior=log_prior, random_seed=rng)
 
 
 def _other(

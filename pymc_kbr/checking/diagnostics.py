@@ -8,16 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from pymc_kbr.arrays.outliers import outliers
-from pymc_kbr.arrays.weighted import weighted_quantile
 from pymc_kbr.checking.coarseness import Coarseness
-from pymc_kbr.checking.misspecification import doubt_of_the_model
-from pymc_kbr.checking.observation_support import observation_support
-from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.summaries.transformed import Transformed
+from pymc_kbr.checking.evidence import Evidence
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.tables.reference_table import ReferenceTable
 
 FEW_ATOMS = 50
 """Effective sample size below which quantiles rest on few simulations."""
@@ -25,11 +19,13 @@ FEW_ATOMS = 50
 LARGE_NEGATIVE_SHARE = 0.45
 """Negative share of the absolute weight that is large: absolute weights sum to ten times the total."""
 
-EDGE_TAIL, EDGE_SHARE = 0.01, 0.1
-"""A posterior touches an edge when this share of draws lies beyond that share of the prior."""
+EDGE_SHARE, BOUNDED_SHARE = 0.1, 0.02
+"""A posterior touches an edge when this share of draws lies beyond it; the latter where the prior was drawn
+between bounds: beyond these there may be more of the posterior.
+"""
 
-BOUNDED_TAIL, BOUNDED_SHARE = 0.05, 0.02
-"""The same where the prior was drawn between bounds: beyond these there may be more of the posterior."""
+UNLIKE = 0.002
+"""p-value of the observation among the rows below which there is a warning."""
 
 FALSE_ALARMS = 0.001
 """Probability with which an estimator that is calibrated is called off."""
@@ -66,12 +62,10 @@ LARGE_SHARE_BEYOND = 0.05
 def diagnose(
     posterior: Posterior,
     draws: np.ndarray,
-    table: ReferenceTable,
+    seen: Evidence,
     *,
     coverage: np.ndarray | None = None,
     held_out: int = 0,
-    scaled: FittedTable | None = None,
-    measured: FittedTable | None = None,
     chosen: bool = False,
     coarse: Coarseness | None = None,
 ) -> list[Concern]:
@@ -81,33 +75,29 @@ def diagnose(
     ----------
     posterior : Posterior
     draws : ndarray of shape (draws, p)
-    table : ReferenceTable
-        With the observation.
+    seen : Evidence
+        What the table and its observation say.
     coverage : ndarray of shape (p,), optional
         Share of held-out rows that the central 90% covered, where it is known.
     held_out : int
         Number of these rows.
-    scaled : FittedTable, optional
-        The table in units of deviations, where the estimator has it.
-    measured : FittedTable, optional
-        The table as the estimator measures it, whatever its scale.
     chosen : bool
         Whether the estimator was chosen by "auto", which is then no advice.
     coarse : Coarseness, optional
         How the posterior compares with the rows nearest to it, where that was looked at.
     """
     found = [
-        *_coverage(coverage, held_out, table),
+        *_coverage(coverage, held_out, seen),
         _effective_sample_size(posterior, chosen),
         _negative_share(posterior, chosen),
         _ridge_raised(posterior),
-        _transforms(posterior, table),
+        _transforms(posterior, seen),
         _extrapolated(posterior),
-        *_impossible(table),
-        *_outliers(table, measured),
-        *_edges(draws, table),
-        _outside(table, scaled),
-        Concern("misspecified", doubt) if (doubt := doubt_of_the_model(table)) else None,
+        *_impossible(seen),
+        *_outliers(seen),
+        *_edges(draws, seen),
+        _outside(seen),
+        _misspecified(seen),
         Concern("coarse", coarse.message()) if coarse is not None and coarse.coarse else None,
     ]
     return [concern for concern in found if concern is not None]
@@ -120,8 +110,19 @@ def warn(concerns: list[Concern]) -> None:
             warnings.warn(concern.message, PosteriorWarning, stacklevel=4)
 
 
-def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | None:
-    support = observation_support(table, scaled=scaled)
+def _misspecified(seen: Evidence) -> Concern | None:
+    if seen.pvalue >= UNLIKE:
+        return None
+    return Concern(
+        "misspecified",
+        f"the model makes data as unlike the others as the observation in {seen.pvalue:.2%} of simulations: "
+        "no parameters of the prior may make such data; look at `misspecification(table)`, at "
+        "`plot_observation_support(table)` for the statistics, and at the simulator",
+    )
+
+
+def _outside(seen: Evidence) -> Concern | None:
+    support = seen.support
     if not support.far:
         return None
     times = support.distance / max(float(np.median(support.references)), np.finfo(float).tiny)
@@ -134,23 +135,17 @@ def _outside(table: ReferenceTable, scaled: FittedTable | None) -> Concern | Non
     )
 
 
-def _outliers(table: ReferenceTable, measured: FittedTable | None) -> list[Concern]:
+def _outliers(seen: Evidence) -> list[Concern]:
     """Statistics whose deviation, over which they are measured, is that of a few rows."""
-    found_in = outliers(table.statistics)
-    if found_in and measured is not None and isinstance(measured.scaler, Transformed):
-        # A logarithm may have brought them back among the others.
-        kept = np.flatnonzero(measured.scaler.kept)
-        still = {int(kept[found.column]) for found in outliers(measured.sample.statistics)}
-        found_in = [found for found in found_in if found.column in still]
     return [
         Concern(
             "outliers",
-            f"the deviation of the statistic {table.statistic_names[found.column]!r} is "
-            f"{found.deviation:.2g}, and {found.of_the_rest:.2g} without {len(found.rows)} of {len(table)} "
+            f"the deviation of the statistic {seen.statistic_names[found.column]!r} is "
+            f"{found.deviation:.2g}, and {found.of_the_rest:.2g} without {len(found.rows)} of {seen.rows} "
             f"rows ({found.shown()}): measured by it all others are alike, and it hardly counts; drop these "
             "rows if the simulator went wrong in them, or take the statistic's logarithm",
         )
-        for found in found_in
+        for found in seen.outliers
     ]
 
 
@@ -168,13 +163,13 @@ def _effective_sample_size(posterior: Posterior, chosen: bool) -> Concern | None
     )
 
 
-def _transforms(posterior: Posterior, table: ReferenceTable) -> Concern | None:
+def _transforms(posterior: Posterior, seen: Evidence) -> Concern | None:
     """Held-out rows that are not distributed as a learned likelihood says."""
     pvalue = posterior.settings.get("transforms_pvalue", 1.0)
     if pvalue >= NOT_UNIFORM:
         return None
     worst = posterior.settings.get("transforms_worst")
-    which = "" if worst is None else f", least of all {table.statistic_names[int(worst)]!r}"
+    which = "" if worst is None else f", least of all {seen.statistic_names[int(worst)]!r}"
     return Concern(
         "transforms",
         "the learned likelihood does not hold: held-out rows' statistics, transformed by their fitted "
@@ -195,18 +190,16 @@ def _extrapolated(posterior: Posterior) -> Concern | None:
     )
 
 
-def _impossible(table: ReferenceTable) -> list[Concern]:
+def _impossible(seen: Evidence) -> list[Concern]:
     """Statistics that are the same in all simulations, and not that in the data."""
-    constant = np.ptp(table.statistics, axis=0) == 0
-    assert table.observed is not None
     return [
         Concern(
             "impossible",
-            f"the statistic {table.statistic_names[j]!r} is {table.statistics[0, j]:.6g} in every simulation "
-            f"and {table.observed[j]:.6g} in the data: the model cannot make the data, and the posterior "
+            f"the statistic {seen.statistic_names[j]!r} is {simulated:.6g} in every simulation "
+            f"and {observed:.6g} in the data: the model cannot make the data, and the posterior "
             "does not know of it; look at the simulator and the statistic, or leave it out",
         )
-        for j in np.flatnonzero(constant & (table.observed != table.statistics[0]))
+        for j, simulated, observed in seen.impossible
     ]
 
 
@@ -237,52 +230,35 @@ def _ridge_raised(posterior: Posterior) -> Concern | None:
     )
 
 
-def _edges(draws: np.ndarray, table: ReferenceTable) -> list[Concern]:
-    between_bounds = table.origin.between_bounds
-    tail, touching = (BOUNDED_TAIL, BOUNDED_SHARE) if between_bounds else (EDGE_TAIL, EDGE_SHARE)
+def _edges(draws: np.ndarray, seen: Evidence) -> list[Concern]:
+    touching = BOUNDED_SHARE if seen.between_bounds else EDGE_SHARE
     why = (
         "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "
         "bounds, unless this is the prior's own edge"
-        if between_bounds
+        if seen.between_bounds
         else "the posterior touches the prior's edge, which decides where it ends; widen the prior if it is "
         "not meant to, and simulate again"
     )
     found = []
-    for i, name in enumerate(table.parameter_names):
-        lower, upper = _prior_quantiles(table, i, [tail, 1 - tail])
+    for name, drawn, (lower, upper) in zip(seen.parameter_names, draws.T, seen.edges.T, strict=True):
         if not lower < upper:
             continue
-        for side, share in (
-            ("lower", np.mean(draws[:, i] < lower)),
-            ("upper", np.mean(draws[:, i] > upper)),
-        ):
+        for side, share in (("lower", np.mean(drawn < lower)), ("upper", np.mean(drawn > upper))):
             if share >= touching:
-                where = f"{share:.0%} of the draws of {name!r} lie in the {side} {tail:.0%} of the prior"
+                where = f"{share:.0%} of the draws of {name!r} lie in the {side} {seen.tail:.0%} of the prior"
                 found.append(Concern("edge", f"{where}: {why}"))
     return found
 
 
-def _prior_quantiles(table: ReferenceTable, column: int, levels: list[float]) -> np.ndarray:
-    """Quantiles of a parameter under the prior, of which the rows are draws or have the density ratio."""
-    if table.prior_ratio is None:
-        return np.quantile(table.parameters[:, column], levels)
-    return weighted_quantile(
-        table.parameters[:, column], table.prior_ratio / table.prior_ratio.sum(), np.array(levels)
-    )
-
-
-def _coverage(coverage: np.ndarray | None, rows: int, table: ReferenceTable) -> list[Concern]:
+def _coverage(coverage: np.ndarray | None, rows: int, seen: Evidence) -> list[Concern]:
     if coverage is None or rows == 0:
         return []
-    discrete = [
-        variable.discrete for variable in table.parameter_columns.variables for _ in range(variable.size)
-    ]
-    chance = FALSE_ALARMS / (2 * len(discrete))
+    chance = FALSE_ALARMS / (2 * len(seen.discrete))
     lower, upper = binom.ppf(chance, rows, 0.9) / rows, binom.isf(chance, rows, 0.9) / rows
     # An interval of whole numbers holds more than 90% where it cannot hold fewer of them: both of two, say.
     off = {
         name: c
-        for name, c, whole in zip(table.parameter_names, coverage, discrete, strict=True)
+        for name, c, whole in zip(seen.parameter_names, coverage, seen.discrete, strict=True)
         if not lower <= c <= (1.0 if whole else upper)
     }
     if not off:

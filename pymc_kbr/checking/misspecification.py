@@ -24,10 +24,6 @@ SMALLEST = 1e-6
 """Of the largest variance: what directions in which scaled statistics do not vary are given."""
 
 
-WARNED = 0.002
-"""p-value of a table's observation below which there is a warning."""
-
-
 @dataclass(frozen=True, eq=False)
 class Misspecification:
     """An observation, or a data set of several, among a table's simulations.
@@ -99,7 +95,11 @@ def misspecification(
     d = table.statistics.shape[1]
     if points.shape[1] != d:
         raise ValueError(f"the observation has {points.shape[1]} statistics; the table has {d}")
-    rng = np.random.default_rng(random_seed)
+    return among_rows(table, points, np.random.default_rng(random_seed))
+
+
+def among_rows(table: ReferenceTable, points: np.ndarray, rng: np.random.Generator) -> Misspecification:
+    """The same of observations (k, d) that were checked, and a table whose rows are draws of the prior."""
     rows = table.statistics[spread_out(len(table), MOST_ROWS)]
     rows = rows + table.noise * rng.normal(size=rows.shape)
     white = _whitened(np.vstack([points, rows]))
@@ -111,20 +111,6 @@ def misspecification(
     scores = -(gram.sum(axis=1) - 1) / len(rows)
     pvalue = np.mean(scores >= scores[0] - 1e-12)
     return Misspecification(float(pvalue), float(scores[0]), scores[1:])
-
-
-def doubt_of_the_model(table: ReferenceTable) -> str | None:
-    """The warning where the table's observation is unlike its rows, if these are draws of the prior."""
-    if table.prior_ratio is not None or table.origin.between_bounds:
-        return None
-    pvalue = misspecification(table, random_seed=0).pvalue
-    if pvalue >= WARNED:
-        return None
-    return (
-        f"the model makes data as unlike the others as the observation in {pvalue:.2%} of simulations: no "
-        "parameters of the prior may make such data; look at `misspecification(table)`, at "
-        "`plot_observation_support(table)` for the statistics, and at the simulator"
-    )
 
 
 def _whitened(points: np.ndarray) -> np.ndarray:

@@ -1,89 +1,18 @@
-"""The rows of a table that are near a posterior, and what they say in few statistics."""
+"""What the rows near a posterior say in few statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
+from pymc_kbr.arrays.region import NearRows
 from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.reference_table import ReferenceTable
-
-ROWS_INSIDE, FEWEST_ROWS = 300, 200
-"""Rows that the likelihood is learnt from: within reach, at most; and where fewer are, the nearest ones."""
-
-REACH = 3.0
-"""Deviations, a root of a parameter, within which rows are near a posterior."""
 
 ROWS_FOR_SUMMARIES = 2000
 """Rows near the posterior, at most, from which summaries are learnt."""
-
-WANTED = 100
-"""Rows that a posterior's own mass should hold for any estimator to resolve it."""
-
-
-class Region(NamedTuple):
-    """Where draws lie in the unconstrained space: their mean, and a root of their covariance."""
-
-    centre: np.ndarray
-    root: np.ndarray
-    support: Support
-
-    def distances(self, parameters: np.ndarray) -> np.ndarray:
-        """Of parameters (n, p) from the mean, in deviations, shape (n,)."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            free = self.support.forward(parameters) - self.centre
-        inside = np.isfinite(free).all(axis=1)
-        found = np.full(len(free), np.inf)
-        found[inside] = np.linalg.norm(np.linalg.solve(self.root, free[inside].T), axis=0)
-        return found
-
-    def rows(
-        self,
-        parameters: np.ndarray,
-        ratio: np.ndarray | None,
-        rng: np.random.Generator,
-        fewest: int = FEWEST_ROWS,
-    ) -> NearRows:
-        """Rows within reach, some of them at random where they are many, the nearest where they are few."""
-        away = self.distances(parameters)
-        if ratio is not None:
-            away = np.where(ratio > 0, away, np.inf)
-        order = np.argsort(away, kind="stable")
-        order = order[np.isfinite(away[order])]
-        inside = order[away[order] < REACH * np.sqrt(len(self.centre))]
-        if len(inside) < fewest:
-            inside = order[:fewest]
-        return NearRows(rng.permutation(inside)[:ROWS_INSIDE], order[: max(len(inside), fewest)])
-
-    def simulations(self, parameters: np.ndarray) -> float:
-        """How many draws of what these rows were drawn from put `WANTED` of them into the draws' mass."""
-        p = len(self.centre)
-        farthest = np.sort(self.distances(parameters))[min(WANTED, len(parameters)) - 1]
-        times = (farthest / (1 + np.sqrt(p))) ** p if np.isfinite(farthest) else np.inf
-        return float(len(parameters) * max(times, 2.0))
-
-
-class NearRows(NamedTuple):
-    """Numbers of the rows that a likelihood is learnt from, and of those that its summaries are."""
-
-    rows: np.ndarray
-    more: np.ndarray
-
-
-def region_of(draws: np.ndarray, support: Support) -> Region | None:
-    """Where draws (m, p) lie; None where not two are inside the support."""
-    with np.errstate(divide="ignore"):
-        free = support.forward(draws)
-    free = free[np.isfinite(free).all(axis=1)]
-    if len(free) < 2:
-        return None
-    unit, q = unit_deviations(free), free.shape[1]
-    covariance = np.cov((free / unit).T).reshape(q, q) + 1e-6 * np.eye(q)
-    return Region(free.mean(axis=0), unit[:, None] * np.linalg.cholesky(covariance), support)
 
 
 def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray], np.ndarray]:

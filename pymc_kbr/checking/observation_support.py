@@ -103,9 +103,16 @@ def observation_support(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted
             scaled = tabulate(table.parameters, table.statistics)
+    check_scaled(scaled.scaler.transform(observed[None]), observed[None])
+    return support_of_observation(table, observed, scaled)
+
+
+def support_of_observation(
+    table: ReferenceTable, observed: np.ndarray, scaled: FittedTable
+) -> ObservationSupport:
+    """The same of an observation (d,) that was checked, and a table that is scaled."""
     scaler, x = scaled.scaler, scaled.statistics
     y = scaler.transform(observed[None])[0]
-    check_scaled(y[None], observed[None])
     k = min(NEAREST_ROWS, len(x) - 1)
     nearest = scaled.nearest(k + 1)
     distances, rows = (found[0] for found in nearest.query(y[None], k))

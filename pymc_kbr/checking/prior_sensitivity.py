@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.posterior.arviz import power_scaling
-from pymc_kbr.simulation.prior.density import known_log_densities
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.simulation.prior.density import KnownDensities
 
 SENSITIVE = 0.05
 """Diagnostic from which a posterior moves with a power of its prior (Kallioinen et al. 2024)."""
@@ -77,7 +77,7 @@ def _by_column(found: Any) -> dict[str, float]:
 
 
 def log_densities(
-    fitted: Estimator, drawn: np.ndarray, table: ReferenceTable, prior: Any, model: Any
+    fitted: Estimator, drawn: np.ndarray, given: Observations, known: KnownDensities
 ) -> dict[str, dict[str, np.ndarray]]:
     """Log densities at draws (m, p), as groups of a result.
 
@@ -85,12 +85,10 @@ def log_densities(
     ----------
     fitted : Estimator
     drawn : ndarray of shape (m, p)
-    table : ReferenceTable
-        With its observation.
-    prior : pymc.Model or anything else
-        Whose prior density enters, where it is a model.
-    model : pymc.Model, optional
-        The table's, whose known observed variables enter.
+    given : Observations
+        What the posterior is given.
+    known : KnownDensities
+        Of the prior that enters, and of the table's known observed variables.
 
     Returns
     -------
@@ -98,10 +96,9 @@ def log_densities(
         ``log_prior`` where the prior's density is known; ``log_likelihood`` where one was learnt, of the
         statistics together, and beside it that of observed variables with a density of their own.
     """
-    density, log_known = known_log_densities(prior, table, model)
-    groups = {} if density is None else {"log_prior": {"prior": density(drawn)}}
-    if isinstance(fitted, KernelLikelihood) and table.observed is not None:
-        groups["log_likelihood"] = {"statistics": fitted.log_likelihood(drawn, table.observed)}
-        if log_known is not None:
-            groups["log_likelihood"]["known"] = log_known(drawn)
+    groups = {} if known.prior is None else {"log_prior": {"prior": known.prior(drawn)}}
+    if isinstance(fitted, KernelLikelihood):
+        groups["log_likelihood"] = {"statistics": fitted.log_likelihood_of(drawn, given.rows)}
+        if known.likelihood is not None:
+            groups["log_likelihood"]["known"] = known.likelihood(drawn)
     return groups

@@ -107,7 +107,8 @@ class Adjusted(Estimator):
         inner = self._inner()
         return inner.streams and inner.picks and make_adjustment(self.adjustment).streams
 
-    def _refuse_unless_it_streams(self) -> None:
+    def refuse_unless_it_streams(self) -> None:
+        """Refuse such rows where they cannot be: see `Estimator`."""
         if self.streams:
             return
         if make_adjustment(self.adjustment).streams:

@@ -9,34 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.outliers import outliers
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.posterior.doubt import PosteriorWarning
-
-
-def rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:
-    """The rows to which another prior gives density, of n."""
-    if ratio is None:
-        return np.arange(n)
-    ratio = as_rows("the density ratio", ratio)
-    if ratio.shape != (n,):
-        raise ValueError(f"the density ratio has shape {ratio.shape}; there are {n} rows, one ratio for each")
-    bad = np.flatnonzero(~(ratio >= 0) | np.isinf(ratio))
-    if len(bad):
-        raise ValueError(
-            f"the density ratio is negative, NaN or infinite in {len(bad)} row(s), the first of them "
-            f"row {bad[0]}; it must be a density over a positive density"
-        )
-    rows = np.flatnonzero(ratio > 0)
-    if len(rows) < 2:
-        raise ValueError(
-            f"the other prior has density at {len(rows)} of the table's {n} rows; an estimator needs at "
-            "least two: simulate a table from this prior"
-        )
-    return rows
 
 
 def warn_of_outliers(table: FittedTable) -> None:
@@ -79,30 +55,6 @@ def refuse_both(ratio: Any, prior: Any, own: Any) -> None:
         raise ValueError("both a density ratio and draws of the other prior are given; give one of the two")
 
 
-def check_observed(observed: Any, d: int) -> tuple[np.ndarray, bool]:
-    """One or more observations as rows (k, d), and whether it is a single one."""
-    observed = as_rows("the observation", observed)
-    allowed = f"the estimator was fitted on {d} statistics, so it must have shape ({d},), or (k, {d}) for k"
-    if observed.ndim not in (1, 2) or observed.shape[-1] != d:
-        raise ValueError(f"the observation has shape {observed.shape}; {allowed} observations")
-    if len(observed) == 0:
-        raise ValueError(
-            f"there is no observation: the shape is {observed.shape}; {allowed} of them, at least one"
-        )
-    x = np.atleast_2d(observed)
-    if not np.all(np.isfinite(x)):
-        columns = np.flatnonzero(~np.isfinite(x).all(axis=0)).tolist()
-        raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
-    return x, observed.ndim == 1
-
-
-def observations(observed: Any, table: FittedTable, names: Sequence[str] | None) -> tuple[np.ndarray, bool]:
-    """Observations of a table's statistics as rows (k, d) in its order, and whether it is a single one."""
-    x, single = check_observed(by_name(observed, names), table.scaler.size)
-    _warn_of_impossible(x, table, names)
-    return x, single
-
-
 def impossible(x: np.ndarray, table: FittedTable) -> np.ndarray:
     """Which statistics of observations x (k, d) the model cannot make, bool of shape (k, d).
 
@@ -113,7 +65,7 @@ def impossible(x: np.ndarray, table: FittedTable) -> np.ndarray:
     return ~table.scaler.kept & (np.abs(x - table.first) > DIFFERENT * np.abs(table.first))
 
 
-def _warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] | None) -> None:
+def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] | None) -> None:
     """Say which statistics of observations x (k, d) the model cannot make."""
     off = impossible(x, table)
     for column in np.flatnonzero(off.any(axis=0)).tolist():
@@ -124,7 +76,7 @@ def _warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] 
             f"{x[off[:, column], column][0]:.6g} in the data: the model cannot make the data, and the "
             "posterior does not know of it; look at the simulator and the statistic, or leave it out",
             PosteriorWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 

@@ -13,13 +13,14 @@ from sklearn.base import BaseEstimator
 
 from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.names import Names, Table
+from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import check_scaled, observations, warn_of_outliers
+from pymc_kbr.estimators.checks import check_scaled, warn_of_impossible, warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.given import Given
-from pymc_kbr.estimators.missing import condition_on_rest, with_gaps
+from pymc_kbr.estimators.missing import posteriors_by_rest
 from pymc_kbr.estimators.prior_weights import check_prior
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, check_scale
@@ -103,8 +104,6 @@ class Estimator(BaseEstimator):
         if log_prior is not None and not self.multiplies_prior:
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
         self._given_log_prior, self.names_ = log_prior, given.names
-        if given.streamed:
-            self._refuse_unless_it_streams()
         table = given.tabulated(self, rng)
         warn_of_outliers(table)
         return self.fit_table(table, rng)
@@ -141,8 +140,8 @@ class Estimator(BaseEstimator):
         """The fitted estimator for posteriors of which so many draws are wanted: itself."""
         return self
 
-    def under(self, known: Callable[[], LogDensity | None]) -> Self:
-        """The fitted estimator with the prior's log density, which `known` gives, or None: itself."""
+    def under(self, log_prior: LogDensity | None) -> Self:
+        """The fitted estimator with the prior's log density, where that is known: itself."""
         return self
 
     def check(self, n: int, *, streamed: bool = False) -> None:
@@ -178,18 +177,11 @@ class Estimator(BaseEstimator):
         ndarray of shape (n,) or (k, n)
             Of the prior's l draws in place of n rows, where the estimator weights these.
         """
-        x, single = self._observations(observed)
-        found, table = self._row_weights(x), self.table_
-        if found.points is not None:
-            weights = found.values
-        else:
-            weights = np.zeros((len(x), table.size))
-            if found.rows is None:
-                weights[:, slice(None) if table.rows is None else table.rows] = found.values
-            else:
-                rows = found.rows if table.rows is None else table.rows[found.rows]
-                np.put_along_axis(weights, rows, found.values, axis=1)
-        return weights[0] if single else weights
+        given = self.read(observed)
+        x, table = self._prepared(given.rows), self.table_
+        found = self._row_weights(x)
+        weights = found.values if found.points is not None else found.over(table.size, table.rows)
+        return weights[0] if given.single else weights
 
     def condition(self, observed: ArrayLike) -> Any:
         """The posterior given an observation; the estimator stays as it is.
@@ -210,17 +202,20 @@ class Estimator(BaseEstimator):
         PosteriorWarning
             If a statistic is the same in all simulations and another in the observation.
         """
-        gaps = with_gaps(observed, self)
-        if gaps is not None:
-            return condition_on_rest(self, gaps)
-        x, single = self._observations(observed)
-        found = self._row_weights(x)
-        settings = {**self.settings(), **found.settings}
-        posteriors = [
-            Posterior.of(atoms, values, self.table_.support, settings, self.smoothing, self.names_.parameters)
-            for atoms, values in zip(self._atoms(x, found), found.values, strict=True)
-        ]
-        return posteriors[0] if single else posteriors
+        given = self.read(observed, gaps=True)
+        posteriors = self.posteriors(given)
+        return posteriors[0] if given.single else posteriors
+
+    def posteriors(self, given: Observations) -> list[Posterior]:
+        """The posteriors of observations that `read` has checked, one each."""
+        if given.incomplete:
+            return posteriors_by_rest(self, given)
+        return self._posteriors(self._prepared(given.rows))
+
+    def read(self, observed: ArrayLike, *, gaps: bool = False) -> Observations:
+        """What a user gave as observations, checked and in the table's order; with gaps where allowed."""
+        self._refuse_unfitted()
+        return Observations.of(observed, self.table_.scaler.size, self.names_.statistics, gaps=gaps)
 
     @property
     def weighs_rows(self) -> bool:
@@ -253,12 +248,6 @@ class Estimator(BaseEstimator):
             return [Atoms(points, kernel)] * len(x)
         return [Atoms(points[at], kernel) for at in places]
 
-    def whole_in_deviations(self, rows: int) -> FittedTable | None:
-        """The table it was fitted to, where that is all of so many rows, in units of deviations."""
-        table = self.table_
-        whole = not table.streamed and table.rows is None and table.size == rows
-        return table if whole and self.scale_of_statistics() is True else None
-
     def scale_of_statistics(self) -> bool | str | Summary:
         """How the table's statistics are scaled.
 
@@ -270,7 +259,8 @@ class Estimator(BaseEstimator):
         """The kernel on parameters in which the posterior is embedded."""
         return parameter_kernel(self.table_.tuning[1], self.parameter_bandwidth, self.table_.deviation)
 
-    def _refuse_unless_it_streams(self) -> None:
+    def refuse_unless_it_streams(self) -> None:
+        """Refuse rows that are read a part at a time where all are needed in memory."""
         if not self.streams:
             raise TypeError(
                 f"{type(self).__name__} works on tables in memory, and these rows are read a part at a time; "
@@ -278,14 +268,24 @@ class Estimator(BaseEstimator):
                 "NadarayaWatson or Rejection"
             )
 
-    def _observations(self, observed: ArrayLike) -> tuple[np.ndarray, bool]:
+    def _refuse_unfitted(self) -> None:
         if not hasattr(self, "table_"):
             raise ValueError(f"this {type(self).__name__} is not fitted; call `fit` first")
-        scaler = self.table_.scaler
-        x, single = observations(observed, self.table_, self.names_.statistics)
-        scaled = scaler.transform(x)
-        check_scaled(scaled, x)
-        return scaled, single
+
+    def _prepared(self, rows: np.ndarray) -> Any:
+        """Complete observations (k, d) as `_row_weights` takes them: in the scale of the table."""
+        warn_of_impossible(rows, self.table_, self.names_.statistics)
+        scaled = self.table_.scaler.transform(rows)
+        check_scaled(scaled, rows)
+        return scaled
+
+    def _posteriors(self, x: Any) -> list[Posterior]:
+        found = self._row_weights(x)
+        settings = {**self.settings(), **found.settings}
+        return [
+            Posterior.of(atoms, values, self.table_.support, settings, self.smoothing, self.names_.parameters)
+            for atoms, values in zip(self._atoms(x, found), found.values, strict=True)
+        ]
 
     @abstractmethod
     def _check(self, n: int, streamed: bool) -> None:

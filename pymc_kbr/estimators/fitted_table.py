@@ -105,6 +105,15 @@ class FittedTable:
             self._neighbours[units] = neighbours_of(points, count)
         return self._neighbours[units]
 
+    def some_rows(
+        self, count: int, rng: np.random.Generator, near: np.ndarray | None = None, among: int = 0
+    ) -> np.ndarray:
+        """Numbers of rows at random: of all that carry weight, or `among` those nearest to a point (d,)."""
+        rows = np.arange(self.size) if self.rows is None else self.rows
+        if near is not None:
+            rows = rows[self.nearest(among).query(self.scaler.transform(near[None]), among)[1][0]]
+        return rng.choice(rows, count, replace=False)
+
     def read_parameters(self, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Parameters among which some rows are, and the places (k, m) of these rows there.
 

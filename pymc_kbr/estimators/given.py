@@ -96,6 +96,7 @@ class Given:
         """The table in the scale of an estimator."""
         scale = estimator.scale_of_statistics()
         if self.streamed:
+            estimator.refuse_unless_it_streams()
             if self.ratio is not None or self.prior is not None:
                 raise ValueError(
                     "another prior is given, or the rows are no draws of their own, and these rows are read "

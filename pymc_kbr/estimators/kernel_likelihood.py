@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -13,18 +13,13 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import impossible, observations
+from pymc_kbr.estimators.checks import impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
-from pymc_kbr.estimators.likelihood.checks import (
-    check_parameters,
-    check_rows,
-    check_settings,
-    check_trials,
-    refuse_unfitted,
-)
+from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_settings
 from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
@@ -33,7 +28,6 @@ from pymc_kbr.estimators.likelihood.marginal import integrated_out
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, share_beyond, weighted_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
-from pymc_kbr.estimators.missing import condition_on_rest, with_gaps
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
@@ -156,9 +150,9 @@ class KernelLikelihood(Estimator):
         more.particles = max(self.particles, count)
         return more
 
-    def under(self, known: Callable[[], LogDensity | None]) -> Self:
+    def under(self, log_prior: LogDensity | None) -> Self:
         """The fitted estimator with the prior's log density where that is known: see `Estimator.under`."""
-        if (log_prior := known()) is None:
+        if log_prior is None:
             return self
         exact = copy(self)
         exact.log_prior_, exact.prior_estimated_ = log_prior, 0.0
@@ -193,10 +187,12 @@ class KernelLikelihood(Estimator):
 
     def prepare(self, observed: ArrayLike) -> Prepared:
         """Observations (n, d) in the units of the fit, for `log_density`."""
-        return self._evaluation.prepare(self._trials(observed))
+        return self._evaluation.prepare(self._possible(self._trials(observed)))
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
-        return self._observations(np.atleast_2d(by_name(observed, self.names_.statistics)))[0]
+        """Independent observations (r, d), also of one number where there is one statistic."""
+        self._refuse_unfitted()
+        return self.read(np.atleast_1d(by_name(observed, self.names_.statistics))).rows
 
     def describe(self, parameters: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, p) alone, shape (k, w), with NumPy or PyTensor."""
@@ -222,15 +218,18 @@ class KernelLikelihood(Estimator):
             `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
             where a statistic is the same in all simulations and another in the observation.
         """
-        refuse_unfitted(self)
-        theta, x = check_parameters(parameters, self.parameters_size), self._trials(observed)
-        if np.any(impossible(x, self.table_)):
+        trials = self._possible(self._trials(observed))
+        return self.log_likelihood_of(check_parameters(parameters, self.parameters_size), trials)
+
+    def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
+        """The same of parameters (k, p) and trials (r, d) that were checked before."""
+        if np.any(impossible(trials, self.table_)):
             return np.full(len(theta), -np.inf)
-        return self._evaluation.log_likelihood(self.describe(theta), self._evaluation.prepare(x))
+        return self._evaluation.log_likelihood(self.describe(theta), self._evaluation.prepare(trials))
 
     def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator | int | None = None) -> Any:
         """One draw (k, d) of the statistics for each of k parameters (k, p)."""
-        refuse_unfitted(self)
+        self._refuse_unfitted()
         theta = check_parameters(parameters, self.parameters_size)
         return self._evaluation.draw(theta, np.random.default_rng(rng))
 
@@ -250,28 +249,33 @@ class KernelLikelihood(Estimator):
             `settings` holds `log_evidence`, the log density of the data under the model, and
             `share_beyond_rows`, the share of the posterior beyond `simulated_range_`.
         """
-        if not trials and (gaps := with_gaps(observed, self)) is not None:
-            return condition_on_rest(self, gaps)
-        if trials:
-            refuse_unfitted(self)
-            sets, single = check_trials(observed, self.statistics_size, self.names_.statistics)
-            prepared = [self.prepare(data) for data in sets]
-        else:
-            x, single = self._observations(observed)
-            prepared = self._evaluation.prepare(x).each()
-        with one_blas_thread():
-            posteriors = self._posteriors(prepared)
+        if not trials:
+            return super().condition(observed)
+        self._refuse_unfitted()
+        sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
+        posteriors = self._posteriors([self._evaluation.prepare(self._possible(data)) for data in sets])
         return posteriors[0] if single else posteriors
+
+    def _prepared(self, rows: np.ndarray) -> Sequence[Prepared]:
+        """Complete observations (k, d), each by itself, in the units of the fit."""
+        return self._evaluation.prepare(self._possible(rows)).each()
+
+    def _possible(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d), warned of where the model cannot make them."""
+        warn_of_impossible(rows, self.table_, self.names_.statistics)
+        return rows
 
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
         start = Start(self._rows, self._described, self._log_weights, self._seed)
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
         if not all(block.smooth for block in support.blocks):
-            found = weighted_rows(self._evaluation, start, prepared)
+            with one_blas_thread():
+                found = weighted_rows(self._evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in found], "local"
         else:
-            free = free_log_density(support, self.log_prior_)
-            made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
+            with one_blas_thread():
+                free = free_log_density(support, self.log_prior_)
+                made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]
         return [
@@ -286,15 +290,10 @@ class KernelLikelihood(Estimator):
             for atoms, weights, more in drawn
         ]
 
-    def _observations(self, observed: ArrayLike) -> tuple[np.ndarray, bool]:
-        """Observations in their own units: their cells are looked up there."""
-        refuse_unfitted(self)
-        return observations(observed, self.table_, self.names_.statistics)
-
-    def _row_weights(self, x: np.ndarray) -> RowWeights:
+    def _row_weights(self, x: Any) -> RowWeights:
         base = 0.0 if self._log_weights is None else self._log_weights
         values = np.empty((len(x), len(self._rows)))
-        for i, one in enumerate(self._evaluation.prepare(x).each()):
+        for i, one in enumerate(x):
             logs = self._evaluation.log_likelihood(self._described, one) + base
             values[i] = np.exp(logs - logsumexp(logs))
         return RowWeights(values, points=None if self.table_.draws is None else self._rows)

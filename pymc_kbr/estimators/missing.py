@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.arrays.names import by_name
-from pymc_kbr.arrays.rows import as_rows
-from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.observations import Observations
+from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.posterior.posterior import Posterior
 
 SEED = 20
@@ -20,52 +20,24 @@ SEED = 20
 Fitted = TypeVar("Fitted", bound=Any)
 
 
-def with_gaps(observed: Any, estimator: Any) -> np.ndarray | None:
-    """Observations (d,) or (k, d) some of whose statistics are NaN; None where none are.
-
-    None, too, where they do not fit the estimator or are infinite, which is refused elsewhere.
-
-    Raises
-    ------
-    ValueError
-        If an observation has no statistic at all.
-    """
-    if not hasattr(estimator, "table_"):
-        return None
-    x = as_rows("the observation", by_name(observed, estimator.names_.statistics))
-    fits = x.ndim in (1, 2) and x.shape[-1] == estimator.table_.scaler.size
-    missing = np.isnan(x)
-    if not fits or not np.any(missing) or np.any(np.isinf(x)):
-        return None
-    empty = np.flatnonzero(np.all(np.atleast_2d(missing), axis=1))
-    if len(empty):
-        raise ValueError(
-            f"all statistics are missing in {len(empty)} observation(s), the first in row {empty[0]}: "
-            "they have no posterior but the prior; leave them out"
-        )
-    return x
-
-
-def condition_on_rest(estimator: Any, observed: np.ndarray) -> Any:
-    """The posterior of an observation (d,) with gaps, or the list of those of k (k, d).
+def posteriors_by_rest(estimator: Any, given: Observations) -> list[Posterior]:
+    """The posterior of each observation given the statistics that it has.
 
     Observations with the same gaps share a fit.
     """
-    x = np.atleast_2d(observed)
-    patterns, which = np.unique(np.isnan(x), axis=0, return_inverse=True)
     found: dict[int, Posterior] = {}
-    for number, missing in enumerate(patterns):
-        rows = np.flatnonzero(which.ravel() == number)
-        fitted = estimator
-        if np.any(missing):
-            there = np.flatnonzero(~missing)
-            alone = estimator.marginal(there) if hasattr(estimator, "marginal") else None
-            fitted = alone or on_statistics(estimator, there)
-        used = statistics_of(estimator, np.flatnonzero(~missing))
-        for row, posterior in zip(rows, fitted.condition(x[rows][:, ~missing]), strict=True):
+    for columns, rows in given.patterns():
+        fitted = estimator if len(columns) == given.rows.shape[1] else _on_rest(estimator, columns)
+        used = statistics_of(estimator, columns)
+        for row, posterior in zip(rows, fitted.posteriors(given.part(rows, columns)), strict=True):
             found[int(row)] = dataclasses.replace(posterior, statistics=used)
-    posteriors = [found[row] for row in range(len(x))]
-    return posteriors[0] if observed.ndim == 1 else posteriors
+    return [found[row] for row in range(len(given.rows))]
+
+
+def _on_rest(estimator: Any, columns: np.ndarray) -> Any:
+    """The estimator for some statistics: the others integrated out where it can, otherwise fitted anew."""
+    alone = estimator.marginal(columns) if hasattr(estimator, "marginal") else None
+    return alone or on_statistics(estimator, columns)
 
 
 def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fitted:
@@ -98,14 +70,12 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
             "take scale=True or the name of a summary, which is then learnt from those that are there"
         )
     fitted = clone(estimator)
-    kept = tabulate(
-        table.parameters, raw[:, columns], table.support, scale, table.ratio, table.draws, fitted.check
-    )
-    fitted.names_ = estimator.names_.of_statistics(columns)
     fitted._given_log_prior = estimator._given_log_prior
-    fitted = fitted.fit_table(kept, np.random.default_rng(SEED))
+    rows = CheckedRows.trusted(table.parameters, raw[:, columns], table.support, table.ratio)
+    fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(SEED))
+    fitted.names_ = estimator.names_.of_statistics(columns)
     known = None if getattr(estimator, "prior_estimated_", 1.0) else estimator.log_prior_
-    return fitted.under(lambda: known)
+    return fitted.under(known)
 
 
 def statistics_of(estimator: Any, columns: np.ndarray) -> tuple[str, ...]:

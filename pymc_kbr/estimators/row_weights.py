@@ -27,3 +27,13 @@ class RowWeights:
     rows: np.ndarray | None = None
     points: np.ndarray | None = None
     settings: dict[str, float] = field(default_factory=dict)
+
+    def over(self, size: int, fitted: np.ndarray | None) -> np.ndarray:
+        """Weights (k, size) of all rows that were given, of which the table has those `fitted`, or all."""
+        weights = np.zeros((len(self.values), size))
+        if self.rows is None:
+            weights[:, slice(None) if fitted is None else fitted] = self.values
+        else:
+            rows = self.rows if fitted is None else fitted[self.rows]
+            np.put_along_axis(weights, rows, self.values, axis=1)
+        return weights

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_pairs, as_rows, check_finite, check_range, check_shapes
-from pymc_kbr.arrays.support import Support, support_of
-from pymc_kbr.estimators.checks import rows_with_density
+from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries import Summary, coordinates, make_summary
 
@@ -42,21 +42,41 @@ def tabulate(
     TypeError, ValueError
         See `Estimator.fit`.
     """
-    parameters, statistics = as_pairs(parameters, statistics)
-    check_shapes(parameters, statistics)
-    check_finite("parameters", parameters)
-    check_finite("statistics", statistics)
-    check_range("the parameters", parameters)
-    n = len(parameters)
-    check(n)
-    kept = rows_with_density(ratio, n)
-    held = support_of(support, parameters.shape[1])
-    scaler = make_summary(scale, statistics, parameters)
-    x = coordinates(scaler, statistics)
+    rows = CheckedRows.of(parameters, statistics, support, ratio)
+    check(len(rows))
+    return scaled(rows, scale, draws)
+
+
+def scaled(
+    rows: CheckedRows,
+    scale: bool | str | Summary = True,
+    draws: tuple[np.ndarray, np.ndarray] | None = None,
+) -> FittedTable:
+    """Rows that were checked, in the scale that an estimator asks for: see `tabulate`."""
+    theta, x, kept = rows.parameters, rows.statistics, rows.carrying
+    scaler = make_summary(scale, x, theta)
+    coordinate = coordinates(scaler, x)
     # What may be written to later is copied; tables' own arrays are not.
-    raw = statistics.copy() if statistics.flags.writeable else statistics
-    if ratio is None:
-        return FittedTable(scaler, x, parameters.copy(), held, n, draws=draws, first=raw[0], raw=raw)
-    carried = as_rows("the density ratio", ratio)[kept]
-    over = carried / carried.mean()
-    return FittedTable(scaler, x[kept], parameters[kept], held, n, kept, over, draws, raw[0], raw[kept])
+    raw = x.copy() if x.flags.writeable else x
+    of_all: dict[str, Any] = {"support": rows.support, "size": len(rows), "draws": draws, "first": raw[0]}
+    if rows.ratio is None:
+        own = theta.copy() if theta.flags.writeable else theta
+        return FittedTable(scaler, coordinate, own, raw=raw, **of_all)
+    over = rows.ratio[kept] / rows.ratio[kept].mean()
+    return FittedTable(scaler, coordinate[kept], theta[kept], rows=kept, ratio=over, raw=raw[kept], **of_all)
+
+
+def in_deviations(rows: CheckedRows, estimator: Any) -> FittedTable:
+    """All rows over the deviations of their statistics: what an estimator was fitted to, where it is that."""
+    table = estimator.table_
+    whole = not table.streamed and table.rows is None and table.size == len(rows)
+    if whole and estimator.scale_of_statistics() is True:
+        return table
+    return scaled_quietly(rows)
+
+
+def scaled_quietly(rows: CheckedRows) -> FittedTable:
+    """Rows over the deviations of their statistics."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted
+        return scaled(rows)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
+from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.selection.budget import check_budget
-from pymc_kbr.selection.select import WORK, check_candidates, choose, fitted_to_all
+from pymc_kbr.selection.select import WORK, check_candidates, choose
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
@@ -66,7 +68,7 @@ def fitted_for(
     stored: StoredTable | None,
     rng: np.random.Generator,
     progressbar: bool,
-    log_prior: Callable[[], LogDensity | None] = lambda: None,
+    log_prior: LogDensity | None = None,
     selection: Mapping[str, Any] | None = None,
 ) -> Estimator:
     """An estimator that can be conditioned on the table's observation.
@@ -85,8 +87,7 @@ def fitted_for(
     progressbar : bool
         Whether lines on the screen say what is fitted and what was chosen.
     log_prior : callable, optional
-        Gives the log density of the prior, the new one where there is one, to an estimator that multiplies
-        with it; None where it is not known.
+        Log density of the prior, the new one where there is one, for an estimator that multiplies with it.
     selection : dict, optional
         Arguments of the choice, as of `select`: see `check_selection`.
 
@@ -95,23 +96,32 @@ def fitted_for(
     UserWarning
         If the other prior weights few rows.
     """
-    if estimator is None:
-        chosen = _best(table, new, rng, progressbar, selection or {}).named(table).under(log_prior)
-        if stored is None:
-            return chosen
-        with working(progressbar, f"Fitting {type(chosen).__name__} to all rows"):
-            return fitted_to_all(chosen, stored, rng)
-    with working(progressbar, f"Fitting {type(estimator).__name__}"):
-        if new is None:
-            estimator.fit(table if stored is None else stored, random_seed=rng)
-        else:
-            under = _under(new, table, estimator)
-            estimator.fit(table.parameters, table.statistics, new.support, **under, random_seed=rng)
-            estimator = estimator.named(table)
-    size = None if new is None else estimator.settings().get("ratio_effective_sample_size")
+    if estimator is not None:
+        with working(progressbar, f"Fitting {type(estimator).__name__}"):
+            return _given(table, estimator, new, stored, rng).under(log_prior)
+    chosen = _best(table, new, rng, progressbar, selection or {}).named(table).under(log_prior)
+    if stored is None:
+        return chosen
+    with working(progressbar, f"Fitting {type(chosen).__name__} to all rows"):
+        return on_all_rows(chosen, stored, rng)
+
+
+def _given(
+    table: ReferenceTable,
+    estimator: Estimator,
+    new: NewPrior | None,
+    stored: StoredTable | None,
+    rng: np.random.Generator,
+) -> Estimator:
+    """The estimator that was given, fitted."""
+    if new is None:
+        return estimator.fit(table if stored is None else stored, random_seed=rng)
+    under = _under(new, table, estimator)
+    estimator.fit(table.parameters, table.statistics, new.support, **under, random_seed=rng)
+    size = estimator.settings().get("ratio_effective_sample_size")
     if size is not None:
         warn_of_few(size, len(table.parameters))
-    return estimator.under(log_prior)
+    return estimator.named(table)
 
 
 def _under(new: NewPrior, table: ReferenceTable, estimator: Estimator) -> dict[str, Any]:
@@ -139,17 +149,10 @@ def _best(
         ratio, support = _over_rows(new.ratio, table), new.support
         if ratio is None:
             ratio = ratio_of_draws(table.parameters, new.draws, support, rng)
-        warn_of_few(ratio.sum() ** 2 / np.sum(ratio**2), len(ratio))
-    chosen = choose(
-        table.parameters,
-        table.statistics,
-        support,
-        rng=rng,
-        ratio=ratio,
-        near=table.observed,
-        progressbar=progressbar,
-        **selection,
-    )
+    rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio)
+    if new is not None:
+        warn_of_few(rows.effective_size, len(rows))
+    chosen = choose(rows, rng=rng, near=table.observed, progressbar=progressbar, **selection)
     if progressbar:
         Console().print(chosen.selection_.reason(), highlight=False, markup=False)
     return chosen

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.estimators import Adjusted, Estimator
 from pymc_kbr.estimators.adjustments import make_adjustment
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries import SUMMARIES
-from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.cost import Cost, cost_of, summary_cost
 
 
@@ -21,31 +21,19 @@ class Fitting:
 
     Parameters
     ----------
-    parameters, statistics : ndarray of shape (n, p), (n, d)
-    support : Support
-    ratio : ndarray of shape (n,), optional
-        The density ratio of another prior.
+    rows : CheckedRows
     seed : int
     """
 
-    def __init__(
-        self,
-        parameters: np.ndarray,
-        statistics: np.ndarray,
-        support: Support,
-        ratio: np.ndarray | None,
-        seed: int,
-    ) -> None:
-        self._rows = parameters, statistics, support
-        self._ratio, self._seed = ratio, seed
+    def __init__(self, rows: CheckedRows, seed: int) -> None:
+        self._rows, self._seed = rows, seed
         self._summaries: dict[str, Any] = {}
         self._tables: dict[int, FittedTable] = {}
         self._fitted: dict[int, list[Adjusted]] = {}
 
     def cost(self, estimator: Estimator) -> Cost:
         """What a candidate costs, less what has been computed for others already."""
-        parameters, statistics, _ = self._rows
-        n, p, d = *parameters.shape, statistics.shape[1]
+        n, p, d = *self._rows.parameters.shape, self._rows.statistics.shape[1]
         # In one order, so that the sum is rounded alike in every process.
         named = sorted(set(names_of_summaries(estimator).values()) - set(self._summaries))
         summaries = sum(summary_cost(name, n, d, p) for name in named)
@@ -60,7 +48,7 @@ class Fitting:
         """A fitted copy."""
         for name in names_of_summaries(estimator).values():
             if name not in self._summaries:
-                self._summaries[name] = SUMMARIES[name].fit(self._rows[1], self._rows[0])
+                self._summaries[name] = SUMMARIES[name].fit(self._rows.statistics, self._rows.parameters)
         prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
         if not isinstance(prepared, Adjusted):
             return prepared.for_scores().fit_table(self._table(prepared), rng)
@@ -80,7 +68,8 @@ class Fitting:
         """
         scale = prepared.scale_of_statistics()
         if id(scale) not in self._tables:
-            self._tables[id(scale)] = tabulate(*self._rows, scale, self._ratio, check=prepared.check)
+            prepared.check(len(self._rows))
+            self._tables[id(scale)] = scaled(self._rows, scale)
         return self._tables[id(scale)]
 
     def _nearest(self, estimator: Adjusted) -> Adjusted | None:

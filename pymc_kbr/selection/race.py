@@ -7,8 +7,7 @@ import time
 import numpy as np
 from rich.progress import Progress
 
-from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators import Adjusted, Estimator
@@ -58,12 +57,8 @@ class Race:
 
     Parameters
     ----------
-    parameters, statistics : ndarray of shape (n, p), (n, d)
-    support : Support
-    ratio : ndarray of shape (n,), optional
-        The density ratio of another prior.
-    rest, held_out : ndarray of int
-        Rows to fit to, and rows to score on.
+    rest, held_out : CheckedRows
+        To fit to, and to score on.
     rng : numpy.random.Generator
     budget : Budget
         Which is spent.
@@ -75,22 +70,13 @@ class Race:
     """
 
     def __init__(
-        self,
-        parameters: np.ndarray,
-        statistics: np.ndarray,
-        support: Support,
-        ratio: np.ndarray | None,
-        rest: np.ndarray,
-        held_out: np.ndarray,
-        rng: np.random.Generator,
-        budget: Budget,
+        self, rest: CheckedRows, held_out: CheckedRows, rng: np.random.Generator, budget: Budget
     ) -> None:
-        self.unit = unit_deviations(parameters[rest])
-        self.truth, self.observed = parameters[held_out], statistics[held_out]
-        self.weights = np.ones(len(held_out)) if ratio is None else ratio[held_out]
+        self.unit = rest.unit
+        self.truth, self.observed = held_out.parameters, held_out.statistics
+        self.weights = np.ones(len(held_out)) if held_out.ratio is None else held_out.ratio
         self.seed = int(rng.integers(2**31))
-        of_rest = None if ratio is None else ratio[rest]
-        self.fitting = Fitting(parameters[rest], statistics[rest], support, of_rest, self.seed)
+        self.fitting = Fitting(rest, self.seed)
         self.budget = budget
         self.ended_early = False
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.names import refuse_sets
-from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.tails import heavy_tailed
+from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_outliers
-from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.estimators.refitted import on_all_rows
+from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
 from pymc_kbr.selection.candidate import Candidate, label
 from pymc_kbr.selection.default_candidates import MOST_FOR_CURVES, default_candidates
@@ -114,56 +115,39 @@ def select(
     refuse_sets(table)
     rng = np.random.default_rng(random_seed)
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
-    chosen = choose(
-        loaded.parameters,
-        loaded.statistics,
-        loaded.support,
-        candidates=candidates,
-        work=work,
-        time_budget=time_budget,
-        rng=rng,
-        ratio=loaded.prior_ratio,
-        progressbar=progressbar,
-    ).named(loaded)
-    return fitted_to_all(chosen, table, rng) if isinstance(table, StoredTable) else chosen
-
-
-def fitted_to_all(chosen: Estimator, stored: StoredTable, rng: np.random.Generator) -> Estimator:
-    """An estimator that was chosen on some rows of a table, fitted to all of them if it picks rows."""
-    # Rows that carry weights are fitted in memory.
-    if not (chosen.streams and chosen.picks) or stored.prior_ratio is not None:
-        return chosen
-    fitted = clone(chosen).fit(stored, random_seed=rng)
-    return fitted.chosen_by(chosen.selection_, len(stored))
+    rows = CheckedRows.trusted(loaded.parameters, loaded.statistics, loaded.support, loaded.prior_ratio)
+    limits: dict[str, Any] = {"work": work, "time_budget": time_budget, "progressbar": progressbar}
+    chosen = choose(rows, candidates=candidates, rng=rng, **limits).named(loaded)
+    return on_all_rows(chosen, table, rng) if isinstance(table, StoredTable) else chosen
 
 
 def choose(
-    parameters: np.ndarray,
-    statistics: np.ndarray,
-    support: Support,
+    rows: CheckedRows,
     *,
     rng: np.random.Generator,
     candidates: Sequence[str | Estimator] | None = None,
     work: float = WORK,
     time_budget: float | None = None,
-    ratio: np.ndarray | None = None,
     near: np.ndarray | None = None,
     progressbar: bool = True,
 ) -> Estimator:
-    """What `select` does, on arrays; for another prior by its density ratio; near an observation (d,)."""
+    """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,)."""
     check_budget(work, time_budget)
     started = time.perf_counter()
-    rows = np.arange(len(parameters)) if ratio is None else np.flatnonzero(ratio > 0)
-    if len(rows) < LEAST_ROWS:
-        return _not_chosen(parameters, statistics, support, ratio, rng)
-    given = _given(candidates, len(rows) - number_held_out(len(rows)), statistics, near)
-    given_rows = parameters, statistics, support
-    whole = tabulate(*given_rows, True, ratio)
-    held_out = hold_out(whole, near, rng)
-    rest = np.setdiff1d(rows, held_out)
-    refit = len(held_out) > NOT_MISSED * len(rows)
+    n, d = len(rows.carrying), rows.statistics.shape[1]
+    if n < LEAST_ROWS:
+        return _not_chosen(rows, rng)
+    count = number_held_out(n)
+    given, whole = check_candidates(candidates, n - count), scaled(rows)
+    if given is None:
+        heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
+        given = default_candidates(n - count, d, heavy=heavy)
+    # Not the very nearest alone: these would be held out of the rows that the candidates need most.
+    numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(NEAREST_SHARE * n)), n))
+    held_out, rest = rows.some(numbers), rows.some(np.setdiff1d(rows.carrying, numbers))
+    refit = len(held_out) > NOT_MISSED * n
     budget = Budget(work, time_budget, refit)
-    race = Race(*given_rows, ratio, rest, held_out, rng, budget)
+    race = Race(rest, held_out, rng, budget)
     # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
     with one_blas_thread():
         ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
@@ -171,13 +155,12 @@ def choose(
         if refit or best.fitted is None or best.estimator.for_scores() is not best.estimator:
             chosen = clone(best.estimator)
             own_scale = chosen.scale_of_statistics() is not True
-            table = tabulate(*given_rows, chosen.scale_of_statistics(), ratio) if own_scale else whole
-            chosen.fit_table(table, rng)
+            chosen.fit_table(scaled(rows, chosen.scale_of_statistics()) if own_scale else whole, rng)
         else:
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
     if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts
         warn_of_outliers(whole)
-    weights = np.ones(len(held_out)) if ratio is None else ratio[held_out] / ratio[held_out].mean()
+    weights = race.weights / race.weights.mean()
     seconds = time.perf_counter() - started
     found = Selection(tuple(ranked), weights, seconds, budget.spent, race.ended_early, budget.late)
     if found.cut_short:
@@ -185,23 +168,19 @@ def choose(
     return chosen.chosen_by(found, len(chosen.table_))
 
 
-def _not_chosen(
-    parameters: np.ndarray,
-    statistics: np.ndarray,
-    support: Support,
-    ratio: np.ndarray | None,
-    rng: np.random.Generator,
-) -> Estimator:
+def _not_chosen(rows: CheckedRows, rng: np.random.Generator) -> Estimator:
     """The localised estimator, for tables of few rows."""
-    chosen = Localised().fit(parameters, statistics, support, ratio=ratio, random_seed=rng)
-    rows = len(parameters) if ratio is None else np.count_nonzero(ratio)
-    note = f"{rows} rows are too few to choose among estimators; {LEAST_ROWS} are needed"
+    sides = rows.parameters, rows.statistics, rows.support
+    chosen = Localised().fit(*sides, ratio=rows.ratio, random_seed=rng)
+    note = f"{len(rows.carrying)} rows are too few to choose among estimators; {LEAST_ROWS} are needed"
     only = Candidate(label(chosen), chosen, note=note)
-    return chosen.chosen_by(Selection((only,), np.empty(0), 0.0), len(parameters))
+    return chosen.chosen_by(Selection((only,), np.empty(0), 0.0), len(rows))
 
 
-def check_candidates(candidates: Sequence[str | Estimator] | None) -> list[Estimator] | None:
-    """The estimators that are named or given; None for those that are tried where none are.
+def check_candidates(
+    candidates: Sequence[str | Estimator] | None, rows: int | None = None
+) -> list[Estimator] | None:
+    """The estimators that are named or given, checked for so many rows; None where none are.
 
     Raises
     ------
@@ -215,22 +194,9 @@ def check_candidates(candidates: Sequence[str | Estimator] | None) -> list[Estim
     given = [make_estimator(candidate) for candidate in candidates]
     if not given:
         raise ValueError("there are no candidates; give at least one, or leave them out")
-    return given
-
-
-def _given(
-    candidates: Sequence[str | Estimator] | None, n: int, statistics: np.ndarray, near: np.ndarray | None
-) -> list[Estimator]:
-    """The candidates, checked for n rows of a table with these statistics (m, d)."""
-    given = check_candidates(candidates)
-    if given is None:
-        # Below all rows there may be no logarithm or root of an observation.
-        d = statistics.shape[1]
-        defined = d <= MOST_FOR_CURVES and (near is None or np.all(near >= statistics.min(axis=0)))
-        heavy = bool(defined) and bool(np.any(heavy_tailed(statistics)))
-        return default_candidates(n, d, heavy=heavy)
-    for candidate in given:
-        candidate.check(n)
+    if rows is not None:
+        for candidate in given:
+            candidate.check(rows)
     return given
 
 
@@ -251,14 +217,3 @@ def number_held_out(n: int) -> int:
     """How many of n rows are held out."""
     share = np.clip(HELD_OUT_SHARE * n, LEAST_HELD_OUT, MOST_HELD_OUT)
     return min(int(share), n // 2)
-
-
-def hold_out(table: FittedTable, near: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-    """The rows that are held out: of all that carry weight, or of those nearest to an observation (d,)."""
-    n, rows = len(table), np.arange(table.size) if table.rows is None else table.rows
-    count = number_held_out(n)
-    if near is not None:
-        # Not the very nearest alone: these would be held out of the rows that the candidates need most.
-        most = min(max(2 * count, int(NEAREST_SHARE * n)), n)
-        rows = rows[table.nearest(most).query(table.scaler.transform(near[None]), most)[1][0]]
-    return rng.choice(rows, count, replace=False)

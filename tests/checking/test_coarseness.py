@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.region import WANTED, Region, region_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose
-from pymc_kbr.checking.near_rows import WANTED, Region, region_of, summaries_of
+from pymc_kbr.checking.near_rows import summaries_of
+from tests.checking.looked_at import looked_at
 from tests.statistical import coarse
 
 NOISE, SHIFT = 0.02, 3.0
@@ -52,7 +54,7 @@ def test_rows_that_are_draws_of_another_prior_are_weighted():
         table.parameters, table.statistics, table.support, ratio=ratio, random_seed=0
     )
     posterior = estimator.condition(table.observed)
-    answer = coarseness_of(estimator, posterior, table, lambda: None, np.random.default_rng(2))
+    answer = coarseness_of(estimator, posterior, table, None, np.random.default_rng(2))
     assert not answer.coarse
 
 
@@ -63,7 +65,7 @@ def test_nothing_is_said_of_few_rows_and_of_a_prior_known_by_draws_alone():
     prior = np.random.default_rng(1).normal(size=(100, 1))
     estimator = pk.KernelBayes().fit(table.parameters, table.statistics, prior=prior, random_seed=0)
     posterior = estimator.condition(table.observed)
-    assert coarseness_of(estimator, posterior, table, lambda: None, np.random.default_rng(0)) is None
+    assert coarseness_of(estimator, posterior, table, None, np.random.default_rng(0)) is None
 
 
 def test_the_number_of_simulations_is_that_with_a_hundred_rows_inside():
@@ -122,9 +124,9 @@ def test_the_message_names_the_parameter_and_what_to_do():
 def test_diagnose_passes_it_on():
     table = narrow()
     posterior = fitted(pk.Rejection(0.2), table).condition(table.observed)
-    draws = posterior.draw(100, 0)
+    draws, seen = posterior.draw(100, 0), looked_at(table)
     names = [
-        [c.name for c in diagnose(posterior, draws, table, coarse=c)] for c in (one([0, 1], [0, 1]), None)
+        [c.name for c in diagnose(posterior, draws, seen, coarse=c)] for c in (one([0, 1], [0, 1]), None)
     ]
     assert "coarse" in names[0]
     assert "coarse" not in names[1]

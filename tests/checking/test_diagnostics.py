@@ -11,6 +11,7 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.datasets import load_coalescent
+from tests.checking.looked_at import looked_at
 
 
 def table(observed, n=2000):
@@ -37,7 +38,7 @@ def names(**changes):
     found = diagnose(
         arguments["posterior"],
         arguments["draws"],
-        table(arguments["observed"]),
+        looked_at(table(arguments["observed"])),
         coverage=arguments.get("coverage"),
         held_out=arguments.get("held_out", 0),
     )
@@ -112,7 +113,7 @@ def test_each_fault_is_named(changes, expected):
 def test_messages_name_a_remedy():
     draws = np.linspace(0.94, 1.0, 100)[:, None]
     faulty = posterior(np.where(np.arange(200) % 2 == 0, -0.05, 0.06), {"ridge_raised": 1.0})
-    found = diagnose(faulty, draws, table([9.0, 9.0, 9.0]), coverage=np.array([0.5]), held_out=100)
+    found = diagnose(faulty, draws, looked_at(table([9.0, 9.0, 9.0])), coverage=np.array([0.5]), held_out=100)
     words = {
         "outside": "widen the prior",
         "misspecified": "at the simulator",
@@ -155,7 +156,7 @@ def of_statistics(x, observed=None):
 
 
 def outliers(t):
-    found = diagnose(posterior(), np.full((100, 1), 0.5), t)
+    found = diagnose(posterior(), np.full((100, 1), 0.5), looked_at(t))
     return [concern.message for concern in found if concern.name == "outliers"]
 
 
@@ -186,7 +187,7 @@ def test_tails_that_a_logarithm_brings_back_are_no_outliers_but_a_row_that_went_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             measured = pk.Rejection(100, scale="transformed").fit(theta, x, random_seed=1).table_
-        found = diagnose(posterior(), np.full((100, 1), 0.5), t, measured=measured)
+        found = diagnose(posterior(), np.full((100, 1), 0.5), looked_at(t, measured))
         messages = [concern.message for concern in found if concern.name == "outliers"]
         assert ["'s0'" in message for message in messages] == [True] * wrong
 
@@ -244,7 +245,9 @@ def test_a_learned_likelihood_that_does_not_hold_names_the_statistic(turns, warn
     learnt = pk.KernelLikelihood("location_scale", 200, scale=False)  # by a curve the law would turn, too
     learnt.fit(table.parameters, table.statistics, random_seed=1)
     posterior = learnt.condition(table.observed)
-    found = [c for c in diagnose(posterior, posterior.draw(200, rng), table) if c.name == "transforms"]
+    found = [
+        c for c in diagnose(posterior, posterior.draw(200, rng), looked_at(table)) if c.name == "transforms"
+    ]
     assert len(found) == warned
     assert all("least of all 'second'" in one.message for one in found)
 
@@ -270,7 +273,9 @@ def test_a_constant_statistic_with_another_value_in_the_data_cannot_be_made():
     given = {"parameters": ["a"], "statistics": ["s", "always"]}
     for value, expected in ((1.0, 0), (5.0, 1)):
         made = pk.ReferenceTable.from_dataframe(frame, observed=[0.1, value], **given)
-        found = [c for c in diagnose(posterior(), np.zeros((9, 1)), made) if c.name == "impossible"]
+        found = [
+            c for c in diagnose(posterior(), np.zeros((9, 1)), looked_at(made)) if c.name == "impossible"
+        ]
         assert len(found) == expected
         assert all("'always' is 1 in every simulation and 5 in the data" in one.message for one in found)
 
@@ -293,7 +298,7 @@ def test_it_is_warned_of_once_and_kept_in_the_result():
     "weights", [np.where(np.arange(200) < 10, 0.1, 0.0), np.where(np.arange(200) % 3 == 0, -0.025, 0.0132)]
 )
 def test_auto_is_no_advice_to_who_has_it(weights):
-    arguments = posterior(weights), np.full((100, 1), 0.5), table(TYPICAL)
+    arguments = posterior(weights), np.full((100, 1), 0.5), looked_at(table(TYPICAL))
     assert "'auto'" in diagnose(*arguments)[0].message
     for concern in diagnose(*arguments, chosen=True):
         assert "'auto'" not in concern.message
@@ -325,7 +330,7 @@ def test_intervals_of_two_values_may_cover_both(coverage, discrete, named):
     found = diagnose(
         posterior(),
         frame[["a", "flag"]].to_numpy(float),
-        two,
+        looked_at(two),
         coverage=np.array([0.9, coverage]),
         held_out=400,
     )

@@ -119,7 +119,7 @@ def root(document):
             "no value of this package",
         ),
         (lambda d: root(d).update(object="pymc_kbr.estimators.gone:Gone"), "does not have"),
-        (lambda d: root(d).update(object="pymc_kbr.estimators.checks:check_observed"), "no class"),
+        (lambda d: root(d).update(object="pymc_kbr.estimators.checks:check_scaled"), "no class"),
         (lambda d: d.update(root=[10_000]), "broken"),
         (lambda d: d.pop("nodes"), "broken"),
         (lambda d: root(d).update(dict=[[d["root"], 1]], object=3), "broken"),

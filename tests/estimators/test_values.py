@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.estimators.tabulate import in_deviations
 from tests.estimators.parts import Parts
 
 RNG = np.random.default_rng(6)
@@ -23,16 +25,19 @@ def test_the_constructor_stores_every_argument_as_it_is(name):
 
 
 def test_the_whole_table_is_told_only_where_it_is_there_in_deviations():
-    fitted = pk.Rejection(10).fit(THETA, X)
-    assert fitted.whole_in_deviations(120) is fitted.table_
-    np.testing.assert_allclose(fitted.whole_in_deviations(120).statistics.std(axis=0), 1)
+    fitted, rows = pk.Rejection(10).fit(THETA, X), CheckedRows.of(THETA, X)
+    assert in_deviations(rows, fitted) is fitted.table_
     others = [
-        (fitted, 121),  # rows of a larger table
-        (pk.Rejection(10, scale=False).fit(THETA, X), 120),
-        (pk.Rejection(10).fit(THETA, X, ratio=np.where(np.arange(120) < 3, 0.0, 1.0)), 120),
-        (pk.Rejection(10).fit(Parts(THETA), Parts(X)), 120),
+        (fitted, CheckedRows.of(THETA[:119], X[:119])),  # rows of a larger table
+        (pk.Rejection(10, scale=False).fit(THETA, X), rows),
+        (pk.Rejection(10).fit(THETA, X, ratio=np.where(np.arange(120) < 3, 0.0, 1.0)), rows),
+        (pk.Rejection(10).fit(Parts(THETA), Parts(X)), rows),
     ]
-    assert [one.whole_in_deviations(rows) for one, rows in others] == [None] * 4
+    for other, given in others:
+        table = in_deviations(given, other)
+        assert table is not other.table_
+        assert len(table) == len(given)
+        np.testing.assert_allclose(table.statistics.std(axis=0), 1)
 
 
 def test_a_prior_may_have_draws_of_no_weight():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators.summaries import SUMMARIES
-from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.cost import rows_with_weight
 from pymc_kbr.selection.default_candidates import (
@@ -114,7 +114,8 @@ LOG_NORMAL = np.exp(2 * (THETA + 0.3 * np.random.default_rng(2).normal(size=(300
     ],
 )
 def test_a_table_decides_whether_its_statistics_are_transformed(statistics, near, curves):
-    given = select_module._given(None, 270, statistics, None if near is None else np.array(near))
+    heavy = heavy_where_defined(statistics, None if near is None else np.array(near))
+    given = default_candidates(270, 1, heavy=heavy)
     assert any(inner(one).scale == "transformed" for one in given) is curves
 
 

@@ -10,11 +10,12 @@ from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.selection import fitted_for as module
 from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.fitted_for import account, fitted_for, warn_of_few
-from pymc_kbr.selection.select import choose, fitted_to_all
+from pymc_kbr.selection.select import choose
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from tests.estimators.parts import Parts
 
@@ -111,13 +112,13 @@ class OnTheDisk:
 def test_all_rows_are_fitted_where_an_estimator_can_read_them():
     stored, chosen = OnTheDisk(), pk.Adjusted(pk.Rejection(30), "kernel_ridge")
     found = chosen.fit(THETA[:100], X[:100]).chosen_by("a choice", 100)
-    whole, again = (fitted_to_all(found, stored, np.random.default_rng(1)) for _ in range(2))
+    whole, again = (on_all_rows(found, stored, np.random.default_rng(1)) for _ in range(2))
     assert (whole.selection_, whole.fitted_rows_) == ("a choice", 200)
     assert whole.weights(X[-1])[100:].sum() > 0
     for ours, theirs in zip(whole.condition(X[:3]), again.condition(X[:3]), strict=True):
         np.testing.assert_array_equal(ours.atoms, theirs.atoms)
     dense = pk.ConditionalMean(1.0, 1e-3).fit(THETA, X).chosen_by("a choice", 100)
-    assert fitted_to_all(dense, stored, np.random.default_rng(1)) is dense
+    assert on_all_rows(dense, stored, np.random.default_rng(1)) is dense
 
 
 def test_what_was_chosen_is_shown_and_kept(monkeypatch, capsys):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.selection.cost import cost_of, summary_cost
 from pymc_kbr.selection.fitting import Fitting
 
@@ -14,7 +15,7 @@ INNER = {"accepted": 60, "kernel": "epanechnikov"}
 
 
 def fitting():
-    return Fitting(THETA, X, pk.Support.unbounded(2), None, 0)
+    return Fitting(CheckedRows.of(THETA, X), 0)
 
 
 def test_the_same_adjustment_in_the_same_scale_is_fitted_once():

@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.selection.budget import Budget
@@ -25,7 +26,8 @@ def a_race(ratio=None, unit=1.0):
     theta, x = rows(unit=unit)
     rest, held_out = np.arange(500), np.arange(500, 600)
     support = pk.Support.unbounded(2)
-    return Race(theta, x, support, ratio, rest, held_out, np.random.default_rng(0), Budget(100.0))
+    table = CheckedRows.of(theta, x, support, ratio)
+    return Race(table.some(rest), table.some(held_out), np.random.default_rng(0), Budget(100.0))
 
 
 def scored(race, estimator, count=30):
@@ -134,12 +136,9 @@ class WrongToTheRight(WrongToTheLeft):
 def test_held_out_rows_count_as_much_as_the_other_prior_gives_them(left, chosen):
     theta, x = rows()
     found = choose(
-        theta,
-        x,
-        pk.Support.unbounded(2),
+        CheckedRows.of(theta, x, ratio=np.where(x[:, 0] < 0, left, 1.0)),
         rng=np.random.default_rng(1),
         candidates=[WrongToTheLeft(50), WrongToTheRight(50)],
-        ratio=np.where(x[:, 0] < 0, left, 1.0),
         progressbar=False,
     )
     assert type(found) is chosen
@@ -154,7 +153,7 @@ def test_a_candidate_that_is_chosen_is_fitted_with_the_ratio():
     theta, x = rows()
     ratio = np.exp(theta[:, 0])
     arguments = {"rng": np.random.default_rng(1), "candidates": [pk.Rejection(200)], "progressbar": False}
-    found = choose(theta, x, pk.Support.unbounded(2), ratio=ratio, **arguments)
+    found = choose(CheckedRows.of(theta, x, ratio=ratio), **arguments)
     alone = pk.Rejection(200).fit(theta, x, ratio=ratio)
     np.testing.assert_allclose(found.weights(x[0]), alone.weights(x[0]), rtol=1e-12)
 

@@ -6,12 +6,13 @@ import pytest
 from sklearn.base import clone
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, label
 from pymc_kbr.selection.default_candidates import default_candidates
 from pymc_kbr.selection.race import EQUAL, ROUNDS, SETTLED, Race
-from pymc_kbr.selection.select import choose, hold_out
+from pymc_kbr.selection.select import choose, number_held_out
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
 
@@ -99,10 +100,10 @@ def test_few_rows_are_not_divided():
 
 def test_rows_are_held_out_near_an_observation():
     x, rng = np.random.default_rng(0).normal(size=(2000, 2)), np.random.default_rng(1)
-    rows = hold_out(tabulate(x, x), np.array([2.0, 0.0]), rng)
+    rows = tabulate(x, x).some_rows(200, rng, np.array([2.0, 0.0]), 500)
     assert len(rows) == len(set(rows)) == 200
     assert x[rows, 0].mean() > 0.8
-    everywhere = hold_out(tabulate(x, x), None, rng)
+    everywhere = tabulate(x, x).some_rows(200, rng)
     assert abs(x[everywhere, 0].mean()) < 4 / np.sqrt(200)
 
 
@@ -118,9 +119,7 @@ def test_the_choice_can_differ_between_observations():
     ]
     found = [
         choose(
-            theta,
-            x[:, None],
-            pk.Support.unbounded(1),
+            CheckedRows.of(theta, x[:, None]),
             rng=np.random.default_rng(1),
             candidates=candidates,
             near=np.array([at]),
@@ -135,12 +134,9 @@ def test_under_another_prior_its_rows_decide():
     t = table()
     ratio = (t.parameters[:, 0] > 0).astype(float)
     found = choose(
-        t.parameters,
-        t.statistics,
-        t.support,
+        CheckedRows.of(t.parameters, t.statistics, t.support, ratio),
         rng=np.random.default_rng(0),
         candidates=[LINEAR],
-        ratio=ratio,
         progressbar=False,
     )
     assert np.all(found.weights(np.zeros(2))[ratio == 0] == 0)
@@ -178,17 +174,8 @@ def test_the_chosen_candidate_is_scored_on_all_held_out_rows():
 def a_race():
     t = table(300)
     held_out = np.arange(50, 300)
-    rng = np.random.default_rng(0)
-    return Race(
-        t.parameters,
-        t.statistics,
-        t.support,
-        None,
-        np.arange(50),
-        held_out,
-        rng,
-        Budget(1.0),
-    )
+    rows = CheckedRows.of(t.parameters, t.statistics, t.support)
+    return Race(rows.some(np.arange(50)), rows.some(held_out), np.random.default_rng(0), Budget(1.0))
 
 
 @pytest.mark.parametrize(
@@ -241,8 +228,7 @@ def test_what_select_chose_is_fitted_anew_by_calibrate():
 def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
     """Calibrating fits anew without the rows that it holds out; at most half of the table."""
     parameters, statistics = table(n).parameters, table(n).statistics
-    held_out = hold_out(tabulate(parameters, statistics), None, np.random.default_rng(0))
-    for candidate in default_candidates(n - len(held_out)):
+    for candidate in default_candidates(n - number_held_out(n)):
         fitted = clone(candidate).fit(parameters[: n - n // 2], statistics[: n - n // 2], random_seed=0)
         assert np.all(np.isfinite(fitted.condition(statistics[-1]).mean())), label(candidate)
 

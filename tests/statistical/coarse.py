@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.checking.coarseness import MOVED, RESIZED, coarseness
 from pymc_kbr.estimators import Adjusted, ConditionalMean, Estimator, KernelLikelihood, Localised, Rejection
@@ -62,14 +63,14 @@ def posterior_of(number: int, given: Problem) -> tuple[Any, str]:
     chosen, rng = estimator_of(number, n, d), np.random.default_rng([1, number])
     table = given.parameters, given.statistics, given.support
     if chosen is None:
-        fitted = choose(*table, rng=rng, near=given.observed, work=WORK, progressbar=False)
+        fitted = choose(CheckedRows.of(*table), rng=rng, near=given.observed, work=WORK, progressbar=False)
         name = f"auto: {type(fitted).__name__}"
     else:
         fitted = chosen.fit(*table, random_seed=rng)
         name = type(fitted).__name__
     if isinstance(fitted, Adjusted):
         name += f" {type(fitted.estimator_).__name__} {type(fitted.adjustment_).__name__}"
-    return fitted.under(lambda: given.log_prior).condition(given.observed), name
+    return fitted.under(given.log_prior).condition(given.observed), name
 
 
 def line(number: int) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 
@@ -88,30 +86,6 @@ def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
     return None
 
 
-def check_trials(observed: Any, d: int, names: Sequence[str] | None = None) -> tuple[list[np.ndarray], bool]:
-    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given."""
-    single = not isinstance(observed, list | tuple)
-    sets = [observed] if single else list(observed)
-    if not sets:
-        raise ValueError("there is no data set: the list is empty; give at least one, of shape (r, d)")
-    checked = []
-    for number, data in enumerate(sets):
-        rows = as_rows("the trials", by_name(data, names))
-        name = "the data set" if single else f"data set {number}"
-        if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
-            raise ValueError(
-                f"{name} has shape {rows.shape}; with trials=True it must have shape (r, {d}): r trials of "
-                f"the {d} statistics that the likelihood was fitted on"
-            )
-        bad = np.argwhere(~np.isfinite(rows))
-        if len(bad):
-            raise ValueError(
-                f"{name} is NaN or infinite in trial {bad[0, 0]}, statistic {bad[0, 1]}; leave the trial out"
-            )
-        checked.append(rows)
-    return checked, single
-
-
 def check_parameters(parameters: Any, p: int) -> np.ndarray:
     """Parameters as rows (k, p)."""
     theta = np.atleast_2d(as_rows("the parameters", parameters))
@@ -123,12 +97,6 @@ def check_parameters(parameters: Any, p: int) -> np.ndarray:
             f"the parameters are NaN or infinite in row {bad[0, 0]}, column {bad[0, 1]}; leave the row out"
         )
     return theta
-
-
-def refuse_unfitted(estimator: Any) -> None:
-    """Refuse a likelihood that has no table yet."""
-    if not hasattr(estimator, "table_"):
-        raise ValueError("this KernelLikelihood is not fitted; call `fit` first")
 
 
 def check_settings(particles: int, form: str, forms: tuple[str, ...]) -> None:

@@ -97,38 +97,48 @@ def model_prior(
     return ModelPrior(rows, support, graph)
 
 
-def known_log_prior(prior: object, table: ReferenceTable, model: pm.Model | None) -> LogDensity | None:
-    """The log density of a model's prior at parameters (n, p) of a table; None where none is known.
+@dataclass(frozen=True)
+class KnownDensities:
+    """What PyMC knows of a table's model.
 
-    With the likelihood of the observed variables whose density is known, and the Potentials, of the table's
-    model.
+    Attributes
+    ----------
+    prior : callable, optional
+        Log density of the prior.
+    likelihood : callable, optional
+        Log-likelihood of the observed variables whose density is known, and of Potentials.
+    log_prior : callable, optional
+        What a learned likelihood is multiplied with: both together, the first where there are no such
+        variables, None where something of it is not known.
+    """
+
+    prior: LogDensity | None = None
+    likelihood: LogDensity | None = None
+    log_prior: LogDensity | None = None
+
+
+def known_densities(prior: object, table: ReferenceTable, model: pm.Model | None) -> KnownDensities:
+    """Log densities at parameters (n, p) of a table, compiled once.
 
     Parameters
     ----------
     prior : pymc.Model or anything else
-        There is no density of anything else, nor of a model that PyMC has none of.
+        Nothing is known of anything else, nor of a model that PyMC has no density of.
     table : ReferenceTable
     model : pymc.Model, optional
         The table's.
     """
-    density, log_known = known_log_densities(prior, table, model)
-    if not table.origin.known or density is None:
-        return density
-    if log_known is None:
-        return None
-    return lambda parameters: density(parameters) + log_known(parameters)
-
-
-def known_log_densities(
-    prior: object, table: ReferenceTable, model: pm.Model | None
-) -> tuple[LogDensity | None, LogDensity | None]:
-    """Those of the prior, and of observed variables and Potentials that are known: see `known_log_prior`."""
     if not isinstance(prior, pm.Model):
-        return None, None
+        return KnownDensities()
     try:
         density = log_density_of(read_prior(prior, [v.name for v in table.parameter_columns.variables]))
     except (NotImplementedError, ValueError):
-        return None, None
-    if not table.origin.known or model is None:
-        return density, None
-    return density, known_log_likelihood(read_model(model))
+        return KnownDensities()
+    if not table.origin.known:
+        return KnownDensities(density, None, density)
+    if model is None:
+        return KnownDensities(density)
+    likelihood = known_log_likelihood(read_model(model))
+    if likelihood is None:
+        return KnownDensities(density)
+    return KnownDensities(density, likelihood, lambda theta: density(theta) + likelihood(theta))

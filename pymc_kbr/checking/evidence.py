@@ -1,0 +1,100 @@
+"""What a table and its observation say, before anybody has seen a posterior, for and against one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_kbr.arrays.outliers import Outliers, outliers
+from pymc_kbr.arrays.weighted import column_quantiles
+from pymc_kbr.checking.misspecification import among_rows
+from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.summaries.transformed import Transformed
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+EDGE_TAIL, BOUNDED_TAIL = 0.01, 0.05
+"""Shares of the prior beyond which its edges are; the latter where it was drawn between bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Numbers from which reasons for doubt are made.
+
+    Attributes
+    ----------
+    support : ObservationSupport
+        How far the observation is from the rows.
+    pvalue : float
+        Of the observation among the rows; one where these are no draws of the prior.
+    outliers : list of Outliers
+        Statistics whose deviation is that of a few rows.
+    impossible : list of (int, float, float)
+        Statistics that are the same in all rows, with their value there and in the observation.
+    edges : ndarray of shape (2, p)
+        Quantiles of the prior, a small share (`tail`) from either end.
+    tail : float
+    between_bounds : bool
+        Whether the prior was drawn between bounds, which are no edges of its own.
+    rows : int
+    parameter_names, statistic_names : list of str
+    discrete : list of bool, length p
+    """
+
+    support: ObservationSupport
+    pvalue: float
+    outliers: list[Outliers]
+    impossible: list[tuple[int, float, float]]
+    edges: np.ndarray
+    tail: float
+    between_bounds: bool
+    rows: int
+    parameter_names: list[str]
+    statistic_names: list[str]
+    discrete: list[bool]
+
+
+def evidence(table: ReferenceTable, scaled: FittedTable, measured: FittedTable | None = None) -> Evidence:
+    """Look at a table with an observation.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+        With columns, not data sets.
+    scaled : FittedTable
+        The same over the deviations of its statistics: see `in_deviations`.
+    measured : FittedTable, optional
+        The table as an estimator measures it, whatever its scale: an outlier among the statistics may be
+        none there.
+    """
+    observed, x, between = table.observed, table.statistics, table.origin.between_bounds
+    assert observed is not None
+    support, pvalue = support_of_observation(table, observed, scaled), 1.0
+    if table.prior_ratio is None and not between:
+        pvalue = among_rows(table, observed[None], np.random.default_rng(0)).pvalue
+    constant = np.flatnonzero((np.ptp(x, axis=0) == 0) & (observed != x[0]))
+    tail = BOUNDED_TAIL if between else EDGE_TAIL
+    return Evidence(
+        support,
+        pvalue,
+        _still(outliers(x), measured),
+        [(int(j), float(x[0, j]), float(observed[j])) for j in constant],
+        column_quantiles(table.parameters, [tail, 1 - tail], table.prior_ratio),
+        tail,
+        between,
+        len(table),
+        table.parameter_names,
+        table.statistic_names,
+        [variable.discrete for variable in table.parameter_columns.variables for _ in range(variable.size)],
+    )
+
+
+def _still(found: list[Outliers], measured: FittedTable | None) -> list[Outliers]:
+    """Those that are outliers as an estimator measures them, too."""
+    if not found or measured is None or not isinstance(measured.scaler, Transformed):
+        return found
+    # A logarithm may have brought them back among the others.
+    kept = np.flatnonzero(measured.scaler.kept)
+    still = {int(kept[one.column]) for one in outliers(measured.sample.statistics)}
+    return [one for one in found if one.column in still]
