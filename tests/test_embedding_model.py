@@ -46,6 +46,7 @@ def test_beyond_all_floats_the_density_is_zero():
         ({"data": POINTS * [1.0, 0.0]}, r"columns \[1\] in the data are the same"),
         ({"data": POINTS, "prior": "flat"}, r"prior is 'flat'; it may be 'gamma\(1, 1\)'"),
         ({"data": POINTS, "prior": (1.0, -1.0)}, "the prior's rate is -1.0"),
+        ({"data": POINTS, "prior": (1.0,)}, r"prior is \(1.0,\); give a pair"),
         ({"data": POINTS, "noise": 0.0}, "noise is 0.0"),
     ],
 )
@@ -67,3 +68,5 @@ def test_chains_are_parted_where_their_means_are_far_apart():
     assert not pk.chain_modes(np.vstack([chains[:2], moved])).multimodal
     with pytest.raises(ValueError, match="give two chains or more"):
         pk.chain_modes(chains[:1])
+    with pytest.raises(ValueError, match="the draws hold NaN or infinity"):
+        pk.chain_modes(np.where(chains > 3.0, np.nan, chains))

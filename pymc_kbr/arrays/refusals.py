@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
+SHORTEST = 1e-100
+"""Length below which, and above whose inverse, squares leave the range of floats."""
+
 
 def positive(name: str, value: float) -> None:
     """Refuse a number that is not positive and finite."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name} is {value!r}; it must be a number above zero")
     if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value!r}; it must be a finite number above zero")
+        raise ValueError(f"{name} is {value}; it must be a finite number above zero")
+
+
+def squarable(name: str, value: float) -> None:
+    """Refuse a number that is not positive, or whose square is so small or large that it is no float."""
+    positive(name, value)
+    if not SHORTEST < value < 1 / SHORTEST:
+        raise ValueError(
+            f"{name} is {value}; it must lie between {SHORTEST} and {1 / SHORTEST}, so that its square is a "
+            "float: change the units of the data"
+        )
+
+
+def probability(name: str, value: float) -> None:
+    """Refuse what is no number between zero and one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} is {value!r}; it must be a number between 0 and 1")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
 
 
 def whole(name: str, value: int, most: int | None = None) -> None:

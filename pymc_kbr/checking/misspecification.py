@@ -67,9 +67,9 @@ def misspecification(
 
     Raises
     ------
-    ValueError
-        If there is no observation, its number of statistics is another, it is not finite, or the rows are no
-        draws of the prior.
+    TypeError, ValueError
+        If the table is none, there is no observation, its number of statistics is another, it is not finite,
+        or the rows are no draws of the prior.
 
     Notes
     -----
@@ -82,6 +82,8 @@ def misspecification(
     The model is called wrong for what no parameters of the prior make. Data that other parameters than
     the posterior's make pass: `predictive_check` is for these.
     """
+    if not isinstance(table, ReferenceTable):
+        raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
     refuse_sets(table)
     given = table.observed if observed is None else as_rows("the observation", observed)
     if given is None:

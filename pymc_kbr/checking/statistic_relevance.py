@@ -84,8 +84,8 @@ def statistic_relevance(
 
     Raises
     ------
-    ValueError
-        If there are fewer than five rows.
+    TypeError, ValueError
+        If the table is none, there are fewer than five rows, or an argument is out of range.
 
     Notes
     -----
@@ -93,6 +93,8 @@ def statistic_relevance(
     together with another one. Of weighted rows (`prior_ratio`) the dependence is that of the rows as they
     were drawn.
     """
+    if not isinstance(table, ReferenceTable):
+        raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
     refuse_sets(table)
     whole("rows", rows)
     chosen = spread_out(len(table), rows)

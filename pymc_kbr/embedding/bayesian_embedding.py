@@ -10,10 +10,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import norm
 
 from pymc_kbr.arrays.points import as_points, refuse_constant
-from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.refusals import positive, squarable, whole
+from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import EXACT_ROWS, LearntLengthscale, gaussian, learn_lengthscale
-from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure
+from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, check_measure
 from pymc_kbr.kernels import median_heuristic
 
 ROWS_AT_ONCE = 1024
@@ -103,6 +104,7 @@ class BayesianKernelEmbedding:
         positive("noise", self.noise)
         if self.landmarks is not None:
             whole("landmarks", self.landmarks)
+        check_measure(self.measure)
         points = as_points("the points", points)
         refuse_constant("the points", points)
         self.points_ = points
@@ -145,8 +147,7 @@ class BayesianKernelEmbedding:
 
     def interval(self, at: Any, probability: float = 0.8) -> np.ndarray:
         """Central intervals of the embedding at points (l, D), shape (l, 2), each by itself."""
-        if not 0 < probability < 1:
-            raise ValueError(f"probability is {probability!r}; it must lie between 0 and 1")
+        refuse_probability("probability", probability)
         half = norm.ppf(0.5 + probability / 2) * self.deviation(at)
         mean = self.mean(at)
         return np.stack([mean - half, mean + half], axis=1)
@@ -165,19 +166,19 @@ class BayesianKernelEmbedding:
     def _chosen(self, points: np.ndarray) -> np.ndarray:
         """The lengthscales (D,), given or chosen."""
         d, given = points.shape[1], self.lengthscale
-        if given == "bayesian":
+        if isinstance(given, str) and given == "bayesian":
             self.learnt_ = learn_lengthscale(
                 points, separate=self.separate, noise=self.noise, measure=self.measure_
             )
             return self.learnt_.lengthscale
-        if given == "median":
+        if isinstance(given, str) and given == "median":
             return np.full(d, median_heuristic(points))
         if isinstance(given, str):
             raise ValueError(
                 f"lengthscale is {given!r}; it may be 'bayesian', 'median', or numbers above zero"
             )
         for value in np.atleast_1d(given):
-            positive("lengthscale", value)
+            squarable("lengthscale", value)
         if np.size(given) not in (1, d):
             raise ValueError(
                 f"there are {np.size(given)} lengthscales; give one, or one for each of {d} columns"

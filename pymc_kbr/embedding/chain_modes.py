@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.rows import as_rows, check_finite
 
 APART = 4.0
 """Of chains' own deviations: means farther apart than that, with none between, are at different modes."""
@@ -49,7 +49,7 @@ def chain_modes(draws: Any) -> ChainModes:
     Raises
     ------
     ValueError
-        If there is no second chain, or they have fewer than two draws.
+        If there is no second chain, they have fewer than two draws, or not all are finite.
 
     Notes
     -----
@@ -67,6 +67,7 @@ def chain_modes(draws: Any) -> ChainModes:
     array = as_rows("the draws", getattr(draws, "values", draws))
     if array.ndim != 2 or min(array.shape) < 2:
         raise ValueError(f"the draws have shape {array.shape}; give two chains or more, of two draws or more")
+    check_finite("the draws", array)
     order = np.argsort(array.mean(axis=1))
     means, own = array.mean(axis=1)[order], array.std(axis=1)[order]
     parted = np.diff(means) > APART * np.maximum(own[1:], own[:-1])

@@ -16,7 +16,7 @@ from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
-from pymc_kbr.embedding.prior_covariance import Measure
+from pymc_kbr.embedding.prior_covariance import Measure, check_measure
 from pymc_kbr.kernels import Gaussian, Kernel, Sum
 
 EXACT_ROWS = 3000
@@ -156,6 +156,7 @@ def learn_lengthscale(
     """
     positive("noise", noise)
     whole("most", most)
+    check_measure(measure)
     points = as_points("the points", points, least=3)
     refuse_constant("the points", points)
     rows = points[spread_out(len(points), most)]

@@ -116,6 +116,19 @@ class GaussianMeasure:
         return float(np.prod(np.sqrt(2 * np.pi * variance)))
 
 
+def check_measure(measure: Measure | None) -> None:
+    """Refuse what is no measure.
+
+    Raises
+    ------
+    TypeError
+        If it has no `covariance`, `variance` and `slopes`.
+    """
+    if measure is None or all(hasattr(measure, name) for name in ("covariance", "variance", "slopes")):
+        return
+    raise TypeError(f"measure is {measure!r}; give a LebesgueMeasure, a GaussianMeasure, or leave it out")
+
+
 def weighted_squares(weights: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """sum_ij weights_ij (a_iq - b_jq)^2 for each column q, shape (D,), without an array (n, m, D)."""
     cross = np.einsum("iq,iq->q", a, weights @ b)

@@ -12,7 +12,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.points import as_points, refuse_constant
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import SHORTEST, positive
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 
 PRIORS = {"gamma(1, 1)": (1.0, 1.0), "gamma(0.1, 0.1)": (0.1, 0.1)}
@@ -63,6 +63,8 @@ def kernel_embedding_model(
     refuse_constant("the data", points)
     if isinstance(prior, str) and prior not in PRIORS:
         raise ValueError(f"prior is {prior!r}; it may be {', '.join(map(repr, PRIORS))}, or (shape, rate)")
+    if not isinstance(prior, str) and (not isinstance(prior, tuple) or len(prior) != 2):
+        raise ValueError(f"prior is {prior!r}; give a pair (shape, rate), or {', '.join(map(repr, PRIORS))}")
     shape, rate = PRIORS[prior] if isinstance(prior, str) else prior
     positive("the prior's shape", shape)
     positive("the prior's rate", rate)
@@ -114,7 +116,3 @@ class LogLikelihood(Op):
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         """Both outputs depend on the lengthscales."""
         return [[True, True]]
-
-
-SHORTEST = 1e-100
-"""Lengthscale below which, and above whose inverse, squares leave the range of floats."""

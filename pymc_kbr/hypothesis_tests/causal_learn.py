@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def causal_learn_test(random_seed: int | None = None, **options: Any) -> type:
 
     Raises
     ------
+    TypeError
+        If `hsic_test` has no such option.
     ImportError
         If causal-learn is not installed, with the extra that brings it.
 
@@ -36,6 +39,10 @@ def causal_learn_test(random_seed: int | None = None, **options: Any) -> type:
     ``register_ci_test("kernel", pk.causal_learn_test(random_seed=1))``, and then
     ``pc(data, indep_test="kernel")``.
     """
+    allowed = [name for name in signature(hsic_test).parameters if name not in ("x", "y", "random_seed")]
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise TypeError(f"there is no option {', '.join(unknown)}; the tests take {', '.join(allowed)}")
     try:
         from causallearn.utils.cit import CIT_Base
     except ModuleNotFoundError as error:

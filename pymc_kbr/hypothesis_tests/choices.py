@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.refusals import squarable, whole
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.kernels import FAMILIES, Kernel, check_kernel, median_heuristic
 
@@ -37,8 +37,8 @@ def check_choices(form: str, statistic: str, null: str, permutations: int, featu
             raise ValueError(f"{name} is {given!r}; it may be {', '.join(map(repr, allowed))}")
     whole("permutations", permutations)
     whole("features", features)
-    if features < 2:
-        raise ValueError("features is 1; a cosine and a sine are two, the least there are")
+    if features % 2:
+        raise ValueError(f"features is {features}; they are cosines and sines: give an even number")
     if null == "gamma" and (statistic == "unbiased" or form == "block"):
         raise ValueError(
             f"null is 'gamma' with statistic={statistic!r} and form={form!r}; the gamma distribution is that "
@@ -79,7 +79,7 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
             )
         return LEARNT[bandwidth](learn_lengthscale(points))
     for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)):
-        positive("bandwidth", value)
+        squarable("bandwidth", value)
     if np.ndim(bandwidth) == 0:
         return family(float(bandwidth))  # type: ignore[arg-type]
     if np.size(bandwidth) != points.shape[1]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
+from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.refusals import whole
 
 
@@ -36,6 +37,7 @@ class PowerCurve:
 
     def interval(self, probability: float = 0.95) -> np.ndarray:
         """Clopper and Pearson's intervals of the rejections' probability, shape (s, 2)."""
+        refuse_probability("probability", probability)
         repeats = self.pvalues.shape[1]
         rejected = np.sum(self.pvalues <= self.level, axis=1)
         tail = (1 - probability) / 2
@@ -78,8 +80,9 @@ def power_curve(
 
     Raises
     ------
-    ValueError
-        If there is no setting, no repetition, or the level is no probability.
+    TypeError, ValueError
+        If test or simulation cannot be called, there is no setting, no repetition, or the level is no
+        probability.
 
     Examples
     --------
@@ -90,9 +93,13 @@ def power_curve(
     >>> bool(curve.power[0] < 0.5 < curve.power[1])
     True
     """
+    for name, given in (("test", test), ("simulate", simulate)):
+        if not callable(given):
+            raise TypeError(f"{name} is {given!r}; give a function")
     whole("repeats", repeats)
-    if not 0 < level < 1:
-        raise ValueError(f"level is {level!r}; it must lie between 0 and 1")
+    refuse_probability("level", level)
+    if not hasattr(settings, "__len__"):
+        raise TypeError(f"settings is {settings!r}; give a list of them, of one setting too")
     if not len(settings):
         raise ValueError("there is no setting; give at least one")
     rng = np.random.default_rng(random_seed)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_columns
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.prior_covariance import Measure
 from pymc_kbr.hypothesis_tests.choices import same_columns
@@ -77,17 +77,17 @@ def witness(
     The embeddings of both are independent given the kernel, so that means subtract and variances add; figure
     5 of Flaxman et al. 2016. Where the lengthscale is integrated out, the intervals are quantiles of draws.
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability is {probability!r}; it must lie between 0 and 1")
+    refuse_probability("probability", probability)
     y = as_points("y", same_columns(x, y))
     x = as_points("x", x)
     refuse_unequal_columns("x", x, "y", y)
+    refuse_constant("x", x)
+    refuse_constant("y", y)
     pooled = np.vstack([x, y])
-    refuse_constant("x and y together", pooled)
     at = pooled if at is None else as_points("the points at which it is evaluated", at, least=1)
     tails = np.array([0.5 - probability / 2, 0.5 + probability / 2])
     if np.ndim(lengthscale) == 2:
-        drawn = np.asarray(lengthscale, dtype=float)
+        drawn = as_points("the draws of the lengthscale", lengthscale, least=1)
         rng = np.random.default_rng(random_seed)
         functions = np.array([_drawn(x, y, at, row, noise, measure, rng) for row in drawn])
         lower, upper = np.quantile(functions, tails, axis=0)
@@ -111,8 +111,6 @@ def _drawn(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """A draw of the function at points (l, d) for one lengthscale, shape (l,)."""
-    for value in lengthscale:
-        positive("lengthscale", value)
     first, second = (
         BayesianKernelEmbedding(lengthscale.tolist(), noise, measure).fit(points).draw(at, 1, rng)[0]
         for points in (x, y)

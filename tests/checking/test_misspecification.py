@@ -82,6 +82,10 @@ def test_refusals():
         pk.misspecification(table(), [1.0, 2.0])
     with pytest.raises(ValueError, match="of the observation hold NaN"):
         pk.misspecification(table(), [1.0, np.nan, 2.0])
+    with pytest.raises(TypeError, match="table is a DataFrame; give a ReferenceTable"):
+        pk.misspecification(pd.DataFrame(np.ones((3, 2))), [1.0, 2.0])
+    with pytest.raises(TypeError, match="table is a DataFrame; give a ReferenceTable"):
+        pk.statistic_relevance(pd.DataFrame(np.ones((3, 2))))
     weighted = dataclasses.replace(table(), prior_ratio=np.linspace(0.5, 1.5, 400))
     with pytest.raises(ValueError, match="no draws of the prior but carry weights"):
         pk.misspecification(weighted, [1.0, 2.0, 3.0])

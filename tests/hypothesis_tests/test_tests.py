@@ -1,6 +1,7 @@
 """Levels and power of the tests, what they refuse, and the same p-values as another package."""
 
 import csv
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from pymc_kbr.hypothesis_tests import (
     power_curve,
     witness,
 )
+from pymc_kbr.hypothesis_tests.mmd import Discrepancies, GramSums
 from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
 from tests.hypothesis_tests.hyppo import BANDWIDTH, PATH, pair
 
@@ -229,3 +231,107 @@ def test_data_frames_are_matched_by_name():
     assert pk.hsic_test(x["a"], x["b"], random_seed=1).pvalue == hsic_test(*GOOD.T, random_seed=1).pvalue
     with pytest.raises(ValueError, match="name them alike"):
         mmd_test(x, y.rename(columns={"b": "c"}))
+
+
+def by_cells(rng, ratio, spread=6.0):
+    """Two samples with ten points of each in each of five cells; within these, points of other deviations."""
+    cells = np.repeat(np.arange(5), 10)
+    return spread * cells + rng.normal(size=50), spread * cells + ratio * rng.normal(size=50), cells
+
+
+def test_level_where_strata_have_fixed_sizes():
+    rng, pvalues = np.random.default_rng(8), []
+    for _ in range(NULLS):
+        x, y, cells = by_cells(rng, 1.0)
+        pvalues.append(mmd_test(x, y, bandwidth=1.0, strata=(cells, cells), permutations=39, random_seed=rng))
+    rejected = np.mean([found.pvalue <= 0.05 for found in pvalues])
+    assert BAND[0] <= rejected <= BAND[1]
+
+
+def test_strata_tell_what_permutations_of_all_rows_hide():
+    x, y, cells = by_cells(np.random.default_rng(1), 0.3)
+    options = {"bandwidth": 1.0, "random_seed": 1}
+    assert mmd_test(x, y, **options).pvalue > 0.05
+    assert mmd_test(x, y, strata=(cells, cells), **options).pvalue < 0.01
+
+
+def test_permutations_stay_within_strata(rng):
+    kernel, labels = Gaussian(1.0), np.array([0, 0, 1, 1, 0, 1, 1])
+    points = rng.normal(size=(7, 1))
+    found = Discrepancies(GramSums(kernel(points)), 3, True).permuted(500, np.random.default_rng(1), labels)
+    # Two of the first sample are of label 0, one is of label 1: 3 * 4 ways to choose them.
+    ways = [
+        np.isin(np.arange(7), [*pair, one]) for pair in combinations([0, 1, 4], 2) for one in [2, 3, 5, 6]
+    ]
+    allowed = Discrepancies(GramSums(kernel(points)), 3, True)(np.array(ways).T)
+    nearest = np.abs(found[:, None] - allowed[None]).argmin(axis=1)
+    np.testing.assert_allclose(found, allowed[nearest])
+    counts = np.bincount(nearest, minlength=12)
+    assert np.all(np.abs(counts - 500 / 12) < 5 * np.sqrt(500 / 12))
+
+
+@pytest.mark.parametrize(
+    ("strata", "options", "words"),
+    [
+        (np.zeros(30), {}, "strata must be a pair"),
+        ((np.zeros(30), np.zeros(29)), {}, r"strata of y have shape \(29,\); give one label"),
+        ((np.zeros(30), np.ones(30)), {}, "no stratum has rows of both"),
+        ((np.zeros(30), [None] * 30), {}, "some strata are missing"),
+        ((np.zeros(30), np.zeros(30)), {"form": "block"}, "take null='permutation'"),
+    ],
+)
+def test_refused_strata(strata, options, words):
+    with pytest.raises(ValueError, match=words):
+        mmd_test(GOOD, GOOD[::-1], strata=strata, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"x": np.ones((30, 2))}, ValueError, "all 30 rows in x are the same point"),
+        ({"lengthscale": [1.0, -2.0]}, ValueError, "lengthscale is -2.0; it must be a finite number"),
+        ({"lengthscale": np.array([[1.0], [-1.0]])}, ValueError, "lengthscale is -1.0"),
+        ({"lengthscale": np.ones((0, 1))}, ValueError, "there are 0 rows in the draws of the lengthscale"),
+        ({"lengthscale": 1e-300}, ValueError, "so that its square is a float"),
+        ({"measure": "lebesgue"}, TypeError, "give a LebesgueMeasure"),
+        ({"probability": "most"}, TypeError, "must be a number between 0 and 1"),
+        ({"noise": -1.0}, ValueError, "noise is -1.0"),
+        ({"y": GOOD[:, :1]}, ValueError, "2 columns in x and 1 in y"),
+    ],
+)
+def test_refusals_of_witness(arguments, error, words):
+    with pytest.raises(error, match=words):
+        witness(**{"x": GOOD, "y": GOOD + 1.0, "lengthscale": 1.0, **arguments})
+
+
+@pytest.mark.parametrize("lengthscale", ["median", "bayesian", np.array([0.5, 2.0])])
+def test_witness_of_two_columns(lengthscale):
+    found = witness(GOOD, GOOD + 1.0, lengthscale=lengthscale)
+    pooled = np.vstack([GOOD, GOOD + 1.0])
+    wanted = {"median": median_heuristic, "bayesian": lambda points: learn_lengthscale(points).lengthscale}
+    expected = wanted[lengthscale](pooled) if isinstance(lengthscale, str) else lengthscale
+    np.testing.assert_allclose(found.lengthscale, np.broadcast_to(expected, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"test": "mmd"}, TypeError, "test is 'mmd'; give a function"),
+        ({"simulate": 3}, TypeError, "simulate is 3; give a function"),
+        ({"settings": 1.0}, TypeError, "settings is 1.0; give a list"),
+        ({"settings": []}, ValueError, "there is no setting"),
+        ({"repeats": 0}, ValueError, "repeats is 0"),
+        ({"level": "low"}, TypeError, "level is 'low'"),
+        ({"permutations": 0}, ValueError, "permutations is 0"),
+    ],
+)
+def test_refusals_of_power_curves(arguments, error, words):
+    with pytest.raises(error, match=words):
+        power_curve(
+            **{"test": mmd_test, "simulate": lambda s, rng: (GOOD, GOOD), "settings": [0], **arguments}
+        )
+
+
+def test_options_of_causal_learn_are_refused_at_once():
+    with pytest.raises(TypeError, match="there is no option bandwith; the tests take kernel, bandwidth"):
+        causal_learn_test(bandwith=1.0)
