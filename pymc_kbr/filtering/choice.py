@@ -83,6 +83,12 @@ def of_family(kernel: str | Kernel, bandwidth: float | None, scale: float, point
     return FAMILIES[kernel](float(bandwidth))
 
 
+def steps_held_out(training: Training) -> int:
+    """Last steps of the training sequences on which settings are chosen; none where they would be too few."""
+    steps = min(LAST_STEPS, int(LARGEST_SHARE * sum(training.lengths)))
+    return steps if steps >= FEWEST_STEPS else 0
+
+
 class Search:
     """Filters with several settings on the first part of the training, scored on the last.
 
@@ -215,8 +221,7 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
     observations has fewer ways to follow their noise. Without sequences, or with short ones, bandwidth and
     lambda are those of the regression of states on observations, by leave one out.
     """
-    steps = min(LAST_STEPS, int(LARGEST_SHARE * sum(training.lengths)))
-    search = Search(training, how, given, steps)
+    search = Search(training, how, given, steps_held_out(training))
     state, observation, strength = START[given.rule]
     if not search.held:
         return Chosen(finished(_by_regression(search, state), search), float("nan"), 0)

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_kbr.arrays.names import labels_of
 from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.filtering.conditioning import RULES
 from pymc_kbr.filtering.training import Training, rows_of
 from pymc_kbr.filtering.units import Units
@@ -44,6 +45,8 @@ def check_arguments(given: Any) -> None:
             positive(name, getattr(given, name))
     for side in ("state", "observation", "control"):
         kernel = getattr(given, f"{side}_kernel")
+        if kernel is None and side == "observation":
+            continue
         check_kernel(f"{side}_kernel", kernel)
         bandwidth = getattr(given, f"{side}_bandwidth", None)
         if bandwidth is not None and not isinstance(kernel, str):
@@ -51,8 +54,30 @@ def check_arguments(given: Any) -> None:
                 f"{side}_bandwidth is {bandwidth!r} and {side}_kernel is {kernel!r}; a kernel has its own "
                 "bandwidth: give one of the two"
             )
+    if given.features is not None:
+        check_features(given)
     whole("transition_draws", given.transition_draws)
     make_solver(given.solver)
+
+
+def check_features(given: Any) -> None:
+    """Refuse features that are no summary, and arguments that do not go with them.
+
+    Raises
+    ------
+    ValueError
+        What was given, and what is allowed.
+    """
+    if isinstance(given.features, bool | np.bool_):
+        raise ValueError(f"features is {given.features!r}; give a summary's name, a summary, or None")
+    check_scale(given.features, "features")
+    if given.tuning == "published":
+        raise ValueError("tuning is 'published', which has Gaussian kernels alone, and features are given")
+    if given.observation_bandwidth is not None and given.observation_kernel is None:
+        raise ValueError(
+            f"observation_bandwidth is {given.observation_bandwidth!r} and the kernel on features is linear, "
+            "which has none; leave it out, or give observation_kernel='gaussian'"
+        )
 
 
 def training_of(
@@ -105,7 +130,7 @@ def observed_rows(units: Units, observations: Any) -> np.ndarray:
         )
     if np.any(np.isinf(rows)):
         raise ValueError("the observations hold infinity; put NaN where an observation is missing")
-    return units.observations.transform(rows)
+    return units.observed(rows)
 
 
 def draws_of_states(units: Units, initial: Any, p: int) -> np.ndarray:

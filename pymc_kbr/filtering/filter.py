@@ -6,22 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.filtering.belief import Belief
-from pymc_kbr.filtering.choice import FREE, Given, choose
-from pymc_kbr.filtering.conditioning import RULES
 from pymc_kbr.filtering.doors import check_arguments, training_of
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
-from pymc_kbr.filtering.known import DrawnTransition, check_transition
-from pymc_kbr.filtering.points import make_point
-from pymc_kbr.filtering.published import choose_as_published
-from pymc_kbr.filtering.recursion import How, Recursion
+from pymc_kbr.filtering.learning import learn
 from pymc_kbr.filtering.settings import FilterSettings
-from pymc_kbr.filtering.training import Training, evenly_spaced
-from pymc_kbr.filtering.units import Units
+from pymc_kbr.filtering.training import evenly_spaced
 from pymc_kbr.gram import Solver
-from pymc_kbr.kernels import Kernel, parameter_kernel
+from pymc_kbr.kernels import Kernel
 
 
 class KernelBayesFilter:
@@ -35,7 +28,12 @@ class KernelBayesFilter:
     rule : {"iw_kbr", "kbr"}
         Importance-weighted (Xu 2022, Algorithm 2) or original (Fukumizu 2013, eq. 17 and 18).
     state_kernel, observation_kernel, control_kernel : str or Kernel
-        A family's name, with a bandwidth that is chosen or given, or a kernel on scaled columns.
+        A family's name, with a bandwidth that is chosen or given, or a kernel on scaled columns. On the
+        observations Gaussian where left out, and linear on learnt features.
+    features : str or summary, optional
+        Features of the observations in their columns' place, learnt with the training: the name of one of
+        `estimators.summaries`, a value such as ``NeuralFeatures(shape=(36, 48, 3))`` (Xu 2022, section 3.3),
+        or a fitted one.
     state_bandwidth, observation_bandwidth : float, optional
         Of scaled columns; chosen where left out.
     regularisation : float, optional
@@ -104,7 +102,7 @@ class KernelBayesFilter:
         rule: str = "iw_kbr",
         *,
         state_kernel: str | Kernel = "gaussian",
-        observation_kernel: str | Kernel = "gaussian",
+        observation_kernel: str | Kernel | None = None,
         control_kernel: str | Kernel = "gaussian",
         state_bandwidth: float | None = None,
         observation_bandwidth: float | None = None,
@@ -116,6 +114,7 @@ class KernelBayesFilter:
         transition_draws: int = 20,
         centred: bool | None = None,
         scale: bool = True,
+        features: Any = None,
         solver: str | Solver = "auto",
         tuning: str = "held_out",
         point: Any = "mean",
@@ -134,6 +133,7 @@ class KernelBayesFilter:
         self.transition_draws = transition_draws
         self.centred = centred
         self.scale = scale
+        self.features = features
         self.solver = solver
         self.tuning = tuning
         self.point = point
@@ -181,16 +181,10 @@ class KernelBayesFilter:
             states, observations, pairs, transitions, controls, self.transition is not None
         )
         evenly_spaced(times, len(training.states))
-        point = make_point(self.point, training.states)
-        units = Units.of(training, self.scale)
-        scaled = units.scaled(training)
-        how = self._how(training, units, int(np.random.default_rng(random_seed).integers(2**32)))
-        chosen = (choose if self.tuning == "held_out" else choose_as_published)(scaled, how, self._given())
+        seed = int(np.random.default_rng(random_seed).integers(2**32))
+        chosen, self._fitted = learn(self, training, names, seed)
         self.settings_: FilterSettings = chosen.settings
         self.validation_error_ = chosen.error
-        atoms = Atoms(training.states, parameter_kernel(training.states))
-        recursion = Recursion(scaled, chosen.settings, how)
-        self._fitted = FittedFilter(units, recursion, atoms, point, names)
         return self
 
     def filter(
@@ -275,22 +269,3 @@ class KernelBayesFilter:
         if not hasattr(self, "_fitted"):
             raise ValueError("the filter is not fitted; call `fit` with training sequences first")
         return self._fitted
-
-    def _how(self, training: Training, units: Units, seed: int) -> How:
-        controlled, draw = training.controls is not None, None
-        if self.transition is not None:
-            function = check_transition(self.transition, controlled)
-            draw = DrawnTransition(
-                function,
-                controlled,
-                units.centre,
-                units.deviation,
-                units.unscaled_controls,
-                self.transition_draws,
-                seed,
-            )
-        centred = self.rule == "iw_kbr" if self.centred is None else self.centred
-        return How(RULES[self.rule], centred, self.solver, draw, seed)
-
-    def _given(self) -> Given:
-        return Given(self.rule, **{name: getattr(self, name) for name in FREE})

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
+from pymc_kbr.estimators.summaries.neural_features import LearntFeatures, NeuralFeatures
 from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean, PosteriorMean
 from pymc_kbr.estimators.summaries.relevance import Relevance
 from pymc_kbr.estimators.summaries.transformed import Transformed
@@ -40,18 +41,24 @@ SUMMARIES: dict[str, Any] = {
     "linear_posterior_mean": LinearPosteriorMean,
     "transformed": Transformed,
     "bayesian": LearntLengthscales,
+    "neural": NeuralFeatures(),
 }
 """The name of each summary that is learnt from parameters and statistics."""
 
 
-def check_scale(scale: Any) -> None:
-    """Refuse what is neither True, False, the name of a summary nor a fitted one."""
+def is_fitted(scale: Any) -> bool:
+    """Whether a summary was fitted before: it is then taken as it is."""
+    return not isinstance(scale, bool | np.bool_ | str) and hasattr(scale, "transform")
+
+
+def check_scale(scale: Any, name: str = "scale") -> None:
+    """Refuse what is neither True, False, the name of a summary, one to be fitted nor a fitted one."""
     if isinstance(scale, bool | np.bool_) or (isinstance(scale, str) and scale in SUMMARIES):
         return
-    if isinstance(scale, str) or not hasattr(scale, "transform"):
+    if isinstance(scale, str | type) or not (hasattr(scale, "transform") or hasattr(scale, "fit")):
         raise ValueError(
-            f"scale is {scale!r}; it may be True, False, {', '.join(map(repr, SUMMARIES))}, or a fitted "
-            "summary"
+            f"{name} is {scale!r}; it may be True, False, {', '.join(map(repr, SUMMARIES))}, a summary such "
+            "as NeuralFeatures(), or a fitted summary"
         )
 
 
@@ -60,9 +67,9 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
 
     Parameters
     ----------
-    scale : bool, str or Summary
-        True for standard deviations, False for the statistics' own units, a name of `SUMMARIES`, or a
-        summary that was fitted before.
+    scale : bool, str, NeuralFeatures or Summary
+        True for standard deviations, False for the statistics' own units, a name of `SUMMARIES`, a value that
+        fits one, or a summary that was fitted before.
     statistics : ndarray of shape (n, d)
     parameters : ndarray of shape (n, p)
 
@@ -75,6 +82,8 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
         return Scaler.fit(statistics, bool(scale))
     if isinstance(scale, str):
         return SUMMARIES[scale].fit(statistics, parameters)
+    if not is_fitted(scale):
+        return scale.fit(statistics, parameters)
     if scale.size != statistics.shape[1]:
         raise ValueError(
             f"the summary given as scale was fitted on {scale.size} statistics; there are "
@@ -85,8 +94,10 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
 
 __all__ = [
     "SUMMARIES",
+    "LearntFeatures",
     "LearntLengthscales",
     "LinearPosteriorMean",
+    "NeuralFeatures",
     "PosteriorMean",
     "Relevance",
     "Scaler",
@@ -94,5 +105,6 @@ __all__ = [
     "Transformed",
     "check_scale",
     "coordinates",
+    "is_fitted",
     "make_summary",
 ]

@@ -1,0 +1,241 @@
+"""The part of learnt features that is PyTorch's: networks, the loss with its gradient, and its descent.
+
+PyTorch is the extra `neural`; nothing here imports it before it is needed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+def torch_of() -> Any:
+    """PyTorch.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed, with the extra that brings it.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "torch":
+            raise  # PyTorch is there, and something else is not
+        raise ImportError("PyTorch is not installed; pip install 'pymc_kbr[neural]'") from error
+    return torch
+
+
+def device_of(name: str | None) -> Any:
+    """The device of a name; a GPU where there is one and none is named."""
+    torch = torch_of()
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def default_network(shape: tuple[int, ...], features: int) -> Any:
+    """A small network from points of a shape to features.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        ``(d,)`` of vectors, for which it has two hidden layers of 64; ``(channels, height, width)`` of
+        images, for which it has three convolutions, each halving the sides, and a hidden layer of 64.
+    features : int
+
+    Returns
+    -------
+    torch.nn.Module
+    """
+    nn = torch_of().nn
+    if len(shape) == 1:
+        return nn.Sequential(
+            nn.Linear(shape[0], 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, features)
+        )
+    channels, height, width = shape
+    for _ in range(3):
+        height, width = (height + 1) // 2, (width + 1) // 2
+    return nn.Sequential(
+        nn.Conv2d(channels, 8, 5, stride=2, padding=2),
+        nn.GELU(),
+        nn.Conv2d(8, 16, 3, stride=2, padding=1),
+        nn.GELU(),
+        nn.Conv2d(16, 16, 3, stride=2, padding=1),
+        nn.GELU(),
+        nn.Flatten(),
+        nn.Linear(16 * height * width, 64),
+        nn.GELU(),
+        nn.Linear(64, features),
+    )
+
+
+def feature_loss(psi: Any, phi: Any, weights: Any, regularisation: float, centred: bool) -> Any:
+    """The least ridge loss of features of the parameters on features of the statistics.
+
+    Parameters
+    ----------
+    psi : torch.Tensor of shape (n, q)
+    phi : torch.Tensor of shape (n, r)
+    weights : torch.Tensor of shape (n,)
+        The diagonal of D, of sum one.
+    regularisation : float
+        lambda.
+    centred : bool
+        Whether both are taken about their means under the weights, which is an intercept without penalty.
+
+    Returns
+    -------
+    torch.Tensor
+        A number: tr(G_Z (D - D Psi' (Psi D Psi' + lambda I)^-1 Psi D)) with G_Z = Phi Phi', which is
+        sum_i D_i |phi_i - E' psi_i|^2 + lambda |E|^2 at the best E.
+    """
+    torch = torch_of()
+    if centred:
+        psi, phi = psi - weights @ psi, phi - weights @ phi
+    weighted = weights[:, None] * psi
+    inner, cross = psi.T @ weighted, weighted.T @ phi
+    factor = torch.linalg.cholesky(inner + regularisation * torch.eye(len(inner), dtype=psi.dtype).to(psi))
+    explained = torch.linalg.solve_triangular(factor, cross, upper=False)
+    return (weights * (phi**2).sum(dim=1)).sum() - (explained**2).sum()
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How a network is fitted.
+
+    Parameters
+    ----------
+    regularisation : float
+    centred : bool
+    steps, rows : int
+        Of gradient descent at most, and of the table in each.
+    learning_rate : float
+        Of Adam, at its start; it falls to a twentieth along a cosine.
+    device : str, optional
+    """
+
+    regularisation: float
+    centred: bool
+    steps: int
+    rows: int
+    learning_rate: float
+    device: str | None
+
+
+LOOKS = 20
+"""How often the loss on the rows that are held out is looked at."""
+
+
+def descend(
+    network: Any, points: np.ndarray, phi: np.ndarray, held: np.ndarray, how: Descent, seed: int
+) -> tuple[Any, list[tuple[int, float, float]]]:
+    """A network fitted by Adam, with the weights that had the lowest loss on held-out rows.
+
+    Parameters
+    ----------
+    network : callable
+        Makes the module that is fitted, once the seed is set.
+    points : ndarray of shape (n, *shape)
+    phi : ndarray of shape (n, r)
+        Features of the parameters.
+    held : ndarray of bool, shape (n,)
+        Rows that are held out; where there are none, the last weights are taken.
+    how : Descent
+    seed : int
+
+    Returns
+    -------
+    tuple
+        The module, and lines of step, loss of the rows in that step, loss of the held-out rows.
+    """
+    torch = torch_of()
+    device = device_of(how.device)
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        made = network().to(device)
+        dtype = next((p.dtype for p in made.parameters()), torch.float32)
+        x, target = (torch.as_tensor(a, dtype=dtype, device=device) for a in (points, phi))
+        own, out = (torch.as_tensor(np.flatnonzero(rows), device=device) for rows in (~held, held))
+        lines = _steps(made, x, target, own, out, how)
+    return made.eval(), lines
+
+
+def _steps(
+    made: Any, x: Any, target: Any, own: Any, out: Any, how: Descent
+) -> list[tuple[int, float, float]]:
+    torch = torch_of()
+    parameters = [p for p in made.parameters() if p.requires_grad]
+    if not parameters:
+        return []
+    adam = torch.optim.Adam(parameters, lr=how.learning_rate)
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(adam, how.steps, how.learning_rate / 20)
+    best, kept, lines = np.inf, None, []
+    order, place = own[torch.randperm(len(own), device=own.device)], 0
+    for step in range(1, how.steps + 1):
+        made.train()
+        if place + how.rows > len(own):
+            order, place = own[torch.randperm(len(own), device=own.device)], 0
+        rows = order[place : place + how.rows]
+        place += how.rows
+        loss = loss_of(standardised(made(x[rows])), target[rows], how)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        falling.step()
+        if step % max(1, how.steps // LOOKS) == 0 or step == how.steps:
+            apart = held_out_loss(made, x, target, own, out, how) if len(out) else float(loss.detach())
+            lines.append((step, float(loss.detach()), apart))
+            if apart < best and len(out):
+                best, kept = apart, copy.deepcopy(made.state_dict())
+    if kept is not None:
+        made.load_state_dict(kept)
+    return lines
+
+
+def loss_of(psi: Any, phi: Any, how: Descent) -> Any:
+    """`feature_loss` of rows that weigh the same."""
+    weights = torch_of().full((len(psi),), 1 / len(psi), dtype=psi.dtype, device=psi.device)
+    return feature_loss(psi, phi, weights, how.regularisation, how.centred)
+
+
+def standardised(psi: Any) -> Any:
+    """Features (n, q) about their means, each with the variance 1 / q: the ridge then has a unit.
+
+    Without it a network could make its features large until no ridge matters.
+    """
+    about = psi - psi.mean(dim=0)
+    return about / (about.pow(2).mean(dim=0) * psi.shape[1] + 1e-12).sqrt()
+
+
+def held_out_loss(made: Any, x: Any, phi: Any, own: Any, out: Any, how: Descent) -> float:
+    """Mean squared error of phi at held-out rows by the ridge regression on the others' features."""
+    torch = torch_of()
+    made.eval()
+    with torch.no_grad():
+        raw = outputs(made, x)
+        mean, scale = raw[own].mean(dim=0), raw[own].std(dim=0, unbiased=False)
+        psi = (raw - mean) / (scale * raw.shape[1] ** 0.5 + 1e-6)
+        centre = phi[own].mean(dim=0) if how.centred else 0.0
+        inner = psi[own].T @ psi[own] / len(own)
+        ridge = how.regularisation * torch.eye(len(inner), dtype=psi.dtype, device=psi.device)
+        map_ = torch.linalg.solve(inner + ridge, psi[own].T @ (phi[own] - centre) / len(own))
+        return float(((phi[out] - centre - psi[out] @ map_) ** 2).sum(dim=1).mean())
+
+
+def outputs(made: Callable[[Any], Any], x: Any, most: int = 500) -> Any:
+    """A module's features of many points, a part at a time."""
+    return torch_of().cat([made(x[i : i + most]) for i in range(0, len(x), most)])
+
+
+def features_of(made: Any, points: np.ndarray) -> np.ndarray:
+    """A fitted module's features (k, q) of points (k, *shape), as NumPy's numbers."""
+    torch = torch_of()
+    like = next(iter(made.parameters()), None)
+    dtype, device = (torch.float32, "cpu") if like is None else (like.dtype, like.device)
+    with torch.no_grad():
+        found = outputs(made, torch.as_tensor(points, dtype=dtype, device=device))
+    return found.cpu().numpy().astype(float)
