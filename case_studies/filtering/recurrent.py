@@ -36,7 +36,7 @@ def module(shape: tuple[int, ...], states: int) -> Any:
 
 
 def predicted(
-    states: np.ndarray, seen: np.ndarray, fresh: np.ndarray, shape: tuple[int, ...], seed: int
+    states: np.ndarray, seen: np.ndarray, fresh: np.ndarray, shape: tuple[int, ...] | None, seed: int
 ) -> np.ndarray:
     """States (T, p) at frames (T, d) by a network fitted to states (n, p) and frames (n, d).
 

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from case_studies.filtering import circles, kalman, surveys
+from case_studies.filtering import camera, circles, images, kalman, maze, recurrent, room, sprite, surveys
 from case_studies.filtering.dynamics import DYNAMICS
+from case_studies.filtering.lines import add_lines
 from case_studies.filtering.rivals import extended_kalman, particles
 from case_studies.filtering.summary import cells, stars
 
@@ -81,3 +82,88 @@ def test_the_surveys_counts_have_the_density_that_particles_are_told(rng):
     share = np.mean(counts == 0)
     assert abs(share - law.pmf(0)) < 4 * np.sqrt(law.pmf(0) / counts.size)
     assert abs(counts.mean() - law.mean()) < 4 * law.std() / np.sqrt(counts.size)
+
+
+def test_the_camera_sees_the_wall_before_it():
+    ahead = np.array([[[1.0, 0, 0]]])
+    light = 0.8 + 0.2 * room.EYE[2] + 0.1 * np.sin(2 * 1 + room.EYE[1])
+    np.testing.assert_allclose(room.colours(ahead)[0, 0], np.clip(room.WALLS[0, 1] * light, 0, 1))
+    walk = room.walk(30, np.random.default_rng(0))
+    np.testing.assert_allclose(
+        walk @ walk.transpose(0, 2, 1), np.broadcast_to(np.eye(3), (30, 3, 3)), atol=1e-12
+    )
+    seen = room.frames(walk)
+    assert seen.shape == (30, 20, 20, 3)
+    one = room.colours(room.rays() @ walk[3].T)
+    np.testing.assert_allclose(seen[3, 5, 7], one[10:12, 14:16].mean(axis=(0, 1)))
+
+
+def test_rays_of_the_maze_end_at_walls():
+    blocks, colours = maze.walls()
+    far, place, tint = maze.hits(np.array([0.0, np.pi]))
+    x, y = maze.EYE
+    row = maze.PLAN[int(y)]
+    first = next(column for column in range(int(x), 9) if row[column] == "#")
+    last = next(column for column in range(int(x), -1, -1) if row[column] == "#")
+    np.testing.assert_allclose(far, [first - x, x - last - 1])
+    np.testing.assert_allclose(place, y % 1)
+    np.testing.assert_allclose(tint[0], colours[np.all(blocks == [first, int(y)], axis=1)][0])
+
+
+def test_the_sprite_is_where_the_observation_is():
+    places = np.array([[0.0, 0.0], [1.2, -0.7]])
+    frames = sprite.frames(places)
+    line = (2 * (np.arange(64) + 0.5) / 64 - 1) * sprite.REACH
+    total = frames.sum(axis=(1, 2))
+    centres = np.column_stack([(frames.sum(axis=1) @ line) / total, (frames.sum(axis=2) @ -line) / total])
+    np.testing.assert_allclose(centres[1] - centres[0], places[1] - places[0], atol=0.01)
+
+
+def test_kalmans_filter_of_frames_is_the_one_of_their_gains(rng):
+    states = np.cumsum(rng.normal(size=(60, 2)), axis=0)
+    seen = states @ rng.normal(size=(2, 5)) + 0.3 * rng.normal(size=(60, 5))
+    z, x = states - states.mean(axis=0), seen - seen.mean(axis=0)
+    step = np.linalg.lstsq(z[:-1], z[1:], rcond=None)[0].T
+    noise = np.cov((z[1:] - z[:-1] @ step.T).T)
+    image = np.linalg.lstsq(z, x, rcond=None)[0].T
+    spread = camera.ledoit_wolf(x - z @ image.T)[0]
+    mean, covariance, expected = np.zeros(2), np.cov(z.T), []
+    for t, row in enumerate(x):
+        if t:
+            mean, covariance = step @ mean, step @ covariance @ step.T + noise
+        gain = covariance @ image.T @ np.linalg.inv(image @ covariance @ image.T + spread)
+        mean, covariance = mean + gain @ (row - image @ mean), covariance - gain @ image @ covariance
+        expected.append(mean)
+    np.testing.assert_allclose(camera.kalman(states, seen, seen), expected + states.mean(axis=0), rtol=1e-6)
+
+
+def test_quaternions_follow_each_other():
+    walk = room.walk(200, np.random.default_rng(1))
+    found = camera.quaternions(walk.reshape(-1, 9))
+    assert np.sum(found[1:] * found[:-1], axis=1).min() > 0.7
+    again = camera.Rotation.from_quat(found).as_matrix()
+    np.testing.assert_allclose(again, walk, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["iw_kbr gaussian", "kbr trace"])
+def test_a_quick_run_of_the_camera(method):
+    found = camera.run(1e-3, 0, method, 80)
+    assert 0 < found["error_of_rotation"] < np.sqrt(8)  # the largest distance between two rotations
+
+
+def test_a_run_through_images(tmp_path):
+    table = tmp_path / "images.csv"
+    add_lines(table, images.COLUMNS, images.jobs(1, 40, ["importance_weighted"]), images.line)
+    lines = pd.read_csv(table)
+    assert lines["problem"].tolist() == ["maze", "sprite"]
+    assert (lines["error"] < 1).all()  # of the training's mean it is one
+    add_lines(table, images.COLUMNS, images.jobs(1, 40, ["importance_weighted"]), None)
+    assert len(pd.read_csv(table)) == 2
+
+
+def test_the_recurrent_network_reads_windows(rng):
+    pytest.importorskip("torch", reason="PyTorch (extra `neural`) is not installed")
+    state = np.cumsum(rng.normal(size=(90, 1)), axis=0)
+    seen = state + 0.1 * rng.normal(size=(90, 3))
+    found = recurrent.predicted(state[:70], seen[:70], seen[70:], None, 0)
+    assert np.mean((found - state[70:]) ** 2) < np.mean((state[70:] - state[:70].mean()) ** 2)

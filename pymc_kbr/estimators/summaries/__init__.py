@@ -41,7 +41,6 @@ SUMMARIES: dict[str, Any] = {
     "linear_posterior_mean": LinearPosteriorMean,
     "transformed": Transformed,
     "bayesian": LearntLengthscales,
-    "neural": NeuralFeatures(),
 }
 """The name of each summary that is learnt from parameters and statistics."""
 
