@@ -66,7 +66,7 @@ class Plan:
         plots.plot_surface(table, output / f"{self.prefix}surface.png")
 
     def _modes(self, quick: bool, output: Path) -> None:
-        points, trials, n = (2, 2, 60) if quick else (7, self.modes, 500)
+        points, trials, n = (2, 2, 40) if quick else (7, self.modes, 500)
         grids = np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points)
         table = errors.surface(self.draw, trials, n, *grids, modes=True)
         errors.write(table, output / f"{self.prefix}modes.csv")
@@ -80,7 +80,7 @@ class Plan:
         plots.plot_chosen(table, output / f"{self.prefix}chosen.png")
 
     def _dimensions(self, quick: bool, output: Path) -> None:
-        trials, n, dimensions = (2, 100, (1, 2)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
+        trials, n, dimensions = (2, 60, (1, 2)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
         table = errors.over_dimensions(self.draw, trials, n, dimensions)
         errors.write(table, output / f"{self.prefix}dimensions.csv")
         picture = output / f"{self.prefix}dimensions.png"
@@ -91,7 +91,7 @@ class Plan:
 
     def over_sizes(self, quick: bool, output: Path) -> pd.DataFrame:
         """The table and the picture of sample sizes; an interrupted run goes on where it ended."""
-        trials = {100: 2, 200: 2} if quick else self.sizes
+        trials = {60: 2, 100: 2} if quick else self.sizes
         exact = self.exact_runs or {n: repeats for n, repeats in trials.items() if n <= self.exact_up_to}
         if quick:
             exact = dict(trials)

@@ -136,7 +136,7 @@ def sample_abc(
     >>> with pm.Model():
     ...     mean = pm.Normal("mean", 0, 1)
     ...     _ = pm.Simulator("y", fn, mean, 2.0, sum_stat="mean", observed=[1.2, 0.3, 2.1])
-    ...     idata = sample_abc(500, simulations=2000, random_seed=1, progressbar=False)
+    ...     idata = sample_abc(500, simulations=500, random_seed=1, progressbar=False)
     >>> dict(idata["posterior"].sizes)
     {'chain': 2, 'draw': 500}
     """

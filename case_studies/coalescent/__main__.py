@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     add_destination(parser, "folder of results.csv and posteriors.png")
-    parser.add_argument("--quick", action="store_true", help="150 simulations, for a trial")
+    parser.add_argument("--quick", action="store_true", help="150 simulations and few candidates, for a trial")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
     started = time.perf_counter()
@@ -136,7 +136,10 @@ def main() -> None:
     table = pk.simulate(simulations, model=model, random_seed=arguments.seed, cores=cores)
     print(f"{table}\n{table.timings['simulate']:.0f} s of simulation\n")
 
-    idata = pk.sample_abc(DRAWS, reference_table=table, model=model, random_seed=arguments.seed)
+    few = {"candidates": ["rejection", "localised"]} if arguments.quick else None
+    idata = pk.sample_abc(
+        DRAWS, reference_table=table, model=model, selection=few, random_seed=arguments.seed
+    )
     print("The middling sample: az.summary")
     print(az.summary(idata).to_string(), "\n")
 

@@ -186,7 +186,7 @@ def without_wheel(monkeypatch):
 
 
 def run(monkeypatch, folder, *options):
-    tasks = ["--tasks", "two_moons", "--budgets", "300", "--folds", "1", "--out", str(folder)]
+    tasks = ["--tasks", "two_moons", "--budgets", "150", "--folds", "1", "--out", str(folder)]
     monkeypatch.setattr(sys, "argv", ["sbi_benchmark", *tasks, *options])
     return command.main()
 
@@ -218,7 +218,7 @@ def test_a_failure_is_a_line_and_is_tried_again(monkeypatch, tmp_path):
     assert run(monkeypatch, tmp_path, "--observations", "1", "--methods", "rejection") == 1
     kept = results.Results(tmp_path / "results.csv")
     assert kept.lines()["note"].tolist() == ["ValueError: no such thing"]
-    assert kept.missing("two_moons", 300, "rejection", [1], ["network"]) == [1]
+    assert kept.missing("two_moons", 150, "rejection", [1], ["network"]) == [1]
 
 
 @pytest.mark.statistical

@@ -11,7 +11,7 @@ from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.gram import SOLVERS, DivideAndConquer
 from tests.estimators.parts import Parts
 
-N = 150
+N = 100
 RNG = np.random.default_rng(0)
 THETA = RNG.normal(size=(N, 2))
 X = np.column_stack([THETA, THETA.sum(axis=1)]) + 0.5 * RNG.normal(size=(N, 3))

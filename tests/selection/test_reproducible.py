@@ -33,10 +33,10 @@ def digest():
     """Of the scores of `select`, and of the draws of `sample_abc`, to the last bit."""
     warnings.simplefilter("ignore")
     few = ["localised", pk.Adjusted(pk.Localised(100)), pk.Adjusted(pk.Rejection(100, scale="relevance"))]
-    found = pk.select(table(300), candidates=few, random_seed=2, progressbar=False)
-    both = {"candidates": ["localised", pk.KernelLikelihood(particles=200)]}
+    found = pk.select(table(200), candidates=few, random_seed=2, progressbar=False)
+    both = {"candidates": ["localised", pk.KernelLikelihood(particles=100)]}
     idata = pk.sample_abc(
-        200, reference_table=table(150), selection=both, random_seed=3, progressbar=False, chains=1
+        200, reference_table=table(110), selection=both, random_seed=3, progressbar=False, chains=1
     )
     sha = hashlib.sha256(found.condition([0.1, 0.2, 0.0]).draw(50, 1).tobytes())
     for one in found.selection_.candidates:

@@ -76,9 +76,9 @@ def test_the_same_seed_chooses_the_same():
 
 
 def test_all_default_candidates_can_be_fitted():
-    found = pk.select(table(400), random_seed=0, work=600.0, progressbar=False)
+    found = pk.select(table(250), random_seed=0, work=600.0, progressbar=False)
     rows = found.selection_.table()
-    assert len(rows) == len(default_candidates(400))
+    assert len(rows) == len(default_candidates(250))
     assert not [row for row in rows if row["note"].startswith("refused")]
     assert all(row["rows"] >= min(ROUNDS) for row in rows)
 
@@ -224,7 +224,7 @@ def test_what_select_chose_is_fitted_anew_by_calibrate():
     assert found.get_params()["estimator__scale"] == "relevance"
 
 
-@pytest.mark.parametrize("n", [100, 300, 500, 900])
+@pytest.mark.parametrize("n", [100, 200, 300, 400])
 def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
     """Calibrating fits anew without the rows that it holds out; at most half of the table."""
     parameters, statistics = table(n).parameters, table(n).statistics

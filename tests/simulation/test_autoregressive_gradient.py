@@ -12,7 +12,7 @@ INTERPRETED = Mode(linker="py", optimizer="fast_compile")
 """Without compilers, which would take longer than the test."""
 
 
-@pytest.fixture(scope="module", params=[2, 6])
+@pytest.fixture(scope="module", params=[2, 4])
 def fitted(request):
     """Statistics whose shape moves with a parameter, each with a conditional of its own, and a series."""
     rng = np.random.default_rng(5)
@@ -24,7 +24,7 @@ def fitted(request):
         else:
             before = x[:, j - 1] if j else 0.0
             x[:, j] = theta[:, 0] * before + 0.5 * np.exp(theta[:, 1]) * rng.normal(size=600)
-    return fit_autoregressive(theta, x, rng), theta[:4], rng.normal(size=(4, 3, request.param))
+    return fit_autoregressive(theta, x, rng), theta[:2], rng.normal(size=(2, 3, request.param))
 
 
 def test_both_namespaces_agree(fitted):

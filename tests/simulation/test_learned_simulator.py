@@ -119,7 +119,7 @@ def test_parameters_that_depend_on_covariates_beside_other_terms(rng):
     assert relative_errors(model, rng).max() < 1e-6
 
 
-def fitted(form, rows=300, seed=2):
+def fitted(form, rows=150, seed=2):
     """A learned likelihood of three statistics, one of them a count, of two parameters."""
     rng = np.random.default_rng(seed)
     theta = np.column_stack([rng.normal(size=rows), rng.uniform(0.2, 3, rows)])

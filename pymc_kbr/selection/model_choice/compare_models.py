@@ -85,15 +85,15 @@ def compare_models(
     --------
     >>> rng = np.random.default_rng(1)
     >>> def table(draws):
-    ...     rate = rng.gamma(2, 1, 500)
+    ...     rate = rng.gamma(2, 1, 300)
     ...     data = draws(rate[:, None])
     ...     frame = {"rate": rate, "mean": data.mean(axis=1), "deviation": data.std(axis=1)}
     ...     return ReferenceTable.from_dataframe(
     ...         pd.DataFrame(frame), parameters=["rate"], statistics=["mean", "deviation"]
     ...     )
     >>> import pandas as pd
-    >>> counts = table(lambda rate: rng.poisson(rate, (500, 20)))
-    >>> waits = table(lambda rate: rng.geometric(1 / (1 + rate), (500, 20)) - 1)
+    >>> counts = table(lambda rate: rng.poisson(rate, (300, 20)))
+    >>> waits = table(lambda rate: rng.geometric(1 / (1 + rate), (300, 20)) - 1)
     >>> choice = compare_models({"Poisson": counts, "geometric": waits}, [2.0, 1.3], random_seed=1)
     >>> choice.probabilities.idxmax()
     'Poisson'
