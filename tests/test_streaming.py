@@ -187,7 +187,7 @@ def test_what_nadaraya_watson_leaves_out_is_counted_and_warned_about(arrays, mon
     wide = pk.NadarayaWatson(50.0).fit(*streamed)
     with pytest.warns(UserWarning, match=r"the 400 nearest rows hold all but 50\.\d% of the weight"):
         found = wide.condition(observed(arrays))
-    assert found[0].settings["left_out"] == pytest.approx(2 / 3, abs=0.01)
+    assert found[0].settings["left_out"] == pytest.approx(1 / 2, abs=0.01)
     narrow = pk.NadarayaWatson(0.2).fit(*streamed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
