@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     add_destination(parser, "folder of results.csv and posteriors.png")
-    parser.add_argument("--quick", action="store_true", help="150 simulations and few candidates, for a trial")
+    parser.add_argument("--quick", action="store_true", help="150 simulations, few candidates: a trial")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
     started = time.perf_counter()
