@@ -35,6 +35,9 @@ def test_separate_lengthscales_have_their_slopes():
 def test_beyond_all_floats_the_density_is_zero():
     logp = pk.kernel_embedding_model(POINTS).compile_logp(sum=False)
     assert np.sum(logp({"lengthscale_log__": np.array(-400.0)})) == -np.inf
+    counts = np.random.default_rng(2).integers(0, 30, size=60).astype(float)
+    flat = pk.kernel_embedding_model(counts).compile_logp(sum=False)
+    assert np.sum(flat({"lengthscale_log__": np.array(np.log(0.05))})) == -np.inf
     for beyond_use in (-40.0, 48.0):  # where a sampler's first steps may lead
         assert -np.inf < np.sum(logp({"lengthscale_log__": np.array(beyond_use)})) < -100
 

@@ -20,6 +20,7 @@ from case_studies.kernel_learning import (
     levels,
     mixtures,
     ozone,
+    readings,
     regressions,
 )
 
@@ -28,10 +29,12 @@ PARTS: dict[str, Callable[[bool, Path], None]] = {
     "embedding": embedding_figure.figure,
     "curve": grid.curve,
     "errors": grid.errors,
-    "variants": grid.variants,
+    "readings": readings.readings,
     "grid": grid.picture,
     "mixtures": mixtures.mixtures,
+    "mixture_sets": mixtures.data_sets,
     "regressions": regressions.regressions,
+    "linear": regressions.linear,
     "levels": levels.levels,
     "misspecification": contamination.contaminations,
     "ozone": ozone.ozone,

@@ -69,42 +69,6 @@ def errors(quick: bool, output: Path) -> None:
         print(line, flush=True)
 
 
-def drawn(ratio: float, rng: np.random.Generator, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """As `pair`, with the cell of each point drawn, so that cells do not hold the same number of both."""
-    samples = []
-    for each in (1.0, ratio):
-        many = clouds(each, rng, 3 * points)
-        samples.append(rng.permutation(many)[: CELLS**2 * points])
-    return samples[0], samples[1]
-
-
-def variants(quick: bool, output: Path) -> None:
-    """Type II errors where cells are drawn, and where the ratio is that of deviations (variants.csv)."""
-    repeats, points = (3, 15) if quick else (40, POINTS)
-    ways = {
-        "eigenvalues, 100 a cell": pair,
-        "eigenvalues, cells drawn": drawn,
-        "deviations, 100 a cell": lambda ratio, rng, points: pair(ratio**2, rng, points),
-        "deviations, cells drawn": lambda ratio, rng, points: drawn(ratio**2, rng, points),
-    }
-    lines = []
-    for ratio in (2.0,):
-        for way, simulate in ways.items():
-            line: dict[str, float | str] = {"ratio": ratio, "of": way, "repeats": repeats}
-            for name, bandwidth in (("median", "median"), ("learnt", 1.45), ("half", 0.7)):
-                rng = np.random.default_rng([9, int(100 * ratio)])
-                found = [
-                    pk.mmd_test(
-                        *simulate(ratio, rng, points), bandwidth=bandwidth, permutations=200, random_seed=rng
-                    ).pvalue
-                    for _ in range(repeats)
-                ]
-                line[f"type_two_{name}"] = float(np.mean(np.array(found) > 0.05))
-            lines.append(line)
-            pd.DataFrame(lines).round(4).to_csv(output / "variants.csv", index=False)
-            print(line, flush=True)
-
-
 def curve(quick: bool, output: Path) -> None:
     """The marginal likelihood over lengthscales, and its maxima, of one pair at ratio 2."""
     x, y = pair(2.0, np.random.default_rng(1), 15 if quick else POINTS)

@@ -11,7 +11,7 @@ import pandas as pd
 import pymc as pm
 
 import pymc_kbr as pk
-from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
+from pymc_kbr.embedding.learnt_lengthscale import Maximum, learn_lengthscale
 
 CENTRES = (-3.0, 0.0, 3.0)
 PRIOR = "gamma(1, 1)"
@@ -19,8 +19,11 @@ PRIOR = "gamma(1, 1)"
 NEAR = 0.2
 """Of a maximum, in log lengthscale: chains beyond that are left out of the witness function."""
 
-CHAINS, DRAWS = 6, 100
-"""Chains, and draws of each after as many to warm up; the paper has 8 of 200."""
+CHAINS, DRAWS = 8, 200
+"""Chains of 400 steps, of which the first 200 warm up, as in the paper."""
+
+SETS = 20
+"""Data sets of which the maxima alone are found, to see how far they vary."""
 
 
 def pair(points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -29,35 +32,48 @@ def pair(points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
     return rng.normal(centres), rng.laplace(centres, np.sqrt(0.5))
 
 
-def sampled(x: np.ndarray, y: np.ndarray, prior: str, chains: int, draws: int) -> np.ndarray:
-    """Draws of the lengthscale (chains, draws), from starts spread over the prior's range."""
-    starts = [{"lengthscale": start} for start in np.geomspace(0.1, 6.0, chains)]
-    with pk.kernel_embedding_model(np.concatenate([x, y]), prior=prior):
+def chain_of(x: np.ndarray, y: np.ndarray, chain: int, draws: int) -> np.ndarray:
+    """Draws of the lengthscale (draws,) by one chain, from a start drawn as Stan draws it."""
+    start = np.exp(np.random.default_rng([2, chain]).uniform(-2, 2))
+    with pk.kernel_embedding_model(np.concatenate([x, y]), prior=PRIOR):
         idata = pm.sample(
             draws,
             tune=draws,
-            chains=chains,
+            chains=1,
             cores=1,
-            initvals=starts,
+            initvals=[{"lengthscale": start}],
             init="adapt_diag",
-            random_seed=1,
+            random_seed=chain,
             progressbar=False,
             compute_convergence_checks=False,
         )
-    return np.asarray(idata.posterior["lengthscale"])
+    return np.asarray(idata.posterior["lengthscale"])[0]
+
+
+def maxima_by_length(points: np.ndarray) -> list[Maximum]:
+    """The maxima of the marginal likelihood, the shortest lengthscale first."""
+    return sorted(learn_lengthscale(points).maxima, key=lambda m: float(m.lengthscale[0]))
 
 
 def mixtures(quick: bool, output: Path) -> None:
-    """Chains of both priors (chains.csv), their modes (modes.csv), and the picture (mixtures.png)."""
+    """The chains (chains.csv), their modes (modes.csv), and the picture (mixtures.png)."""
     logging.getLogger("pymc").setLevel(logging.ERROR)
     x, y = pair(20 if quick else 100, np.random.default_rng(0))
     chains, draws = (3, 20) if quick else (CHAINS, DRAWS)
-    maxima = learn_lengthscale(np.concatenate([x, y])).maxima
-    lines = [
-        {"prior": "none: maximum", "mode": k, "chains": 0, "mean": m.lengthscale[0], "deviation": 0.0}
-        for k, m in enumerate(reversed(maxima))
+    maxima = maxima_by_length(np.concatenate([x, y]))
+    highest = max(m.log_likelihood for m in maxima)
+    lines: list[dict[str, float | str]] = [
+        {
+            "prior": "none: maximum",
+            "mode": k,
+            "chains": 0,
+            "mean": m.lengthscale[0],
+            "deviation": 0.0,
+            "below_highest": highest - m.log_likelihood,
+        }
+        for k, m in enumerate(maxima)
     ]
-    found = sampled(x, y, PRIOR, chains, draws)
+    found = np.array([chain_of(x, y, chain, draws) for chain in range(chains)])
     modes = pk.chain_modes(found)
     traces = [
         {"prior": PRIOR, "chain": c, "draw": i, "lengthscale": value}
@@ -72,6 +88,26 @@ def mixtures(quick: bool, output: Path) -> None:
     pd.DataFrame(traces).round(4).to_csv(output / "chains.csv", index=False)
     print(pd.DataFrame(lines).to_string(index=False), flush=True)
     draw(x, y, found, [float(m.lengthscale[0]) for m in maxima], output)
+
+
+def data_sets(quick: bool, output: Path) -> None:
+    """The shortest and the longest maximum of data sets drawn alike (mixture_sets.csv)."""
+    lines = []
+    for seed in range(2 if quick else SETS):
+        x, y = pair(20 if quick else 100, np.random.default_rng(seed))
+        maxima = maxima_by_length(np.concatenate([x, y]))
+        shortest, longest = maxima[0], maxima[-1]
+        lines.append(
+            {
+                "set": seed,
+                "maxima": len(maxima),
+                "shortest": shortest.lengthscale[0],
+                "longest": longest.lengthscale[0],
+                "longest_over_shortest": longest.log_likelihood - shortest.log_likelihood,
+            }
+        )
+    pd.DataFrame(lines).round(4).to_csv(output / "mixture_sets.csv", index=False)
+    print(pd.DataFrame(lines).describe().to_string(), flush=True)
 
 
 def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, maxima: list[float], output: Path) -> None:

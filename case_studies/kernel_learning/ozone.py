@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import pymc_kbr as pk
 from pymc_kbr.regression.kernel_ridge import KernelRegression
@@ -38,11 +41,31 @@ def data(own: Path | None) -> pd.DataFrame | None:
     return ozone.load()
 
 
-def whitened(frame: pd.DataFrame) -> np.ndarray:
+def by_ridge(day: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Each row of (n, 9) less what kernel ridge regression on all other days (n, 1) predicts."""
+    return KernelRegression(day, values, np.random.default_rng(0)).residuals
+
+
+def by_process(day: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values (n, 9) less the posterior mean of a Gaussian process of days (n, 1), as in the paper."""
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.3)
+    return np.column_stack(
+        [each - GaussianProcessRegressor(kernel).fit(day, each).predict(day) for each in values.T]
+    )
+
+
+WHITENINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "kernel ridge": by_ridge,
+    "gaussian process": by_process,
+}
+
+
+def whitened(frame: pd.DataFrame, whitening: str) -> np.ndarray:
     """What each variable is beside its course over the year, in deviations, shape (n, 9)."""
     day = frame["doy"].to_numpy(dtype=float)[:, None]
     values = frame[list(VARIABLES)].to_numpy(dtype=float)
-    left = KernelRegression((day - day.mean()) / day.std(), values, np.random.default_rng(0)).residuals
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    left = WHITENINGS[whitening]((day - day.mean()) / day.std(), values)
     return left / left.std(axis=0)
 
 
@@ -73,9 +96,10 @@ def ozone(quick: bool, output: Path, own: Path | None = None) -> None:
             f"{', '.join(VARIABLES)} and doy by --ozone"
         )
         return
-    values = whitened(frame.iloc[::4] if quick else frame)
     lines = []
-    for bandwidth in ("median", "bayesian"):
-        lines += graph(values, bandwidth)
-        pd.DataFrame(lines).to_csv(output / "ozone.csv", index=False)
-        print(pd.DataFrame(lines).to_string(index=False), flush=True)
+    for whitening in WHITENINGS:
+        values = whitened(frame.iloc[::4] if quick else frame, whitening)
+        for bandwidth in ("median", "bayesian"):
+            lines += [{"whitening": whitening, **line} for line in graph(values, bandwidth)]
+            pd.DataFrame(lines).to_csv(output / "ozone.csv", index=False)
+    print(pd.DataFrame(lines).to_string(index=False), flush=True)

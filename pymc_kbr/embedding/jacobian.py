@@ -13,6 +13,10 @@ FLAT = 1e3 * np.finfo(float).eps
 """Of the sum of the summands' sizes: a derivative below that is what rounding leaves of zero."""
 
 
+class FlatEmbedding(ValueError):
+    """The gradient is zero at a point, and the marginal likelihood with it."""
+
+
 class Volume(NamedTuple):
     """The empirical embedding (n,) at its points, the sum of log gamma, and what its gradient is made of.
 
@@ -92,8 +96,8 @@ class Jacobian:
 
 def _refuse_flat(rows: np.ndarray, n: int) -> None:
     if len(rows):
-        raise ValueError(
+        raise FlatEmbedding(
             f"the empirical embedding is flat at {len(rows)} of {n} rows, the first of them row {rows[0]}: "
-            "the others lie symmetrically about it, and the marginal likelihood is zero for every "
-            "lengthscale; give points that are not on a symmetric grid, or take bandwidth='median'"
+            "the others lie symmetrically about it, and the marginal likelihood is zero; give points "
+            "that are not on a symmetric grid, or take bandwidth='median'"
         )

@@ -14,6 +14,7 @@ from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.embedding.jacobian import FlatEmbedding
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
 from pymc_kbr.embedding.prior_covariance import Measure, check_measure
@@ -30,6 +31,9 @@ BEYOND = 3.0
 
 SAME = 0.05
 """Difference of log lengthscales within which two searches have found one maximum."""
+
+UNLIKELY = 1e100
+"""Minus the log likelihood where it is zero, for a search that takes finite values."""
 
 Likelihood = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -144,7 +148,8 @@ def learn_lengthscale(
     Notes
     -----
     Section 4.3 of [1]_. L-BFGS over log l, from every local maximum of a scan over common lengthscales, since
-    there may be several: of a mixture, one within its parts and one across them. With `separate`
+    there may be several: of a mixture, one within its parts and one across them. Where the embedding is flat
+    at a point, as at short lengthscales of rounded data, the likelihood is zero. With `separate`
     lengthscales columns are divided by their deviations first, since the norm in gamma depends on how the
     columns' units compare. The likelihood is a density for D = 1 alone: in more dimensions the embedding is
     still one number a point, and separate lengthscales tend to follow few columns and leave the others out.
@@ -168,11 +173,13 @@ def learn_lengthscale(
         few = rows[spread_out(len(rows), ROWS_SCANNED)]
         scanned = _span(few)
         of_few = MarginalLikelihood(few, noise, measure)
-        heights = np.array([of_few(np.full(len(units), scale))[0] for scale in scanned])
+        heights = _heights(of_few, scanned, len(units))
         starts = np.log(scanned[_peaks(heights)])
         edges = np.log(scanned[0]) - BEYOND, np.log(scanned[-1]) + BEYOND
-        ends = [_climb(likelihood, start, edges, units, separate) for start in starts]
-    ends.sort(key=lambda end: -end.log_likelihood)
+        climbed = [_climb(likelihood, start, edges, units, separate) for start in starts]
+    ends = sorted((end for end in climbed if end is not None), key=lambda end: -end.log_likelihood)
+    if not ends:  # all searches start where all rows, not the few scanned, have a flat one
+        likelihood(np.full(len(units), scanned[np.argmax(heights)]))
     maxima: list[Maximum] = []
     for end in ends:
         if all(np.abs(np.log(end.lengthscale / known.lengthscale)).max() > SAME for known in maxima):
@@ -188,22 +195,44 @@ def _span(points: np.ndarray) -> np.ndarray:
     return np.geomspace(lowest, 2 * distances.max(), STEPS)
 
 
+def _heights(likelihood: Likelihood, scanned: np.ndarray, columns: int) -> np.ndarray:
+    """The log likelihood at common lengthscales; minus infinity where the embedding is flat at a point.
+
+    That happens at short lengthscales of rounded data, where neighbours on both sides weigh the same.
+    """
+    heights = np.full(len(scanned), -np.inf)
+    flat: FlatEmbedding | None = None
+    for i, scale in enumerate(scanned):
+        try:
+            heights[i] = likelihood(np.full(columns, scale))[0]
+        except FlatEmbedding as error:
+            flat = error
+    if flat is not None and not np.any(np.isfinite(heights)):
+        raise flat
+    return heights
+
+
 def _peaks(heights: np.ndarray) -> np.ndarray:
     """Which values are as high as both neighbours; there is one beyond either end, which is low."""
     padded = np.concatenate([[-np.inf], heights, [-np.inf]])
-    return np.flatnonzero((padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:]))
+    return np.flatnonzero((padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:]) & np.isfinite(heights))
 
 
 def _climb(
     likelihood: Likelihood, start: float, edges: tuple[float, float], units: np.ndarray, separate: bool
-) -> Maximum:
-    """Search from a common log lengthscale, in `units`."""
+) -> Maximum | None:
+    """Search from a common log lengthscale, in `units`; None where the embedding is flat at the start."""
 
     def lowered(logs: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slopes = likelihood(np.broadcast_to(np.exp(logs), units.shape))
+        try:
+            value, slopes = likelihood(np.broadcast_to(np.exp(logs), units.shape))
+        except FlatEmbedding:
+            return UNLIKELY, np.zeros(len(logs))
         return -value, -slopes if separate else -slopes.sum(keepdims=True)
 
     at = np.full(len(units) if separate else 1, start)
     found = minimize(lowered, at, jac=True, method="L-BFGS-B", bounds=[edges] * len(at))
+    if found.fun >= UNLIKELY:
+        return None
     at_edge = bool(np.any((found.x <= edges[0]) | (found.x >= edges[1])))
     return Maximum(np.exp(found.x) * units, -float(found.fun), at_edge)

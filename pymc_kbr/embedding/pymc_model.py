@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.points import as_points, refuse_constant
 from pymc_kbr.arrays.refusals import SHORTEST, positive
+from pymc_kbr.embedding.jacobian import FlatEmbedding
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 
 PRIORS = {"gamma(1, 1)": (1.0, 1.0), "gamma(0.1, 0.1)": (0.1, 0.1)}
@@ -100,7 +102,8 @@ class LogLikelihood(Op):
         lengthscale = np.asarray(inputs[0], dtype=float)
         value, slopes = -np.inf, np.zeros(len(lengthscale))
         if np.all((lengthscale > SHORTEST) & (lengthscale < 1 / SHORTEST)):
-            value, slopes = self.likelihood(lengthscale)
+            with suppress(FlatEmbedding):  # the likelihood is zero there
+                value, slopes = self.likelihood(lengthscale)
         output_storage[0][0], output_storage[1][0] = np.asarray(value), slopes
 
     def pullback(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from tests.case_studies.readme_figures import Table, frame, number, word
 
 KERNEL_LEARNING = "kernel_learning"
@@ -16,6 +18,14 @@ def plain(name: str, key: str, columns: list[str], numeric: bool = False) -> Tab
     )
 
 
+def readings() -> pd.DataFrame:
+    """A line for each reading of the grid of clouds, with a column for each ratio."""
+    keys = ["rows", "bandwidth", "lengthscale", "null"]
+    wide = frame(KERNEL_LEARNING, "readings").pivot(index=keys, columns="ratio", values="rejected")
+    wide.columns = [f"ratio_{ratio:g}" for ratio in wide.columns]
+    return wide.reset_index()
+
+
 TABLES = [
     plain("embedding", "noise", ["error_empirical", "error_posterior", "covered_80"], numeric=True),
     plain(
@@ -23,6 +33,12 @@ TABLES = [
         "ratio",
         ["type_two_median", "type_two_highest", "type_two_shortest", "type_two_all", "bandwidth_highest"],
         numeric=True,
+    ),
+    Table(
+        readings,
+        {"rows": word(0), "bandwidth": word(1), "null": word(3)},
+        {2: ["lengthscale"], 4: ["ratio_1"], 5: ["ratio_2"], 6: ["ratio_15"]},
+        of_keys=(0, 1, 3),
     ),
     Table(
         lambda: frame(KERNEL_LEARNING, "modes"),

@@ -129,6 +129,19 @@ def test_no_lengthscale_of_a_fine_grid_is_better(mixture):
     assert learnt.maxima[0].log_likelihood >= max(grid) - 1e-6
 
 
+def test_rounded_data_have_a_lengthscale_where_the_embedding_is_not_flat():
+    counts = np.random.default_rng(2).integers(0, 30, size=60).astype(float)[:, None]
+    learnt, likelihood = learn_lengthscale(counts), MarginalLikelihood(counts)
+    with pytest.raises(ValueError, match="the empirical embedding is flat at"):
+        likelihood(learnt.scanned[:1])
+    assert learnt.likelihoods[0] == -np.inf
+    assert not learnt.maxima[0].at_edge
+    grid = [likelihood(np.array([length]))[0] for length in np.geomspace(1.0, 60, 30)]
+    assert learnt.maxima[0].log_likelihood >= max(grid) - 1e-6
+    with pytest.raises(ValueError, match="flat at 1 of 3 rows"):
+        learn_lengthscale([-1.0, 0.0, 1.0])
+
+
 def test_units_do_not_matter(sample):
     one, other = learn_lengthscale(sample), learn_lengthscale(1000 * sample)
     np.testing.assert_allclose(other.lengthscale, 1000 * one.lengthscale, rtol=1e-3)
