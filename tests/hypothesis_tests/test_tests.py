@@ -20,7 +20,7 @@ from pymc_kbr.hypothesis_tests import (
 )
 from pymc_kbr.hypothesis_tests.mmd import Discrepancies, GramSums
 from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
-from tests.hypothesis_tests.hyppo import BANDWIDTH, PATH, pair
+from tests.hypothesis_tests.hyppo import BANDWIDTH, PATH, pair, pvalue
 
 with PATH.open(newline="") as recorded:
     RECORDED = list(csv.DictReader(recorded))
@@ -111,6 +111,14 @@ def test_same_pvalues_as_hyppo(line):
     theirs, count = float(line["pvalue"]), int(line["permutations"])
     share = max((2000 * found + count * theirs) / (2000 + count), 1e-3)
     assert abs(found - theirs) < 4 * np.sqrt(share * (1 - share) * (1 / count + 1 / 2000)) + 1 / count
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("test", ["hsic", "mmd"])
+def test_recorded_pvalues_are_still_those_of_hyppo(test):
+    pytest.importorskip("hyppo", reason="hyppo is not installed (extra `rivals`)")
+    line = next(line for line in RECORDED if line["test"] == test and line["seed"] == "3")
+    assert pvalue(test, *pair(test, 3)) == pytest.approx(float(line["pvalue"]), abs=1e-6)
 
 
 def test_witness_is_the_difference_of_embeddings(rng):
