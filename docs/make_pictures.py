@@ -1,6 +1,5 @@
-"""Pictures of the pages: ``python docs/make_pictures.py``."""
+"""The picture of decisions: ``python docs/make_pictures.py``."""
 
-import re
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,15 +10,6 @@ from matplotlib.patches import FancyBboxPatch
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREY = "#0072b2", "#e69f00", "0.25"
-
-
-def first_steps() -> None:
-    """The picture that the page's own code draws."""
-    names: dict[str, object] = {}
-    for block in re.findall(r"^```python\n(.*?)^```", (HERE / "first_steps.md").read_text(), re.M | re.S):
-        exec(block, names)
-    plt.gcf().savefig(HERE / "pictures" / "first_steps.png", dpi=110)
-    plt.close()
 
 
 def which_estimator() -> None:
@@ -72,4 +62,3 @@ def which_estimator() -> None:
 if __name__ == "__main__":
     (HERE / "pictures").mkdir(exist_ok=True)
     which_estimator()
-    first_steps()

@@ -1,7 +1,7 @@
 """Run the Python of the pages: ``python docs/run_blocks.py [--write] [PAGE ...]``.
 
 Blocks run in order, in one namespace a page and in an empty folder. With ``--write`` what one prints
-is put into the text block that follows it.
+is put into the text block that follows it, and pictures that the page shows are made anew.
 """
 
 import argparse
@@ -15,12 +15,28 @@ import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+FIGURES = {
+    "first_steps": {1: "first_steps"},
+    "calibration": {1: "calibration", 2: "joint_calibration", 3: "recovery"},
+    "comparing": {1: "comparing"},
+}
+"""Pictures of a page, by the number of the figure that its blocks draw."""
+
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
 
 
 def blocks(path: str | Path) -> list[str]:
     """The blocks of one page, in order."""
     return [found[1] for found in BLOCK.finditer(Path(path).read_text(encoding="utf-8"))]
+
+
+def save_figures(page: str) -> None:
+    """The pictures of a page whose blocks have just run."""
+    import matplotlib.pyplot as plt
+
+    for number, name in FIGURES.get(page, {}).items():
+        plt.figure(number).savefig(HERE / "pictures" / f"{name}.png", dpi=110)
+    plt.close("all")
 
 
 def run(path: Path, write: bool = False) -> None:
@@ -39,6 +55,7 @@ def run(path: Path, write: bool = False) -> None:
             lines = [line.rstrip() for line in printed.getvalue().strip("\n").splitlines()]
             outputs.append("\n```text\n" + "\n".join(lines) + "\n```\n" if lines else "")
     if write:
+        save_figures(path.stem)
         found = iter(outputs)
         text = path.read_text(encoding="utf-8")
         path.write_text(

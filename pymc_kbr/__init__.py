@@ -62,6 +62,7 @@ _HOMES = {
     "plot_joint_calibration": "checking.plots",
     "plot_model_choice": "comparison.model_choice_plots",
     "plot_observation_support": "checking.plots",
+    "plot_posterior": "checking.posterior_plots",
     "plot_posterior_weights": "checking.plots",
     "plot_recovery": "checking.plots",
     "power_curve": "hypothesis_tests",

@@ -27,6 +27,7 @@ from pymc_kbr.checking.plots import (
     plot_posterior_weights,
     plot_recovery,
 )
+from pymc_kbr.checking.posterior_plots import plot_posterior
 from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
 from pymc_kbr.checking.prior_sensitivity import prior_sensitivity
 from pymc_kbr.checking.statistic_contributions import StatisticContributions, statistic_contributions
@@ -138,6 +139,7 @@ __all__ = [
     "plot_joint_calibration",
     "plot_model_choice",
     "plot_observation_support",
+    "plot_posterior",
     "plot_posterior_weights",
     "plot_recovery",
     "power_curve",

@@ -38,7 +38,8 @@ ARVIZ = "posterior/arviz.py"
 CAUSAL = "hypothesis_tests/causal_learn.py"
 EMBEDDING_MODEL = "embedding/pymc_model.py"
 NETWORKS = "estimators/summaries/networks.py"
-OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, NETWORKS}
+PYPLOT = "arrays/pictures/pyplot.py"
+OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, NETWORKS, PYPLOT}
 """Files of array rooms that are imported by themselves, by those who have more than arrays."""
 
 KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL}  # deterministic variables of draws; a lengthscale with its posterior

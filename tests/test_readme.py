@@ -18,7 +18,7 @@ MOST = 500
 """Rows and draws at most: numbers that the README writes with an underscore are cut to this."""
 
 SHORTER = {
-    '"localised", "auto", "sample_smc"]': '"localised"]',
+    '"localised", "adjusted", "sample_smc"]': '"localised"]',
     "repetitions=3": "repetitions=1",
     "rows=1000": "rows=150",
     "pk.refine(1_000, model=model,": "pk.refine(500, model=model, rounds=2,",
@@ -26,6 +26,8 @@ SHORTER = {
     "pk.zoom(3_000": "pk.zoom(1500",
     "pk.KernelLikelihood()": 'pk.KernelLikelihood("location_scale")',
     'model=model, estimator="kernel_likelihood"': 'model=model, estimator="localised"',
+    "pm.sample(500, chains=2": "pm.sample(5, tune=5, chains=1",
+    "pm.sample_smc(1_000, chains=2": "pm.sample_smc(30, chains=1",
 }
 """What would take minutes."""
 

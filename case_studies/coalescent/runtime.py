@@ -149,9 +149,9 @@ def of_smc(model: pm.Model, arguments: argparse.Namespace) -> list[pd.DataFrame]
 def plot(result: pd.DataFrame, path: Path) -> None:
     """CRPS against seconds as measured, with a costlier simulator, and for a thousand samples."""
     figure, axes = plt.subplots(1, 3, figsize=(11, 4.6), constrained_layout=True, sharey=True)
-    pk.plot_accuracy_runtime(result, score="crps", axes=axes[0])
-    pk.plot_accuracy_runtime(result, score="crps", observations=1000, axes=axes[1])
-    pk.plot_accuracy_runtime(result, score="crps", cost_per_simulation=10.0, axes=axes[2])
+    pk.plot_accuracy_runtime(result, score="crps", ax=axes[0])
+    pk.plot_accuracy_runtime(result, score="crps", observations=1000, ax=axes[1])
+    pk.plot_accuracy_runtime(result, score="crps", cost_per_simulation=10.0, ax=axes[2])
     axes[0].set_title("as measured", fontsize=10)
     axes[1].set_title("for 1,000 samples", fontsize=10)
     axes[2].set_title("were a simulation to take 10 s", fontsize=10)

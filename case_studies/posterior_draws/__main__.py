@@ -65,7 +65,7 @@ def calibration(rows: int, path: Path) -> None:
         axes, {"select": chosen, "rejection": pk.Rejection()}.items(), strict=True
     ):
         found = pk.calibrate(estimator, table, rows=rows, random_seed=1, progressbar=False)
-        pk.plot_calibration(found, axes=pair)
+        pk.plot_calibration(found, ax=pair)
         pair[0].set_title(title, fontsize=10)
         for line in found.summary():
             print(title, {k: round(v, 3) if isinstance(v, float) else v for k, v in line.items()})
@@ -92,7 +92,7 @@ def support(path: Path) -> None:
             statistics=whole.statistics[:10_000].copy(),
             observed=observed.copy(),
         )
-        pk.plot_observation_support(table, axes=pair)
+        pk.plot_observation_support(table, ax=pair)
         pair[0].set_title(title, fontsize=10)
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -6,13 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
+from pymc_kbr.arrays.pictures.palette import (
+    BAND,
+    BARS,
+    BLACK,
+    OBSERVED,
+    RULE,
+    TRUTH,
+    WRONG,
+    line_style,
+)
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.observation_support import (
     FAR_PERCENTILE,
     ObservationSupport,
     observation_support,
 )
-from pymc_kbr.checking.pyplot import pyplot
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -23,8 +33,9 @@ FAR_AWAY = 3.0
 """Times the farthest simulation's distance beyond which the observation's is no longer on the same axis."""
 
 
+@once_axes
 def plot_posterior_weights(
-    posterior: Posterior, *, names: list[str] | None = None, axes: Any = None
+    posterior: Posterior, *, names: list[str] | None = None, ax: Any = None
 ) -> np.ndarray:
     """Each atom's weight against its parameters: positive weights filled, negative ones hollow.
 
@@ -33,7 +44,7 @@ def plot_posterior_weights(
     posterior : Posterior
     names : list of str, optional
         Of the parameters.
-    axes : sequence of matplotlib Axes, optional
+    ax : sequence of matplotlib Axes, optional
         One a parameter.
 
     Returns
@@ -41,28 +52,29 @@ def plot_posterior_weights(
     ndarray of matplotlib Axes, shape (p,)
     """
     p = posterior.atoms.shape[1]
-    axes = _axes(axes, p, (3.2 * p, 2.8))
+    axes = drawn_on(ax, p, (3.2 * p, 2.8))
     negative = posterior.weights < 0
     for i, axis in enumerate(axes):
         atoms = posterior.atoms[:, i]
-        axis.scatter(atoms[~negative], posterior.weights[~negative], s=8, color="black", label="positive")
+        axis.scatter(atoms[~negative], posterior.weights[~negative], s=8, color=BLACK, label="positive")
         if np.any(negative):
             axis.scatter(
                 atoms[negative],
                 posterior.weights[negative],
                 s=10,
                 facecolors="none",
-                edgecolors="tab:orange",
+                edgecolors=WRONG,
                 linewidths=0.8,
                 label=f"negative ({posterior.negative_share:.0%})",
             )
-        axis.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+        axis.axhline(0, color=BARS, linewidth=0.8, zorder=0)
         axis.set(xlabel=names[i] if names else f"parameter {i}", ylabel="weight" if i == 0 else "")
     axes[0].legend(frameon=False, fontsize=8)
     return axes
 
 
-def plot_calibration(calibration: Calibration, *, probability: float = 0.95, axes: Any = None) -> np.ndarray:
+@once_axes
+def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax: Any = None) -> np.ndarray:
     """Coverage of central intervals less their probability, and the transforms' distribution.
 
     Parameters
@@ -70,27 +82,26 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, axe
     calibration : Calibration
     probability : float
         Of the bands in which a calibrated estimator's coverage lies, at each level by itself.
-    axes : pair of matplotlib Axes, optional
+    ax : pair of matplotlib Axes, optional
 
     Returns
     -------
     ndarray of matplotlib Axes, shape (2,)
     """
-    axes = _axes(axes, 2, (7.2, 3.0))
-    styles = ["-", "--", "-.", ":"]
+    axes = drawn_on(ax, 2, (7.2, 3.0))
     band = calibration.band(LEVELS, probability)
-    axes[0].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color="0.88", label="calibrated")
+    axes[0].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color=BAND, label="calibrated")
     covered = calibration.coverage(LEVELS)
     for i, name in enumerate(calibration.names):
-        style = styles[i % len(styles)]
-        axes[0].plot(LEVELS, covered[:, i] - LEVELS, linestyle=style, label=name)
+        style = line_style(i + 1)
+        axes[0].plot(LEVELS, covered[:, i] - LEVELS, label=name, **style)
         ordered = np.sort(calibration.pit[:, i])
         empirical = (np.arange(len(ordered)) + 0.5) / len(ordered)
-        axes[1].plot(ordered, empirical - ordered, linestyle=style, label=name)
+        axes[1].plot(ordered, empirical - ordered, label=name, **style)
     half = band[:, 1] - LEVELS, band[:, 0] - LEVELS
-    axes[1].fill_between(LEVELS, half[1], half[0], color="0.88")
+    axes[1].fill_between(LEVELS, half[1], half[0], color=BAND)
     for axis in axes:
-        axis.axhline(0, color="0.5", linewidth=0.8)
+        axis.axhline(0, color=RULE, linewidth=0.8)
     axes[0].set(xlabel="probability of the central interval", ylabel="coverage less probability")
     axes[1].set(xlabel="probability integral transform", ylabel="share below less transform")
     extent = max(np.abs(band - LEVELS[:, None]).max(), np.abs(covered - LEVELS[:, None]).max())
@@ -119,12 +130,12 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
         If the calibration has transforms of single parameters only.
     """
     covered = calibration.joint_coverage(LEVELS)
-    (axis,) = _axes(ax, 1, (4.0, 3.0))
+    (axis,) = drawn_on(ax, 1, (4.0, 3.0))
     band = calibration.band(LEVELS, probability) - LEVELS[:, None]
-    axis.fill_between(LEVELS, band[:, 0], band[:, 1], color="0.88", label="calibrated")
-    for i, (words, style) in enumerate((("highest-density regions", "-"), ("balls (TARP)", "--"))):
-        axis.plot(LEVELS, covered[:, i] - LEVELS, linestyle=style, label=words)
-    axis.axhline(0, color="0.5", linewidth=0.8)
+    axis.fill_between(LEVELS, band[:, 0], band[:, 1], color=BAND, label="calibrated")
+    for i, words in enumerate(("highest-density regions", "balls (TARP)")):
+        axis.plot(LEVELS, covered[:, i] - LEVELS, label=words, **line_style(i + 1))
+    axis.axhline(0, color=RULE, linewidth=0.8)
     axis.set(xlabel="probability of the joint region", ylabel="coverage less probability")
     extent = max(np.abs(band).max(), np.abs(covered - LEVELS[:, None]).max())
     axis.set_ylim(-2.0 * extent, 1.2 * extent)  # room for the legend below the curves
@@ -132,7 +143,8 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
     return axis
 
 
-def plot_recovery(calibration: Calibration, *, most: int = 200, axes: Any = None) -> np.ndarray:
+@once_axes
+def plot_recovery(calibration: Calibration, *, most: int = 200, ax: Any = None) -> np.ndarray:
     """Posterior medians and central 90% intervals of held-out rows against the true parameters.
 
     Parameters
@@ -140,7 +152,7 @@ def plot_recovery(calibration: Calibration, *, most: int = 200, axes: Any = None
     calibration : Calibration
     most : int
         Rows that are drawn, the first ones.
-    axes : sequence of matplotlib Axes, optional
+    ax : sequence of matplotlib Axes, optional
         One a parameter.
 
     Returns
@@ -155,11 +167,11 @@ def plot_recovery(calibration: Calibration, *, most: int = 200, axes: Any = None
     if calibration.recovery is None:
         raise ValueError("this calibration holds no true values; make it anew with `calibrate`")
     truths, quantiles = calibration.recovery.truths[:most], calibration.recovery.quantiles[:most]
-    axes = _axes(axes, truths.shape[1], (3.0 * truths.shape[1], 3.0))
+    axes = drawn_on(ax, truths.shape[1], (3.0 * truths.shape[1], 3.0))
     for i, (axis, name) in enumerate(zip(axes, calibration.names, strict=True)):
         lower, middle, upper = quantiles[:, :, i].T
         held = (lower <= truths[:, i]) & (truths[:, i] <= upper)
-        for those, colour, words in ((held, "0.6", "holds the truth"), (~held, "tab:orange", "misses it")):
+        for those, colour, words in ((held, RULE, "holds the truth"), (~held, WRONG, "misses it")):
             reach = np.array([middle - lower, upper - middle])[:, those]
             axis.errorbar(
                 truths[those, i],
@@ -172,20 +184,21 @@ def plot_recovery(calibration: Calibration, *, most: int = 200, axes: Any = None
                 label=f"{words} ({those.mean():.0%})",
             )
         ends = truths[:, i].min(), truths[:, i].max()
-        axis.plot(ends, ends, color="black", linewidth=0.8)
+        axis.plot(ends, ends, color=TRUTH, linewidth=0.8)
         axis.set(xlabel=f"true {name}", ylabel="median and 90% interval" if i == 0 else "")
         axis.legend(frameon=False, fontsize=7)
     return axes
 
 
-def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.ndarray:
+@once_axes
+def plot_observation_support(table: ReferenceTable, *, ax: Any = None) -> np.ndarray:
     """How far the observation is from its nearest simulations, and on which statistics.
 
     Parameters
     ----------
     table : ReferenceTable
         With an observation.
-    axes : pair of matplotlib Axes, optional
+    ax : pair of matplotlib Axes, optional
 
     Returns
     -------
@@ -197,11 +210,11 @@ def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.n
         If the table has no observation.
     """
     support = observation_support(table)
-    axes = _axes(axes, 2, (8.0, 0.6 + max(2.4, 0.28 * min(len(support.names), 15))))
-    axes[0].hist(support.references, bins=40, color="0.75", label="simulations")
+    axes = drawn_on(ax, 2, (8.0, 0.6 + max(2.4, 0.28 * min(len(support.names), 15))))
+    axes[0].hist(support.references, bins=40, color=BARS, label="simulations")
     axes[0].axvline(
         np.quantile(support.references, FAR_PERCENTILE),
-        color="0.4",
+        color=RULE,
         linestyle=":",
         label=f"{FAR_PERCENTILE:.1%} of them",
     )
@@ -209,7 +222,7 @@ def plot_observation_support(table: ReferenceTable, *, axes: Any = None) -> np.n
     axes[0].set(xlabel="mean distance to the 10 nearest simulations", ylabel="simulations")
     axes[0].legend(frameon=False, fontsize=8)
     shown = np.argsort(support.contributions)[::-1][:15][::-1]
-    axes[1].barh(range(len(shown)), support.contributions[shown], color="0.75")
+    axes[1].barh(range(len(shown)), support.contributions[shown], color=BARS)
     for place, i in enumerate(shown):
         axes[1].text(
             support.contributions[shown].max() * 0.02,
@@ -230,18 +243,9 @@ def _mark_observation(axis: Any, support: ObservationSupport) -> None:
     """A line at the observation's distance, or an arrow where the histogram would shrink to nothing."""
     farthest = float(support.references.max())
     if support.distance <= FAR_AWAY * farthest or farthest <= 0:
-        axis.axvline(support.distance, color="tab:red", label="observation")
+        axis.axvline(support.distance, color=OBSERVED, label="observation")
         return
     axis.set_xlim(0, 1.5 * farthest)
-    arrow = {"arrowstyle": "-|>", "color": "tab:red"}
+    arrow = {"arrowstyle": "-|>", "color": OBSERVED}
     axis.annotate("", (1.0, 0.5), (0.8, 0.5), xycoords="axes fraction", arrowprops=arrow)
-    axis.plot([], [], color="tab:red", label=f"observation, beyond this at {support.distance:.3g}")
-
-
-def _axes(axes: Any, count: int, size: tuple[float, float]) -> np.ndarray:
-    if axes is None:
-        _, axes = pyplot().subplots(1, count, figsize=size, constrained_layout=True, squeeze=False)
-    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(axes) != count:
-        raise ValueError(f"{len(axes)} axes were given; {count} are needed")
-    return axes
+    axis.plot([], [], color=OBSERVED, label=f"observation, beyond this at {support.distance:.3g}")

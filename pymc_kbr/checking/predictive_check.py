@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.pictures.axes import drawn_on
+from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.hypothesis_tests import TestResult, mmd_test
+from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.simulation import simulate_data
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ ENTRIES = 2000
 """Simulated entries, evenly spread, that the data's are tested against."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PredictiveCheck:
     """The observed data among data sets simulated from the posterior.
 
@@ -42,6 +45,46 @@ class PredictiveCheck:
     observed: dict[str, float]
     simulated: dict[str, np.ndarray]
     tests: dict[str, TestResult]
+
+    def plot(self, *, ax: Any = None) -> np.ndarray:
+        """Distances of the simulated data sets to each other, and that of the data to them.
+
+        Parameters
+        ----------
+        ax : sequence of matplotlib Axes, optional
+            One a variable.
+
+        Returns
+        -------
+        ndarray of matplotlib Axes, shape (v,)
+        """
+        axes = drawn_on(ax, len(self.p_values), (3.6 * len(self.p_values), 2.8))
+        for axis, (name, p_value) in zip(axes, self.p_values.items(), strict=True):
+            axis.hist(self.simulated[name], bins=30, color=BARS, label="simulated")
+            axis.axvline(self.observed[name], color=OBSERVED, label=f"observed, p = {p_value:.2g}")
+            axis.set(xlabel=f"squared discrepancy of {name}", ylabel="data sets" if axis is axes[0] else "")
+            axis.legend(frameon=False, fontsize=8)
+        return axes
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        lines = [
+            {
+                "variable": name,
+                "p-value": p_value,
+                "distance of the data": self.observed[name],
+                "of simulated data": float(np.mean(self.simulated[name])),
+            }
+            for name, p_value in self.p_values.items()
+        ]
+        return Shown(
+            "Predictive check: small p-values say that the model makes other data", lines, len(lines)
+        )
 
 
 def predictive_check(

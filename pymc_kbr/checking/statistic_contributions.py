@@ -11,8 +11,9 @@ import pandas as pd
 from rich.progress import track
 from sklearn.base import clone
 
+from pymc_kbr.arrays.pictures.axes import drawn_on
+from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.checking.held_out import hold_out
-from pymc_kbr.checking.pyplot import pyplot
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.missing import on_statistics
 from pymc_kbr.posterior.scores import energy_score
@@ -67,10 +68,9 @@ class StatisticContributions:
     def plot(self, *, ax: Any = None) -> Any:
         """By how much the score rises without each statistic, with two standard errors."""
         table = self.summary()[:20][::-1]
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(4.8, 0.6 + 0.28 * len(table)), layout="constrained")
-        ax.barh(range(len(table)), table["score_rises_by"], xerr=2 * table["standard_error"], color="0.7")
-        ax.axvline(0, color="0.4", linewidth=0.8)
+        (ax,) = drawn_on(ax, 1, (4.8, 0.6 + 0.28 * len(table)))
+        ax.barh(range(len(table)), table["score_rises_by"], xerr=2 * table["standard_error"], color=BARS)
+        ax.axvline(0, color=RULE, linewidth=0.8)
         ax.set(
             yticks=range(len(table)), yticklabels=table.index, xlabel="rise of the energy score without it"
         )

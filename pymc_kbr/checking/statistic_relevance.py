@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.names import refuse_sets
+from pymc_kbr.arrays.pictures.axes import drawn_on
+from pymc_kbr.arrays.pictures.palette import PAPER, SEQUENTIAL
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.checking.pyplot import pyplot
 from pymc_kbr.hypothesis_tests import hsic_test
+from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -46,22 +48,29 @@ class StatisticRelevance:
             dependence=self.dependence.ravel(), pvalue=self.pvalue.ravel()
         )
 
-    def plot(self, ax: Any = None, level: float = 0.01) -> Any:
+    def _repr_html_(self) -> str:
+        lines = [
+            {"statistic": name, **dict(zip(self.parameters, row.tolist(), strict=True))}
+            for name, row in zip(self.statistics, self.dependence, strict=True)
+        ]
+        return Shown("Dependence of statistics and parameters, from 0 to 1", lines, len(lines)).html()
+
+    def plot(self, *, ax: Any = None, level: float = 0.01) -> Any:
         """A heat map of the dependences; pairs without evidence at `level`, over their number, are crossed.
 
         Returns
         -------
         matplotlib.axes.Axes
         """
-        if ax is None:
-            size = 2 + 0.7 * len(self.parameters), 1.5 + 0.35 * len(self.statistics)
-            _, ax = pyplot().subplots(figsize=size, layout="constrained")
-        image = ax.imshow(self.dependence, vmin=0, cmap="viridis", aspect="auto")
+        size = 2 + 0.7 * len(self.parameters), 1.5 + 0.35 * len(self.statistics)
+        (ax,) = drawn_on(ax, 1, size)
+        image = ax.imshow(self.dependence, vmin=0, cmap=SEQUENTIAL, aspect="auto")
         ax.figure.colorbar(image, ax=ax, label="dependence")
         ax.set_xticks(range(len(self.parameters)), self.parameters, rotation=45, ha="right")
         ax.set_yticks(range(len(self.statistics)), self.statistics)
+        ax.set(xlabel="parameter", ylabel="statistic")
         rows, columns = np.nonzero(~(self.pvalue <= level / self.pvalue.size))
-        ax.scatter(columns, rows, marker="x", color="white")
+        ax.scatter(columns, rows, marker="x", color=PAPER)
         return ax
 
 

@@ -6,18 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.checking.pyplot import pyplot
+from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
+from pymc_kbr.arrays.pictures.palette import BARS, POSTERIOR, RULE, SEQUENTIAL
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
 
 
-def plot_model_choice(choice: ModelChoice, *, axes: Any = None) -> np.ndarray:
+@once_axes
+def plot_model_choice(choice: ModelChoice, *, ax: Any = None) -> np.ndarray:
     """Posterior probabilities with errors, the confusion table, and shares against probabilities.
 
     Parameters
     ----------
     choice : ModelChoice
         Of several observations, bars are means over them.
-    axes : three matplotlib Axes, optional
+    ax : three matplotlib Axes, optional
 
     Returns
     -------
@@ -28,29 +30,25 @@ def plot_model_choice(choice: ModelChoice, *, axes: Any = None) -> np.ndarray:
     ValueError
         If another number of axes is given.
     """
-    if axes is None:
-        _, axes = pyplot().subplots(1, 3, figsize=(9.6, 3.0), layout="constrained")
-    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(axes) != 3:
-        raise ValueError(f"{len(axes)} axes were given; 3 are needed")
+    axes = drawn_on(ax, 3, (9.6, 3.0))
     places, names = np.arange(len(choice.names)), list(choice.names)
     heights, errors = choice.at_observed.mean(axis=0), choice.errors_at_observed.mean(axis=0)
-    axes[0].bar(places, heights, yerr=2 * errors, color="0.7", capsize=3)
+    axes[0].bar(places, heights, yerr=2 * errors, color=BARS, capsize=3)
     for place, share in zip(places, choice.prior, strict=True):
-        axes[0].hlines(share, place - 0.4, place + 0.4, color="tab:blue", linestyle="--")
-    axes[0].plot([], [], color="tab:blue", linestyle="--", label="prior")
+        axes[0].hlines(share, place - 0.4, place + 0.4, color=RULE, linestyle="--")
+    axes[0].plot([], [], color=RULE, linestyle="--", label="prior")
     axes[0].set(xticks=places, xticklabels=names, ylim=(0, 1.05), ylabel="posterior probability")
     axes[0].legend(frameon=False, fontsize=8)
     shares = choice.held_out.confusion()
-    axes[1].imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes[1].imshow(shares, cmap=SEQUENTIAL, vmin=0, vmax=1)
     for (row, column), share in np.ndenumerate(shares):
-        colour = "white" if share > 0.6 else "black"
+        colour = "black" if share > 0.6 else "white"
         axes[1].text(column, row, f"{share:.0%}", ha="center", va="center", color=colour, fontsize=8)
     axes[1].set(xticks=places, xticklabels=names, yticks=places, yticklabels=names)
     axes[1].set(xlabel="most probable", ylabel="simulated by")
     found = choice.held_out.reliability()
-    axes[2].plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
-    axes[2].plot(found[:, 0], found[:, 1], color="tab:red", linewidth=0.8)
-    axes[2].scatter(found[:, 0], found[:, 1], s=10 + 200 * found[:, 2], color="tab:red")
+    axes[2].plot([0, 1], [0, 1], color=RULE, linewidth=0.8)
+    axes[2].plot(found[:, 0], found[:, 1], color=POSTERIOR, linewidth=0.8)
+    axes[2].scatter(found[:, 0], found[:, 1], s=10 + 200 * found[:, 2], color=POSTERIOR)
     axes[2].set(xlabel="probability", ylabel="share of held-out rows", xlim=(0, 1), ylim=(0, 1))
     return axes

@@ -7,25 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_kbr.checking.pyplot import pyplot
-
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
-"""Of the lines, told apart by the colour-blind."""
-
-LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
-"""Dashes of the lines."""
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
-"""Of estimators, in their order: told apart by shape alone, and by colour-blind eyes."""
+from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
+from pymc_kbr.arrays.pictures.palette import BARS, COLOURS, DASHES, MARKERS, PAPER
 
 
+@once_axes
 def plot_accuracy_runtime(
     comparison: pd.DataFrame,
     *,
     score: str = "energy_score",
     cost_per_simulation: float | None = None,
     observations: int = 1,
-    axes: Any = None,
+    ax: Any = None,
 ) -> Any:
     """A score against seconds, a line for each estimator, and the front that nothing is below and left of.
 
@@ -42,7 +35,7 @@ def plot_accuracy_runtime(
     observations : int
         Observations to be conditioned on: estimators that are amortised simulate and fit once for all of
         them.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
 
     Returns
     -------
@@ -54,8 +47,7 @@ def plot_accuracy_runtime(
         If the comparison lacks the score, or has no line with it.
     """
     totals = accuracy_runtime(comparison, score, cost_per_simulation, observations)
-    if axes is None:
-        _, axes = pyplot().subplots(figsize=(5.6, 4.2), constrained_layout=True)
+    (axes,) = drawn_on(ax, 1, (5.6, 4.2))
     for i, (name, line) in enumerate(totals.groupby("estimator", sort=False)):
         axes.errorbar(
             line["seconds"],
@@ -64,10 +56,10 @@ def plot_accuracy_runtime(
             yerr=line["score_error"],
             label=str(name).replace("_", " "),
             color=COLOURS[i % len(COLOURS)],
-            linestyle=LINES[i % len(LINES)],
+            linestyle=DASHES[i % len(DASHES)],
             marker=MARKERS[i % len(MARKERS)],
             markersize=5,
-            markerfacecolor="white" if i >= len(COLOURS) else None,  # colours come round again
+            markerfacecolor=PAPER if i >= len(COLOURS) else None,  # colours come round again
             linewidth=1.2,
             capsize=2,
         )
@@ -76,7 +68,7 @@ def plot_accuracy_runtime(
         totals["seconds"].iloc[front],
         totals["score"].iloc[front],
         where="post",
-        color="0.8",
+        color=BARS,
         linewidth=5,
         zorder=0,
         label="Pareto front",

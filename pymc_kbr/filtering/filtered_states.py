@@ -141,11 +141,11 @@ class FilteredStates:
 
         return to_arviz(self, draws, chains, random_seed)
 
-    def plot(self, truth: np.ndarray | None = None, **options: Any) -> np.ndarray:
+    def plot(self, truth: np.ndarray | None = None, *, ax: Any = None, **options: Any) -> np.ndarray:
         """Bands against the truth: see `filtering.plots.plot_states`."""
         from pymc_kbr.filtering.plots import plot_states
 
-        return plot_states(self, truth, **options)
+        return plot_states(self, truth, ax=ax, **options)
 
     def _posteriors(self) -> list[Posterior]:
         return [self.posterior(t) for t in range(len(self))]

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.checking.pyplot import pyplot
+from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
+from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR, TRUTH
 
 if TYPE_CHECKING:
     from pymc_kbr.filtering.filtered_states import FilteredStates
 
 
+@once_axes
 def plot_states(
     states: FilteredStates,
     truth: np.ndarray | None = None,
     *,
     observations: np.ndarray | None = None,
     probability: float = 0.9,
-    axes: Any = None,
+    ax: Any = None,
 ) -> np.ndarray:
     """Means and bands of each column of the state over time, with the truth where it is known.
 
@@ -30,7 +32,7 @@ def plot_states(
         Drawn as dots, where they are in the state's own units.
     probability : float
         Of the bands.
-    axes : sequence of matplotlib Axes, optional
+    ax : sequence of matplotlib Axes, optional
         One a column of the state.
 
     Returns
@@ -47,21 +49,15 @@ def plot_states(
     for name, given in (("truth", truth), ("observations", observations)):
         if given is not None and np.shape(given) != means.shape:
             raise ValueError(f"{name} has shape {np.shape(given)}; the states have {means.shape}")
-    if axes is None:
-        _, axes = pyplot().subplots(
-            p, 1, figsize=(8, 2 * p), sharex=True, constrained_layout=True, squeeze=False
-        )
-    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(axes) != p:
-        raise ValueError(f"{len(axes)} axes were given; {p} are needed")
+    axes = drawn_on(ax, p, (8, 2 * p), below=True)
     for i, axis in enumerate(axes):
         label = f"{probability:.0%} band, {states.kind}"
-        axis.fill_between(states.times, bands[:, 0, i], bands[:, 1, i], color="0.85", label=label)
-        axis.plot(states.times, means[:, i], color="tab:blue", label="mean")
+        axis.fill_between(states.times, bands[:, 0, i], bands[:, 1, i], color=BAND, label=label)
+        axis.plot(states.times, means[:, i], color=POSTERIOR, label="mean")
         if observations is not None:
-            axis.plot(states.times, observations[:, i], ".", color="0.5", markersize=3, label="observed")
+            axis.plot(states.times, observations[:, i], ".", color=OBSERVED, markersize=3, label="observed")
         if truth is not None:
-            axis.plot(states.times, truth[:, i], color="black", linewidth=0.8, label="truth")
+            axis.plot(states.times, truth[:, i], color=TRUTH, linewidth=0.8, label="truth")
         axis.set(ylabel=states.names[i])
     axes[-1].set(xlabel="time")
     axes[0].legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))

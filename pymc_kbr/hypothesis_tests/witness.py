@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from pymc_kbr.arrays.pictures.axes import drawn_on
+from pymc_kbr.arrays.pictures.palette import BAND, DIVERGING, POSTERIOR, RULE
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_columns
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
@@ -33,6 +35,43 @@ class Witness:
     lower: np.ndarray
     upper: np.ndarray
     lengthscale: np.ndarray
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """The function with its intervals over one column, or as colours over two.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+            Of two columns, points whose interval holds zero are small.
+
+        Raises
+        ------
+        ValueError
+            If there are more than two columns.
+        """
+        columns = self.at.shape[1]
+        if columns > 2:
+            raise ValueError(f"the witness has {columns} columns; one or two can be drawn")
+        (ax,) = drawn_on(ax, 1, (4.8, 3.2))
+        if columns == 1:
+            order = np.argsort(self.at[:, 0])
+            at = self.at[order, 0]
+            ax.fill_between(at, self.lower[order], self.upper[order], color=BAND, label="interval")
+            ax.plot(at, self.mean[order], color=POSTERIOR, label="mean")
+            ax.axhline(0, color=RULE, linewidth=0.8)
+            ax.set(xlabel="value", ylabel="more of x above zero, of y below")
+            ax.legend(frameon=False, fontsize=8)
+            return ax
+        sizes = np.where((self.lower <= 0) & (self.upper >= 0), 6, 30)
+        most = np.abs(self.mean).max()
+        points = ax.scatter(*self.at.T, c=self.mean, s=sizes, cmap=DIVERGING, vmin=-most, vmax=most)
+        ax.figure.colorbar(points, ax=ax, label="more of x above zero, of y below")
+        ax.set(xlabel="first column", ylabel="second column")
+        return ax
 
 
 def witness(
@@ -76,6 +115,13 @@ def witness(
     -----
     The embeddings of both are independent given the kernel, so that means subtract and variances add; figure
     5 of Flaxman et al. 2016. Where the lengthscale is integrated out, the intervals are quantiles of draws.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> found = witness(rng.normal(0, 1, 100), rng.normal(2, 1, 100), at=[0.0, 2.0], lengthscale=1.0)
+    >>> np.sign(found.mean)  # more of the first sample at 0, of the second at 2
+    array([ 1., -1.])
     """
     refuse_probability("probability", probability)
     y = as_points("y", same_columns(x, y))

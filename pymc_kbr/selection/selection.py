@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.pictures.axes import drawn_on
+from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score
@@ -70,6 +72,27 @@ class Selection:
             }
             for one in self.candidates
         ]
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """By how much each candidate's score is above the chosen one's, with two standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+            With the 15 best candidates, the chosen one on top.
+        """
+        lines = [line for line in self.table() if np.isfinite(line["score"])][:15][::-1]
+        (ax,) = drawn_on(ax, 1, (7.2, 0.8 + 0.28 * len(lines)))
+        excess, errors = ([line[name] for line in lines] for name in ("excess", "standard_error"))
+        ax.barh(range(len(lines)), excess, xerr=2 * np.nan_to_num(errors), color=BARS)
+        ax.axvline(0, color=RULE, linewidth=0.8)
+        ax.set(xlabel="energy score above that of the chosen one", yticks=range(len(lines)))
+        ax.set_yticklabels([line["candidate"][:60] for line in lines], fontsize=7)
+        return ax
 
     def reason(self) -> str:
         """One sentence that says what was chosen and why."""

@@ -80,7 +80,7 @@ def test_the_observations_place_is_drawn(small_table):
     axes = pk.plot_observation_support(small_table)
     assert [label.get_text() for label in axes[1].get_yticklabels()] in (["s", "t"], ["t", "s"])
     with pytest.raises(ValueError, match="1 axes were given; 2 are needed"):
-        pk.plot_observation_support(small_table, axes=plt.figure().gca())
+        pk.plot_observation_support(small_table, ax=plt.figure().gca())
 
 
 @pytest.mark.parametrize(("shift", "away"), [(0.0, False), (100.0, True), (1e6, True)])

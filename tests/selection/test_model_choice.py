@@ -259,7 +259,7 @@ def test_it_fits_on_a_screen_and_in_a_picture(choice):
     assert len(axes) == 3
     assert len(axes[0].patches) == 2
     with pytest.raises(ValueError, match="3 are needed"):
-        pk.plot_model_choice(choice, axes=axes[:2])
+        pk.plot_model_choice(choice, ax=axes[:2])
 
 
 def test_an_observation_that_no_model_makes_is_told(tables, observations):

@@ -1,4 +1,4 @@
-"""The only import of matplotlib, which is not needed for anything but pictures."""
+"""The only import of matplotlib, which is needed for pictures alone."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+"""The axes that a plot draws on: those that were passed, or new ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from pymc_kbr.arrays.pictures.pyplot import pyplot
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+def drawn_on(ax: Any, count: int, size: tuple[float, float], *, below: bool = False) -> np.ndarray:
+    """The axes to draw on.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes or sequence of them, optional
+        As they were passed; new ones are made where left out.
+    count : int
+        How many are needed.
+    size : (float, float)
+        Of the whole new figure, in inches.
+    below : bool
+        Whether new ones stand one below the other, with one horizontal axis for all.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, shape (count,)
+
+    Raises
+    ------
+    ValueError
+        If another number of axes was passed.
+    ImportError
+        If new ones are needed, and matplotlib is not installed.
+    """
+    if ax is None:
+        rows, columns = (count, 1) if below else (1, count)
+        _, ax = pyplot().subplots(
+            rows, columns, figsize=size, layout="constrained", squeeze=False, sharex=below
+        )
+    axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if len(axes) != count:
+        raise ValueError(f"{len(axes)} axes were given; {count} are needed")
+    return axes
+
+
+def once_axes(plot: Callable[P, Result]) -> Callable[P, Result]:
+    """Take `axes=`, which `ax=` was called in version 0.1, with a warning until version 0.4."""
+
+    @wraps(plot)
+    def taking(*given: P.args, **named: P.kwargs) -> Result:
+        if "axes" in named:
+            if named.get("ax") is not None:
+                raise TypeError("`ax` and `axes` were given; they are the same: write `ax`")
+            warnings.warn("`axes=` is called `ax=` now, and goes in 0.4", FutureWarning, stacklevel=2)
+            named["ax"] = named.pop("axes")
+        return plot(*given, **named)
+
+    return taking

@@ -1,0 +1,154 @@
+"""A posterior with its prior and, where it is known, the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_kbr.arrays.pictures.axes import drawn_on
+from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.tables.reference_table import ReferenceTable
+
+DRAWS = 4000
+"""Of a `Posterior`, for its histogram."""
+
+
+def plot_posterior(
+    posterior: Any,
+    *,
+    prior: Any = None,
+    truth: Any = None,
+    names: Sequence[str] | None = None,
+    probability: float = 0.9,
+    random_seed: int | np.random.Generator | None = None,
+    ax: Any = None,
+) -> np.ndarray:
+    """Each parameter's posterior with a central interval, its prior, and the truth where it is known.
+
+    Parameters
+    ----------
+    posterior : Posterior, result of `sample_abc`, or ndarray of shape (m, p)
+        Of a `Posterior` 4,000 draws are made. Of a result, an array has one panel an entry.
+    prior : ReferenceTable or ndarray of shape (l, p), optional
+        Draws of it; that of the result where left out.
+    truth : mapping of str to float, or sequence of float (p,), optional
+    names : sequence of str, optional
+        Of the panels that are drawn, all where left out; of an array, of its columns.
+    probability : float
+        Of the interval.
+    random_seed : int or numpy.random.Generator, optional
+        For the draws of a `Posterior`.
+    ax : sequence of matplotlib Axes, optional
+        One a parameter.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, shape (p,)
+
+    Raises
+    ------
+    ValueError
+        If a name is not that of a parameter, the truth or the prior has another number of columns, the
+        probability is not between 0 and 1, or other axes than panels are given.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> draws = rng.normal([1.0, 2.0], 0.1, (500, 2))
+    >>> (first, second) = plot_posterior(draws, prior=rng.normal(size=(500, 2)), names=["a", "b"])
+    >>> first.get_xlabel(), second.get_xlabel()
+    ('a', 'b')
+    """
+    if not 0 < probability < 1:
+        raise ValueError(f"probability is {probability!r}; it must lie between 0 and 1")
+    columns, draws, before = _columns(posterior, names, random_seed)
+    if prior is not None:
+        before = _prior(prior, columns)
+    truths = _truths(truth, columns)
+    shown = columns if names is None else list(names)
+    unknown = sorted(set(shown) - set(columns))
+    if unknown:
+        raise ValueError(f"{unknown} are not parameters; there are {columns}")
+    axes = drawn_on(ax, len(shown), (3.2 * len(shown), 2.8))
+    tails = (1 - probability) / 2, (1 + probability) / 2
+    for axis, name in zip(axes, shown, strict=True):
+        i = columns.index(name)
+        _panel(axis, draws[:, i], before.get(name), truths.get(name), tails)
+        axis.set(xlabel=name, ylabel="density" if axis is axes[0] else "")
+    axes[0].legend(frameon=False, fontsize=8)
+    return axes
+
+
+def _panel(
+    axis: Any, draws: np.ndarray, prior: np.ndarray | None, truth: float | None, tails: tuple[float, float]
+) -> None:
+    """One parameter. A prior that reaches far beyond the posterior is cut, so that both can be seen."""
+    low, high = np.quantile(draws, tails)
+    reach = 4 * max(high - low, 1e-12)
+    if prior is not None:
+        least, most = np.quantile(prior, [0.005, 0.995])
+        ends = min(max(least, low - reach), draws.min()), max(min(most, high + reach), draws.max())
+        axis.hist(prior, np.linspace(*ends, 41), density=True, color=PRIOR, label="prior")
+    bins = np.linspace(draws.min(), draws.max() + 1e-12, 31)
+    axis.hist(draws, bins, density=True, histtype="stepfilled", alpha=0.8, color=POSTERIOR, label="posterior")
+    axis.hlines(0, low, high, color=TRUTH, linewidth=4, label=f"{tails[1] - tails[0]:.0%} interval")
+    if truth is not None:
+        axis.axvline(truth, color=TRUTH, linestyle="--", linewidth=1.2, label="truth")
+
+
+def _columns(
+    posterior: Any, names: Sequence[str] | None, random_seed: Any
+) -> tuple[list[str], np.ndarray, dict[str, np.ndarray]]:
+    """Names of the columns, the draws (m, p), and draws of the prior by the names of those that have it."""
+    if isinstance(posterior, Posterior):
+        draws = posterior.draw(DRAWS, random_seed)
+        columns = posterior.names or tuple(f"parameter {i}" for i in range(draws.shape[1]))
+        return [str(name) for name in columns], draws, {}
+    if isinstance(posterior, np.ndarray):
+        draws = posterior.reshape(len(posterior), -1)
+        named = [f"parameter {i}" for i in range(draws.shape[1])] if names is None else list(names)
+        if len(named) != draws.shape[1]:
+            raise ValueError(f"{len(named)} names were given for {draws.shape[1]} columns")
+        return named, draws, {}
+    found = _flat(posterior["posterior"])
+    before = _flat(posterior["prior"]) if "prior" in posterior else {}
+    return list(found), np.column_stack(list(found.values())), before
+
+
+def _prior(prior: Any, columns: list[str]) -> dict[str, np.ndarray]:
+    """Draws of the prior by the names of its columns: a table's own, else those of the posterior."""
+    if isinstance(prior, ReferenceTable):
+        return dict(zip(prior.parameter_names, prior.parameters.T, strict=True))
+    draws = np.asarray(prior, dtype=float).reshape(len(prior), -1)
+    if draws.shape[1] != len(columns):
+        raise ValueError(f"the prior has {draws.shape[1]} columns; the posterior has {len(columns)}")
+    return dict(zip(columns, draws.T, strict=True))
+
+
+def _flat(group: Any) -> dict[str, np.ndarray]:
+    """One column an entry of a variable, its draws of all chains in a row."""
+    columns: dict[str, np.ndarray] = {}
+    for name, variable in group.data_vars.items():
+        values = np.asarray(variable)
+        values = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
+        for place in np.ndindex(values.shape[1:]):
+            label = f"{name}[{', '.join(map(str, place))}]" if place else str(name)
+            columns[label] = values[(slice(None), *place)]
+    return columns
+
+
+def _truths(truth: Any, columns: list[str]) -> dict[str, float]:
+    if truth is None:
+        return {}
+    if isinstance(truth, Mapping):
+        unknown = sorted(set(truth) - set(columns))
+        if unknown:
+            raise ValueError(f"{unknown} are not parameters; there are {columns}")
+        return {name: float(value) for name, value in truth.items()}
+    values = np.ravel(np.asarray(truth, dtype=float))
+    if len(values) != len(columns):
+        raise ValueError(f"the truth has {len(values)} values; the posterior has {len(columns)} columns")
+    return dict(zip(columns, values.tolist(), strict=True))
