@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from doctest import DocTestParser
+from operator import attrgetter
 
 import pytest
 
@@ -16,6 +18,15 @@ CLASSES = [
     and not inspect.isabstract(getattr(pk, name))
     and not issubclass(getattr(pk, name), Warning)
 ]
+MOST_USED = (
+    *("sample_abc", "simulate", "simulate_to_store", "vector_simulator", "set_simulator", "select"),
+    *("ReferenceTable.from_dataframe", "Adjusted", "Rejection", "Localised", "ConditionalMean"),
+    *("NadarayaWatson", "Posterior", "to_arviz", "plot_posterior", "calibrate", "misspecification"),
+    *("compare", "compare_models", "zoom", "refine", "save", "KernelBayesFilter", "mmd_test", "hsic_test"),
+    *("witness", "learn_simulators", "SetFeatures"),
+)
+"""Each has an example that runs (`--doctest-modules`)."""
+
 REFUSES_NOTHING = {"plot_calibration", "plot_posterior_weights"}
 
 
@@ -33,6 +44,13 @@ def described(section: str) -> set[str]:
 
 def parameters(name: str) -> set[str]:
     return {one for one in inspect.signature(getattr(pk, name)).parameters if one not in ("self", "cls")}
+
+
+@pytest.mark.parametrize("name", MOST_USED)
+def test_the_most_used_names_have_an_example_that_says_what_comes_out(name):
+    found = DocTestParser().get_examples(inspect.getdoc(attrgetter(name)(pk)) or "")
+    assert len(MOST_USED) >= 20
+    assert any(example.want for example in found)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS + CLASSES)

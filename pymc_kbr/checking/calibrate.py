@@ -83,6 +83,18 @@ def calibrate(
        algorithms with simulation-based calibration, arXiv:1804.06788.
     .. [2] T. Säilynoja, M. Schmitt, P.-C. Bürkner, A. Vehtari, Posterior SBC: simulation-based calibration
        checking conditional on data, arXiv:2502.03279.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"a": rng.normal(size=600)})
+    >>> frame["x"] = frame["a"] + rng.normal(size=600)
+    >>> table = ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["x"])
+    >>> found = calibrate("adjusted", table, rows=100, random_seed=1, progressbar=False)
+    >>> low, high = found.band(0.9)
+    >>> low <= found.coverage(0.9)[0] <= high
+    np.True_
     """
     chosen = clone(make_estimator(estimator))
     if table.prior_ratio is not None:

@@ -81,6 +81,16 @@ def misspecification(
 
     The model is called wrong for what no parameters of the prior make. Data that other parameters than
     the posterior's make pass: `predictive_check` is for these.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"a": rng.normal(size=300)})
+    >>> frame["x"] = frame["a"] + rng.normal(size=300)
+    >>> table = ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["x"])
+    >>> misspecification(table, [0.3]).pvalue > 0.05, misspecification(table, [30.0]).pvalue < 0.01
+    (True, True)
     """
     if not isinstance(table, ReferenceTable):
         raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")

@@ -58,6 +58,16 @@ class ConditionalMean(RuleEstimator):
     ----------
     .. [1] L. Song, K. Fukumizu, A. Gretton, Kernel embeddings of conditional distributions, IEEE
        Signal Processing Magazine 30 (2013), 98-111.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> theta = rng.normal(size=(300, 1))
+    >>> posterior = ConditionalMean(2.0, 1e-3).fit(theta, theta + rng.normal(size=(300, 1))).condition([1.0])
+    >>> second_moment = posterior.expectation(lambda points: points[:, 0] ** 2)  # exact: 0.75
+    >>> bool(abs(second_moment - 0.75) < 0.2)
+    True
     """
 
     rule = ImportanceWeighted()

@@ -45,6 +45,15 @@ class Localised(RuleEstimator):
 
     `centred` in the form of an unpenalised intercept: with K = G_m + m lambda I, what w lacks of one is
     added in proportion to K^-1 1, which is the same as centring the features of both sides.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> theta = rng.normal(size=(500, 1))
+    >>> fitted = Localised(neighbours=200).fit(theta, theta + rng.normal(size=(500, 1)))
+    >>> posteriors = fitted.condition([[-1.0], [1.0]])  # a row an observation
+    >>> [bool(abs(p.mean()[0] - half) < 0.2) for p, half in zip(posteriors, (-0.5, 0.5))]
+    [True, True]
     """
 
     rule = ImportanceWeighted()

@@ -52,6 +52,14 @@ class NadarayaWatson(Estimator):
     On a table that is read a part at a time the nearest 25,000 rows carry the weight; the share of the
     others is `left_out` in the posterior's settings, with a warning where it is above 1%. The bandwidth is
     then that of 20,000 rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> theta = rng.normal(size=(500, 1))
+    >>> fitted = NadarayaWatson(0.3).fit(theta, theta + rng.normal(size=(500, 1)))
+    >>> fitted.weights([1.0]).min() >= 0
+    np.True_
     """
 
     streams = True

@@ -62,6 +62,15 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     Notes
     -----
     Arrays are kept to the last bit and in their order in memory: what is loaded conditions as before.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from pymc_kbr.estimators import Rejection
+    >>> fitted = Rejection(3).fit(np.arange(9.0)[:, None], np.arange(9.0)[:, None])
+    >>> with TemporaryDirectory() as folder:
+    ...     load(save(fitted, f"{folder}/estimator.npz")).condition([4.0]).mean()
+    array([4.])
     """
     target = Path(path)
     if target.exists() and not overwrite:
@@ -104,6 +113,10 @@ def load(path: str | Path) -> Any:
     ValueError
         If it is no such file, is broken, was written by a later version, or holds a class that this one does
         not have.
+
+    Examples
+    --------
+    See `save`.
     """
     broken = zipfile.BadZipFile, EOFError, LookupError, TypeError, RecursionError, OSError
     try:

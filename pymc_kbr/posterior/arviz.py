@@ -90,6 +90,14 @@ def to_arviz(
     ------
     TypeError, ValueError
         If chains is no whole number above zero, or the draws given are no chains of one length.
+
+    Examples
+    --------
+    >>> from pymc_kbr.estimators import Rejection
+    >>> fitted = Rejection(3).fit(np.arange(9.0)[:, None], np.arange(9.0)[:, None])
+    >>> idata = to_arviz(fitted.condition([4.0]), draws=10, chains=2, random_seed=1)
+    >>> dict(idata["posterior"].sizes)
+    {'chain': 2, 'draw': 10}
     """
     whole("chains", chains)
     drawn = _drawn(posterior, draws, chains, random_seed)

@@ -34,8 +34,7 @@ class Posterior:
     Parameters
     ----------
     embedding : Embedding
-        Parameters of simulations as atoms, the estimator's weights as it computed them, and the
-        kernel on parameters in which the weights are projected.
+        Parameters as atoms, the estimator's weights, and the kernel in which these are projected.
     support : Support
         The prior's support.
     settings : dict of str to float
@@ -46,6 +45,13 @@ class Posterior:
         Of the parameters, where the table that the estimator was fitted to has names.
     statistics : tuple of str, optional
         Names, or numbers, of the statistics that were used, where not all of them were there.
+
+    Examples
+    --------
+    >>> from pymc_kbr.estimators import Rejection
+    >>> rows = np.arange(9.0)[:, None]
+    >>> Rejection(3).fit(rows, rows).condition([4.0]).quantile([0.5])
+    array([[4.]])
     """
 
     embedding: Embedding

@@ -111,6 +111,18 @@ def select(
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
     the comparison, the costly ones have been scored on fewer, and are compared on those. On processors of
     another kind, or with another BLAS library, results agree but for rounding.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"a": rng.normal(size=400)})
+    >>> frame["x"] = frame["a"] + 0.3 * rng.normal(size=400)
+    >>> table = ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["x"])
+    >>> candidates = ["rejection", "adjusted"]
+    >>> chosen = select(table, candidates=candidates, random_seed=1, progressbar=False)
+    >>> chosen.selection_.chosen.label.split("(")[0]
+    'Adjusted'
     """
     refuse_sets(table)
     rng = np.random.default_rng(random_seed)

@@ -62,9 +62,11 @@ def set_simulator(
     >>> import pymc as pm
     >>> def normal(rng, mean, scale, size):
     ...     return rng.normal(mean, scale, size)
-    >>> with pm.Model():
+    >>> with pm.Model() as model:
     ...     mean, scale = pm.Normal("mean"), pm.HalfNormal("scale")
     ...     _ = set_simulator("y", normal, mean, scale, observed=[0.3, 1.1, 0.7], sizes=(2, 20))
+    >>> model.observed_RVs
+    [y]
     """
     data = DataSets.of([observed])
     asked = np.array([data.sizes[0]]) if sizes is None else _sizes(sizes)

@@ -50,9 +50,11 @@ def vector_simulator(
     >>> def mean_and_spread(rng, mean, scale, size):
     ...     y = rng.normal(mean, scale, 20)
     ...     return np.array([y.mean(), y.std()])
-    >>> with pm.Model():
+    >>> with pm.Model() as model:
     ...     mean, scale = pm.Normal("mean"), pm.HalfNormal("scale")
     ...     _ = vector_simulator("y", mean_and_spread, mean, scale, observed=[0.3, 1.1])
+    >>> model.observed_RVs
+    [y]
     """
     if not params:
         raise ValueError(f"the simulator {name!r} has no parameters; pass the variables it depends on")
