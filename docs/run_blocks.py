@@ -19,6 +19,7 @@ FIGURES = {
     "first_steps": {1: "first_steps"},
     "calibration": {1: "calibration", 2: "joint_calibration", 3: "recovery"},
     "comparing": {1: "comparing"},
+    "notebooks": {1: "notebooks"},
 }
 """Pictures of a page, by the number of the figure that its blocks draw."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from rich.progress import track
 from sklearn.base import clone
 
 from pymc_kbr.arrays.neighbours import Tree
@@ -19,6 +18,7 @@ from pymc_kbr.checking.joint_transforms import (
 )
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.scores import energy_score
+from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 OBSERVATIONS_AT_ONCE = 50
@@ -118,7 +118,7 @@ def calibrate(
     pit, contraction, scores = np.empty((k, p)), np.empty((k, p)), np.empty(k)
     joint, quantiles = np.empty((k, 2)), np.empty((k, len(Recovery.LEVELS), p))
     parts = np.array_split(np.arange(k), -(-k // OBSERVATIONS_AT_ONCE))
-    for part in track(parts, "calibrating", disable=not progressbar, transient=True):
+    for part in tracked(parts, "calibrating", progressbar):
         posteriors = held.estimator.condition(table.statistics[held.rows[part]])
         for i, posterior in zip(part, posteriors, strict=True):
             drawn, truth = posterior.draw(draws, rng), table.parameters[held.rows[i]]

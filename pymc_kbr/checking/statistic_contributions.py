@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.progress import track
 from sklearn.base import clone
 
 from pymc_kbr.arrays.pictures.axes import drawn_on
@@ -18,6 +17,7 @@ from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.missing import on_statistics
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.posterior.shown import Shown
+from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.selected import columns_named
 
@@ -157,7 +157,7 @@ def statistic_contributions(
     seeds = np.random.SeedSequence(int(rng.integers(2**63)))
     before, contraction = _scores(held.estimator, statistics, truths, unit, seeds)
     rises, errors, contractions = [], [], []
-    for columns in track(left_out, "leaving statistics out", disable=not progressbar, transient=True):
+    for columns in tracked(left_out, "leaving statistics out", progressbar):
         rest = np.setdiff1d(np.arange(d), columns)
         fitted = on_statistics(held.estimator, rest)
         scores, of_these = _scores(fitted, statistics[:, rest], truths, unit, seeds)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from rich.progress import Progress
 
 from pymc_kbr.comparison.file import ComparisonFile, fingerprint
 from pymc_kbr.comparison.line import Rows, SampleSMC, Scoring, line_of
@@ -19,6 +18,7 @@ from pymc_kbr.selection.budget import check_budget
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.select import WORK
 from pymc_kbr.simulation.predictive import simulate_held_out
+from pymc_kbr.simulation.progress import Bars
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -116,7 +116,7 @@ def compare(
     lines: list[dict[str, Any]] = []
     file = None if store is None else ComparisonFile(Path(store))
     total = repetitions * len(budgets) * len(named)
-    with Progress(disable=not progressbar, transient=True) as progress:
+    with Bars(shown=progressbar, transient=True) as progress:
         task = progress.add_task("comparing", total=total)
         for repetition in range(repetitions):
             plan = _Plan(source, budgets, repetition, observations, held_out, random_seed, cores)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from rich.progress import Progress
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.threads import side_by_side
@@ -16,6 +15,7 @@ from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none_fitted
 from pymc_kbr.selection.cost import SCORED_DRAWS, UNSMOOTHED
 from pymc_kbr.selection.fitting import Fitting
+from pymc_kbr.simulation.progress import Bars
 
 POWER = 0.1
 """Of distances in the energy score by which is chosen: below one, blurred modes and bends count more."""
@@ -84,7 +84,7 @@ class Race:
         """All candidates, the best first: by the rows that all that were not dropped have been scored on."""
         stops = sorted({min(stop, len(self.truth)) for stop in (*ROUNDS, len(self.truth))})
         alive, aside = list(candidates), list[Candidate]()
-        with Progress(disable=not progressbar, transient=True) as progress:
+        with Bars(shown=progressbar, transient=True) as progress:
             task = progress.add_task("choosing an estimator", total=len(self.truth))
             for start, stop in zip([0, *stops[:-1]], stops, strict=True):
                 complete = self._round(alive, start, stop)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
+from rich import get_console
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -28,10 +31,52 @@ class RateColumn(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f} rows/s")
 
 
+Item = TypeVar("Item")
+
+
+class Bars(Progress):
+    """Progress bars that a notebook can draw over; one line at the end where it cannot.
+
+    Parameters
+    ----------
+    *columns : ProgressColumn
+        Rich's own where left out.
+    shown : bool
+    **options
+        As of `rich.progress.Progress`.
+
+    Notes
+    -----
+    Without ipywidgets rich would write a warning below the cell at every refresh.
+    """
+
+    def __init__(self, *columns: ProgressColumn, shown: bool = True, **options: Any) -> None:
+        self._line_at_the_end = shown and get_console().is_jupyter and find_spec("ipywidgets") is None
+        super().__init__(*columns, disable=not shown or self._line_at_the_end, **options)
+
+    def stop(self) -> None:
+        """End the display."""
+        super().stop()
+        if self._line_at_the_end:
+            self._line_at_the_end = False
+            for task in self.tasks:
+                say(f"{task.description}: {task.elapsed or 0:.1f} s")
+
+
+def tracked(items: Iterable[Item], words: str, shown: bool) -> Iterator[Item]:
+    """The items one by one, with a bar that goes when they have ended."""
+    total = len(items) if isinstance(items, Sized) else None
+    with Bars(shown=shown, transient=True) as bars:
+        task = bars.add_task(words, total=total)
+        for item in items:
+            yield item
+            bars.advance(task)
+
+
 @contextmanager
 def working(shown: bool, words: str) -> Iterator[None]:
     """A line with the seconds that pass while something of unknown length is done."""
-    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not shown) as progress:
+    with Bars(TextColumn("{task.description}"), TimeElapsedColumn(), shown=shown) as progress:
         task = progress.add_task(words, total=None)
         yield
         progress.update(task, total=1, completed=1)
@@ -39,14 +84,14 @@ def working(shown: bool, words: str) -> Iterator[None]:
 
 def progress_bar(shown: bool) -> Progress:
     """A bar with the count of rows, their rate and the time left; one that prints nothing if not shown."""
-    return Progress(
+    return Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         RateColumn(),
         TimeRemainingColumn(),
         TimeElapsedColumn(),
-        disable=not shown,
+        shown=shown,
     )
 
 
