@@ -1,6 +1,7 @@
 """The blocks of the README and of each page run in the order in which they are read, on small tables."""
 
 import re
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -74,6 +75,47 @@ def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
 def test_every_public_name_has_its_place_in_the_api_page():
     named = re.findall(r"^   (\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(pk.__all__)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)]*)?\)", page.read_text()):
+            if "://" in target or not target:
+                continue
+            found = (page.parent / target).resolve()
+            assert found.exists(), f"{page.name} links to {target}"
+            headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE) if anchor else []
+            slugs = {re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-") for words in headings}
+            assert not anchor or anchor[1:] in slugs, f"{page.name} links to {target}{anchor}"
+
+
+def test_every_page_that_computes_shows_what_came_out():
+    for page in WITH_BLOCKS:
+        if page != README:
+            assert "\n```text\n" in page.read_text() or "pictures/" in page.read_text(), page.name
+
+
+def test_the_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    cited = yaml_line("version", (ROOT / "CITATION.cff").read_text())
+    newest = re.search(r"^## (\S+?)(, .*)?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert project == cited
+    assert project == newest[1] + (".dev0" if newest[2] == ", not released" else "")
+
+
+def yaml_line(key, text):
+    return re.search(rf"^{key}: (.*)$", text, re.MULTILINE)[1]
+
+
+def test_help_of_the_package_fits_a_screen_and_says_where_to_begin():
+    words = pk.__doc__.splitlines()
+    assert len(words) <= 24
+    assert max(map(len, words)) <= 110
+    assert "sample_abc" in words[2]
+
+
+def test_the_readme_is_one_screen_and_a_half():
+    assert len(README.read_text().splitlines()) <= 80
 
 
 def test_what_needs_pytest_says_so():

@@ -150,6 +150,7 @@ def pictures(
     )
     assert_type(comparison, pd.DataFrame)
     pk.plot_posterior_weights(posterior, names=["rate"])
+    pk.plot_posterior(posterior, truth={"rate": 1.0}, names=["rate"])
     pk.plot_calibration(calibration, probability=0.9)
     pk.plot_joint_calibration(calibration)
     pk.plot_recovery(calibration, most=50)
