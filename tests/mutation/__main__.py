@@ -31,10 +31,20 @@ ROOMS = {
     "estimators": ("tests/estimators",),
     "selection": ("tests/selection",),
     "rounds": ("tests/rounds",),
+    "checking": ("tests/checking",),
+    "filtering": ("tests/filtering",),
+    "hypothesis_tests": ("tests/hypothesis_tests",),
+    "tables": ("tests/tables",),
 }
 """From a room to the tests that stand for it."""
 
-NOT_NUMERICS = ("posterior/arviz.py",)
+NOT_NUMERICS = (
+    "posterior/arviz.py",
+    "checking/plots.py",
+    "checking/pyplot.py",
+    "filtering/plots.py",
+    "hypothesis_tests/causal_learn.py",
+)
 """Files that only hand on to another library."""
 
 MODELS = ("pymc", "arviz", "xarray", "zarr")

@@ -39,6 +39,9 @@ UNUSED = ("cacheprovider", "doctest", "faulthandler", "threadexception", "unrais
 
 OPTIONS = ("-x", "-q", "-o", "addopts=", "-m", "not statistical", *(f"-pno:{name}" for name in UNUSED))
 
+LEAST_LIMIT, TIMES_AS_LONG = 20.0, 5.0
+"""Seconds, and times the seconds of its tests without a change, after which a mutant is ended."""
+
 PASSED, NOTHING_RUN = 0, 5
 """Exit statuses of pytest."""
 
@@ -55,17 +58,34 @@ class Room:
         That they take without a change.
     reached : dict of (str, int) to set of str
         From a file and a line to the tests that run it; the empty name stands for what runs on import.
+    cost : dict of str to float
+        Seconds of each test.
     """
 
     tests: tuple[str, ...]
     seconds: float
     reached: dict[tuple[str, int], set[str]]
+    cost: dict[str, float]
 
     def of(self, mutant: Mutant) -> tuple[str, ...]:
-        """The tests that can notice a mutant; all of them where that is not known."""
+        """The tests that can notice a mutant, the cheap ones first; all of them where that is not known."""
         lines = range(mutant.lines[0], mutant.lines[1] + 1)
         names = set().union(*(self.reached.get((mutant.path, line), set()) for line in lines))
-        return self.tests if "" in names else tuple(sorted(names))
+        return self.cheap_first(self.cost if "" in names else names)
+
+    def cheap_first(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Tests file by file, so that what a file's tests share is made once; the shortest file first."""
+        files: dict[str, list[str]] = {}
+        for name in names:
+            files.setdefault(name.split("::")[0], []).append(name)
+        by_cost = sorted(files.values(), key=lambda own: (self.seconds_of(own), own[0]))
+        return tuple(
+            name for own in by_cost for name in sorted(own, key=lambda name: (self.cost[name], name))
+        )
+
+    def seconds_of(self, names: Iterable[str]) -> float:
+        """Seconds of these tests."""
+        return sum(self.cost[name] for name in names)
 
 
 def preload(also: Iterable[str] = ()) -> None:
@@ -102,8 +122,8 @@ def measured(tests: tuple[str, ...], package: Path, root: Path) -> Room:
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status != PASSED:
             raise RuntimeError(f"{' '.join(tests)}: the tests end with status {status} without any change")
-        reached = pickle.loads(Path(kept.name).read_bytes())
-    return Room(tests, time.perf_counter() - started, reached)
+        reached, cost = pickle.loads(Path(kept.name).read_bytes())
+    return Room(tests, time.perf_counter() - started, reached, cost)
 
 
 def _traced(tests: tuple[str, ...], package: Path, root: Path, kept: Path) -> int:
@@ -114,12 +134,17 @@ def _traced(tests: tuple[str, ...], package: Path, root: Path, kept: Path) -> in
     cover = Coverage(data_file=None, include=[f"{package}/*"], messages=False)
     cover.start()
 
+    cost: dict[str, float] = {}
+
     class Contexts:
         def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
             cover.switch_context(nodeid)
 
         def pytest_runtest_logfinish(self, nodeid: str, location: object) -> None:
             cover.switch_context("")
+
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            cost[report.nodeid] = cost.get(report.nodeid, 0.0) + report.duration
 
     status = _tested(tests, [Contexts()])
     cover.stop()
@@ -129,7 +154,7 @@ def _traced(tests: tuple[str, ...], package: Path, root: Path, kept: Path) -> in
         for path in data.measured_files()
         for line, contexts in data.contexts_by_lineno(path).items()
     }
-    kept.write_bytes(pickle.dumps(reached))
+    kept.write_bytes(pickle.dumps((reached, cost)))
     return status
 
 
@@ -141,7 +166,6 @@ def _tested(tests: Iterable[str], plugins: list[Any] | None = None) -> int:
 
 def outcomes(mutants: Iterable[Mutant], room: Room, jobs: int, report: Callable[[Mutant, str], None]) -> None:
     """Say of each mutant whether it was "caught", ended by "time-out", or "survived"."""
-    longest = 20 + 10 * room.seconds
     running: dict[int, tuple[Mutant, float]] = {}
     waiting = iter(mutants)
     mutant = next(waiting, None)
@@ -151,7 +175,8 @@ def outcomes(mutants: Iterable[Mutant], room: Room, jobs: int, report: Callable[
             if not tests:
                 report(mutant, "survived")  # no test comes here
             else:
-                running[_started(mutant, tests)] = mutant, time.monotonic() + longest
+                limit = LEAST_LIMIT + TIMES_AS_LONG * room.seconds_of(tests)
+                running[_started(mutant, tests)] = mutant, time.monotonic() + limit
             mutant = next(waiting, None)
         for pid, (tried, deadline) in list(running.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
