@@ -1,0 +1,511 @@
+"""Parts of the learned likelihood by themselves: mixtures, margins, moves and weights against formulas."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.optimize import approx_fprime
+from scipy.special import ndtri
+
+from pymc_kbr.arrays.bijections import Interval
+from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.estimators.likelihood import choice, moving_shape, particle_moves, prior_choice
+from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
+from pymc_kbr.estimators.likelihood.local_mixture import (
+    FREEDOM,
+    LocalMixture,
+    fit_mixtures,
+    log_normal_mixture,
+    parts,
+    propose_within,
+)
+from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
+from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.likelihood.particle_moves import (
+    DIFFERENCE,
+    FRESH,
+    STEPS,
+    WANTED,
+    Gains,
+    moved_squares,
+    propose,
+    usual_squares,
+)
+from pymc_kbr.estimators.likelihood.posteriors import share_beyond
+from pymc_kbr.estimators.likelihood.prior_margins import (
+    Atoms,
+    Flat,
+    Range,
+    range_of,
+)
+from pymc_kbr.estimators.likelihood.prior_margins import NormalMixture as Margin
+from pymc_kbr.estimators.likelihood.prior_margins import (
+    fit_mixture as fit_margin,
+)
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs
+from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
+from pymc_kbr.estimators.likelihood.series import _lagged, _pairs
+from pymc_kbr.estimators.likelihood.streams import Streams
+from pymc_kbr.estimators.likelihood.tempering import (
+    Counted,
+    effective_size,
+    log_mean,
+    next_step,
+    resample,
+    scaled,
+)
+
+# --- tempering ---
+
+
+def test_effective_size_is_that_of_normalised_weights_and_zero_of_none(rng):
+    logs = np.vstack([rng.normal(size=6) - 800, np.full(6, 3.0), np.full(6, -np.inf)])
+    w = np.exp(logs[0] - logs[0].max())
+    w /= w.sum()
+    np.testing.assert_allclose(effective_size(logs), [1 / np.sum(w**2), 6, 0])
+
+
+def test_next_step_leaves_the_effective_size_asked_for_and_goes_no_farther(rng):
+    values = rng.normal(size=(3, 200)) * [[1e-3], [5.0], [500.0]]
+    values[:, 0] = -np.inf
+    step = next_step(values, np.array([0.7, 1.0, 1.0]), np.full(3, 100.0))
+    assert step[0] == 0.7
+    np.testing.assert_allclose(effective_size(scaled(values, step))[1:], 100, rtol=1e-3)
+    weighted = next_step(values[1:2], np.ones(1), np.full(1, 50.0), rng.normal(size=(1, 200)))
+    assert 0 < weighted[0] < 1
+    np.testing.assert_array_equal(scaled(np.array([[2.0, -np.inf]]), np.zeros(1)), [[0.0, -np.inf]])
+
+
+def test_log_mean_is_the_logarithm_of_a_mean():
+    np.testing.assert_allclose(log_mean(np.log([[1.0, 2.0, 6.0]])), np.log(3.0))
+
+
+def test_resampling_is_systematic_and_never_takes_what_is_impossible():
+    weights = np.array([[0.0, 0.25, 0.5, 0.25, 0.0]])
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)
+    for u in (0.0, 0.3, 0.999):
+        found = resample(logs + 5, 8, np.array([u]))
+        np.testing.assert_array_equal(np.bincount(found[0], minlength=5), [0, 2, 4, 2, 0])
+
+
+def test_wrong_likelihoods_are_counted_for_their_observation():
+    counted = Counted(
+        lambda free, which: np.where(free[..., 0] > 0, np.nan, which[:, None] + 0.0), np.array([5, 7])
+    )
+    found = counted(np.array([[[1.0], [-1.0], [-2.0]]]), np.array([1]))
+    np.testing.assert_array_equal(found, [[-np.inf, 7, 7]])
+    assert (counted.undefined.tolist(), counted.evaluations.tolist()) == ([0, 1], [0, 3])
+    np.testing.assert_array_equal(counted.cleaned(np.array([[np.inf], [-np.inf]])), [[-np.inf], [-np.inf]])
+    assert counted.undefined.tolist() == [1, 1]
+
+
+# --- local mixtures and moves ---
+
+
+def a_mixture(rng, b=2, size=3, q=2):
+    roots = np.tril(rng.normal(size=(b, size, q, q)), -1)
+    roots[..., np.arange(q), np.arange(q)] = rng.uniform(0.3, 1.5, (b, size, q))
+    shares = rng.dirichlet(np.ones(size), b)
+    return LocalMixture(np.log(shares), rng.normal(size=(b, size, q)), roots, np.linalg.inv(roots))
+
+
+def test_the_normal_mixture_is_that_of_its_parts(rng):
+    mixture, points = a_mixture(rng), rng.normal(size=(2, 7, 2))
+    expected = [
+        np.log(
+            sum(
+                np.exp(w) * stats.multivariate_normal(m, f @ f.T).pdf(x)
+                for w, m, f in zip(mixture.log_weights[i], mixture.means[i], mixture.factors[i], strict=True)
+            )
+        )
+        for i, x in enumerate(points)
+    ]
+    np.testing.assert_allclose(log_normal_mixture(mixture, points), expected)
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_moves_within_a_mixture_keep_its_student_law(fresh, rng):
+    """Points drawn from the mixture of Student's parts stay draws of it, and ratios say so."""
+    mixture, n = a_mixture(rng, b=1, size=2, q=1), 20_000
+    part = (rng.random(n) > np.exp(mixture.log_weights[0, 0])).astype(int)
+    points = mixture.means[0, part] + mixture.factors[0, part, 0] * rng.standard_t(FREEDOM, size=(n, 1))
+    step = np.full((1, n), 0.6)
+    proposed, ratio = propose_within(mixture, points[None], np.full((1, n), fresh), step, Streams([rng]))
+
+    def cdf(x):
+        return sum(
+            np.exp(w) * stats.t.cdf((x - m[0]) / f[0, 0], FREEDOM)
+            for w, m, f in zip(mixture.log_weights[0], mixture.means[0], mixture.factors[0], strict=True)
+        )
+
+    def log_density(x):
+        return np.log(
+            sum(
+                np.exp(w) * stats.t.pdf((x - m[0]) / f[0, 0], FREEDOM) / f[0, 0]
+                for w, m, f in zip(mixture.log_weights[0], mixture.means[0], mixture.factors[0], strict=True)
+            )
+        )
+
+    assert stats.kstest(proposed[0, :, 0], cdf).pvalue > 1e-4
+    np.testing.assert_allclose(
+        ratio[0], log_density(points[:, 0]) - log_density(proposed[0, :, 0]), atol=1e-9
+    )
+    moved = np.corrcoef(points[:, 0], proposed[0, :, 0])[0, 1]
+    assert (abs(moved) < 5 / np.sqrt(n)) == fresh
+
+
+def test_a_mixture_is_fitted_to_two_clouds_and_its_modes_are_apart(rng):
+    clouds = np.concatenate([rng.normal(-20, 1, (150, 1)), rng.normal(20, 2, (50, 1))])
+    points = np.stack([rng.permutation(clouds), rng.permutation(clouds)])
+    mixture = fit_mixtures(points, np.ones(1), (1, 2), Streams([rng, rng.spawn(1)[0]]))
+    for b in range(2):
+        order = np.argsort(mixture.means[b, :, 0])
+        np.testing.assert_allclose(mixture.means[b, order], [[-20], [20]], atol=1)
+        np.testing.assert_allclose(np.exp(mixture.log_weights[b, order]), [151 / 202, 51 / 202])
+        np.testing.assert_allclose(mixture.factors[b] * mixture.inverses[b], 1, atol=1e-9)
+    within, member = parts(mixture, points)
+    # The mean of the covariances within, and which cloud a point is of.
+    np.testing.assert_allclose(within, 1.75, atol=0.6)
+    for b in range(2):
+        assert len(np.unique(member[b][points[b, :, 0] > 0])) == 1
+        assert len(np.unique(member[b])) == 2
+    one = fit_mixtures(rng.normal(size=(1, 200, 2)), np.ones(2), (1, 2), Streams([rng]))
+    assert np.isneginf(one.log_weights[0, 1])
+    np.testing.assert_allclose(np.exp(one.log_weights[0, 0]), 1)
+
+
+def test_parts_that_overlap_are_one_mode(rng):
+    near = LocalMixture(
+        np.log([[0.5, 0.5]]), np.array([[[0.0], [1.0]]]), np.ones((1, 2, 1, 1)), np.ones((1, 2, 1, 1))
+    )
+    within, member = parts(near, rng.normal(size=(1, 30, 1)))
+    assert len(np.unique(member)) == 1
+    np.testing.assert_allclose(within, [[[1 + 0.25]]])
+
+
+def test_moves_are_squares_in_units_of_the_scale_cut_at_two(rng):
+    root = np.array([[2.0, 0.0], [1.0, 0.5]])
+    points, origin = rng.normal(size=(1, 6, 2)), rng.normal(size=(1, 6, 2))
+    white = np.linalg.solve(root, (points - origin)[0].T)
+    expected = np.minimum(np.sum(white**2, axis=0) / 4, 2.0)
+    np.testing.assert_allclose(moved_squares(points, origin, np.linalg.inv(root)[None])[0], expected)
+
+
+def test_usual_squares_are_one_for_independent_points_of_one_mode(rng):
+    n = 40_000
+    points = rng.normal(size=(1, n, 1))
+    found = usual_squares(points, np.zeros((1, n), int), np.ones((1, 1, 1)))
+    # E min(d^2, 2) of d^2 chi-squared of one degree of freedom.
+    chi = stats.chi2(1)
+    expected = quad(lambda s: s * chi.pdf(s), 0, 2)[0] + 2 * chi.sf(2)
+    assert found[0] == pytest.approx(expected, abs=5 / np.sqrt(n))
+    apart = np.where(np.arange(n) % 2, 50.0, -50.0)[None, :, None] + points
+    modes = (np.arange(n) % 2)[None]
+    assert usual_squares(apart, modes, np.ones((1, 1, 1)))[0] == pytest.approx(expected, abs=0.05)
+
+
+def test_shares_of_moves_add_up_and_follow_what_they_gain():
+    gains, kinds = Gains(2), len(STEPS)
+    rows = np.array([1])
+    np.testing.assert_allclose(gains.shares(np.array([0, 1])).sum(axis=1), 1)
+    made = np.repeat(np.arange(kinds), 10)[None]
+    gains.learn(rows, made, np.where(made == 4, 1.0, 0.0), made == 4)
+    shares = gains.shares(np.array([0, 1]))
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert np.argmax(shares[1] - particle_moves.FLOOR) == 4
+    assert np.all(shares >= particle_moves.FLOOR - 1e-12)
+    np.testing.assert_allclose(gains.gained[0], 0.3)
+    assert gains.log_length[0] == 0 > gains.log_length[1]  # none of its differences was accepted
+    before = gains.log_length[1]
+    differences = np.full((1, 100), DIFFERENCE)
+    gains.learn(rows, differences, np.zeros((1, 100)), np.arange(100)[None] < 100 * WANTED)
+    assert gains.log_length[1] == pytest.approx(before)
+    gains.learn(rows, differences, np.zeros((1, 100)), np.ones((1, 100), bool))
+    assert gains.log_length[1] == pytest.approx(before + 1 - WANTED)
+
+
+def test_moves_along_differences_are_symmetric_and_fresh_ones_are_weighted(rng):
+    mixture, m = a_mixture(rng, b=1), 500
+    points = rng.normal(size=(1, m, 2))
+    shares = np.full((1, len(STEPS)), 1 / len(STEPS))
+    found = propose(
+        points, rng.normal(size=(1, m, 2)), rng.normal(size=(60, 2)), mixture, np.eye(2)[None], shares,
+        np.zeros(1), Streams([rng]),
+    )  # fmt: skip
+    assert set(np.unique(found.kinds)) == set(range(len(STEPS)))
+    counts = np.bincount(found.kinds[0])
+    assert np.all(np.abs(counts - m / 7) < 5 * np.sqrt(m / 7))
+    along = np.asarray(STEPS)[found.kinds] == 0
+    assert np.all(found.log_ratio[along] == 0)
+    assert np.all(found.log_ratio[~along] != 0)
+    assert np.all(np.any(found.points != points, axis=2))
+    assert FRESH in found.kinds
+
+
+def test_pairs_are_of_two_different_points(rng):
+    first, second = particle_moves._pairs(3, 2000, Streams([rng]))
+    assert np.all(first != second)
+    counts = np.bincount((3 * first + second)[0], minlength=9).reshape(3, 3)
+    assert np.all(np.abs(counts[~np.eye(3, dtype=bool)] - 2000 / 6) < 5 * np.sqrt(2000 / 6))
+
+
+def test_streams_are_those_of_their_generators():
+    seeds = (3, 4, 5)
+    streams = Streams([np.random.default_rng(s) for s in seeds]).rows([2, 0])
+    expected = [np.random.default_rng(5), np.random.default_rng(3)]
+    for name, method in (
+        ("uniform", "random"),
+        ("normal", "standard_normal"),
+        ("exponential", "standard_exponential"),
+    ):
+        found = getattr(streams, name)(2, 3)
+        np.testing.assert_array_equal(found, [getattr(g, method)((2, 3)) for g in expected])
+    shapes = np.array([[0.5, 2.0], [3.0, 1.0]])
+    np.testing.assert_array_equal(
+        streams.gamma(shapes), [g.standard_gamma(s) for g, s in zip(expected, shapes, strict=True)]
+    )
+
+
+# --- mixtures of residuals ---
+
+
+def whole_mixture(rng):
+    factors = np.tril(rng.normal(size=(2, 2, 2)), -1)
+    factors[:, [0, 1], [0, 1]] = rng.uniform(0.5, 2, (2, 2))
+    return NormalMixture(np.array([0.3, 0.7]), rng.normal(size=(2, 2)), factors)
+
+
+def test_mixtures_of_residuals_are_those_of_their_parts(rng):
+    mixture, z = whole_mixture(rng), rng.normal(size=(6, 2))
+    laws = [
+        stats.multivariate_normal(m, np.linalg.inv(p.T @ p))
+        for m, p in zip(mixture.means, mixture.factors, strict=True)
+    ]
+    expected = np.log(sum(w * law.pdf(z) for w, law in zip(mixture.weights, laws, strict=True)))
+    np.testing.assert_allclose(mixture.log_density(z[:, None])[:, 0], expected)
+    np.testing.assert_allclose(mixture.slopes(z)[0], expected)
+    drawn = mixture.draw(20_000, rng)
+    uniform = mixture.transforms(drawn)
+    assert all(stats.kstest(column, "uniform").pvalue > 1e-4 for column in uniform.T)
+    assert abs(np.corrcoef(uniform.T)[0, 1]) < 5 / np.sqrt(20_000)
+    mean = mixture.weights @ mixture.means
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * drawn.std() / np.sqrt(20_000))
+
+
+def test_as_many_parts_are_taken_as_held_out_rows_ask_for(rng):
+    held_out = np.arange(900) % 3 == 0
+    one = fit_mixture(rng.normal(size=(900, 1)), held_out, 1)
+    two = fit_mixture(rng.normal(size=(900, 1)) + 8 * (np.arange(900) % 2)[:, None], held_out, 1)
+    assert (len(one), len(two)) == (1, 2)
+    few = fit_mixture(np.array([[-9.0], [9.0]] * 4) + 0.1 * rng.normal(size=(8, 1)), np.arange(8) < 2, 1)
+    assert len(few) == 1  # two parts have six numbers, of which each takes two rows
+
+
+def test_shapes_are_normalised_and_drawn_as_they_say(rng):
+    shape = ResidualShape(np.log([0.2, 0.8]), np.array([-1.0, 0.5]), np.array([0.3, 1.5]))
+    assert quad(lambda z: np.exp(shape.log_density(np.array([z])))[0], -20, 20)[0] == pytest.approx(1)
+    at = np.array([-2.0, 0.1, 3.0])
+    below = [quad(lambda z: np.exp(shape.log_density(np.array([z])))[0], -20, x)[0] for x in at]
+    np.testing.assert_allclose(shape.distribution(at), below, rtol=1e-6)
+    drawn = shape.draw(np.zeros((5000, 1)), None, rng)
+    assert stats.kstest(drawn, shape.distribution).pvalue > 1e-4
+    assert len(fit_shape(rng.normal(size=2000), rng).means) == 1
+    assert len(fit_shape(rng.normal(size=2000) + 6 * (np.arange(2000) % 2), rng).means) == 2
+
+
+def test_the_gradient_of_moving_shapes_and_what_surprises(rng):
+    z, phi = rng.normal(size=40), rng.normal(size=(40, 2))
+    x = 0.3 * rng.normal(size=3 * 2 * 3)
+    value, gradient = moving_shape._objective(x, phi, z, 2.0)
+    numeric = approx_fprime(x, lambda v: moving_shape._objective(v, phi, z, 2.0)[0], 1e-6)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-3, atol=1e-3)
+    slopes = x[6:]
+    assert value == pytest.approx(moving_shape._objective(x, phi, z, 0.0)[0] + np.sum(slopes**2))
+    theta = rng.normal(size=(2000, 2))
+    inputs = Inputs(theta, np.zeros((2000, 1)))
+    base = ResidualShape(np.zeros(1), np.zeros(1), np.ones(1))
+    found = moving_shape.surprises(base, inputs, np.exp(0.3 * theta[:, 1]) * rng.normal(size=2000))
+    assert abs(found[0]) < 4.5
+    assert found[1] > 20
+    assert found[2] == -np.inf
+
+
+# --- margins of priors ---
+
+
+@pytest.mark.parametrize(
+    ("margin", "law"),
+    [
+        (Flat(), lambda x: stats.uniform.cdf(1 / (1 + np.exp(-x)))),
+        (Range(-2.0, 3.0), lambda x: (x + 2) / 5),
+        (Range(1.0, 4.0, 1), lambda x: (np.exp(x) - 1) / 3),
+        (Range(-4.0, -1.0, -1), lambda x: (4 - np.exp(-x)) / 3),
+        (Margin((0.3, 0.7), (-1.0, 2.0), (0.5, 1.0)),
+         lambda x: 0.3 * stats.norm.cdf(x, -1, 0.5) + 0.7 * stats.norm.cdf(x, 2, 1)),
+    ],
+)  # fmt: skip
+def test_margins_are_densities_and_scores_those_of_their_distribution(margin, law):
+    inside = np.array([0.2, 0.9, 1.1]) * (-1 if getattr(margin, "side", 0) < 0 else 1)
+    step = 1e-5
+    slope = (law(inside + step) - law(inside - step)) / (2 * step)
+    np.testing.assert_allclose(np.exp(margin.log_density(inside)), slope, rtol=1e-6)
+    np.testing.assert_allclose(margin.scores(inside), ndtri(law(inside)), rtol=1e-6)
+
+
+def test_ranges_end_a_little_beyond_the_draws_and_angles_at_half_a_turn():
+    assert range_of(np.array([0.0, 10.0]), 100, 0) == Range(-0.1, 10.1)
+    positive = range_of(np.log([1.0, 3.0]), 20, 1)
+    assert (positive.lower, positive.upper) == pytest.approx((0.9, 3.1))
+    np.testing.assert_array_equal(
+        np.isfinite(Range(1.0, 2.0).log_density(np.array([0.9, 1, 2, 2.1]))), [0, 1, 1, 0]
+    )
+    turn = Margin((1.0,), (3.0,), (1.0,), half_turn=True)
+    assert quad(lambda x: np.exp(turn.log_density(np.array([x])))[0], -np.pi, np.pi)[0] == pytest.approx(1)
+    assert turn.log_density(np.array([3.2]))[0] == -np.inf
+    atoms = Atoms((1.0, 2.0, 5.0), (0.2, 0.3, 0.5))
+    np.testing.assert_allclose(np.exp(atoms.log_density(np.array([1.0, 5.0, 3.0, 9.0]))), [0.2, 0.5, 0, 0])
+
+
+def test_a_margin_is_fitted_to_weighted_draws(rng):
+    free = rng.normal(size=6000) * 3
+    weights = stats.norm.pdf(free, 1, 0.5) / stats.norm.pdf(free, 0, 3)
+    found = fit_margin(free, weights / weights.sum(), 1)
+    assert found.means[0] == pytest.approx(1, abs=0.05)
+    assert found.deviations[0] == pytest.approx(0.5, abs=0.05)
+    again = fit_margin(free, weights / weights.sum(), found)
+    np.testing.assert_allclose(again.means, found.means, atol=1e-3)
+
+
+def test_gains_are_weighted_means_with_their_errors_and_the_simplest_is_kept(rng):
+    held = np.arange(60) < 40
+    draws = prior_choice.Draws(np.zeros((60, 1)), rng.dirichlet(np.ones(60)), held, np.zeros((2, 1)), 60)
+    logs, w = rng.normal(size=40), draws.weights[:40] / draws.weights[:40].sum()
+    mean, error = draws.gain(logs)
+    assert mean == pytest.approx(w @ logs)
+    assert error == pytest.approx(np.sqrt(np.sum(w**2 * (logs - w @ logs) ** 2)))
+    noise = rng.normal(size=40)
+    noise -= w @ noise
+    error = draws.gain(noise)[1]
+    better, worse = (noise + factor * prior_choice.SIMPLER * error for factor in (1.1, 0.9))
+    assert prior_choice.simplest(draws, [np.zeros(40), better]) == 1
+    assert prior_choice.simplest(draws, [np.zeros(40), worse, better]) == 2
+    assert prior_choice.simplest(draws, [np.zeros(40), worse]) == 0
+    column, weights = draws.column(0)
+    assert len(column) == 20
+    assert weights.sum() == pytest.approx(1)
+
+
+# --- parameters, regressions and series ---
+
+
+def test_skewed_parameters_enter_by_their_distance_from_a_bound(rng):
+    low, high = rng.exponential(size=500) + 2, 5 - rng.exponential(size=500)
+    even = rng.uniform(0, 1, 500)
+    support = Support(3, tuple(
+        Block((i,), (Interval((lower,), (upper,)),))
+        for i, (lower, upper) in enumerate([(2.0, np.inf), (-np.inf, 5.0), (0.0, 1.0)])
+    ))  # fmt: skip
+    theta = np.column_stack([low, high, even])
+    made = ParameterScale.fit(theta, support)
+    np.testing.assert_array_equal(made.sign, [1, -1, 0])
+    found = made(theta)
+    logs = np.column_stack([np.log(low - 2), np.log(5 - high), even])
+    np.testing.assert_allclose(found, (logs - logs.mean(axis=0)) / logs.std(axis=0), rtol=1e-9)
+    slope = Support(1, (Block((0,), (Interval((2.0,), (np.inf,), ((0.0,),), None),)),))
+    assert ParameterScale.fit(theta[:, :1], slope).sign[0] == 0
+    plain = ParameterScale.fit(theta, Support.unbounded(3))
+    np.testing.assert_allclose(plain(theta), (theta - theta.mean(axis=0)) / theta.std(axis=0), rtol=1e-9)
+
+
+def orthonormal(rng, n=50, k=6):
+    f, _ = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, k - 1))]))
+    return f * np.sqrt(n)
+
+
+def test_residuals_of_the_mean_are_those_without_the_row_at_its_best_ridge(rng):
+    f, penalties = orthonormal(rng), np.array([0, 1, 2, 4, 8, 16.0])
+    y = np.column_stack([f @ rng.normal(size=6) + rng.normal(size=50), rng.normal(size=50)])
+    found = regress(f, penalties, y)
+    for j in range(2):
+        pull = 50 * found.ridges[j] * np.diag(penalties)
+        for i in (0, 17):
+            rest = np.arange(50) != i
+            # The penalty of the whole: leaving a row out leaves the squares of all others.
+            w = np.linalg.solve(f[rest].T @ f[rest] + pull, f[rest].T @ y[rest, j])
+            assert found.residuals[i, j] == pytest.approx(y[i, j] - f[i] @ w)
+        np.testing.assert_allclose(
+            found.coefficients[:, j], f.T @ y[:, j] / 50 / (1 + found.ridges[j] * penalties)
+        )
+    assert found.ridges[1] > found.ridges[0]
+
+
+def test_weighted_regression_trusts_rows_of_little_noise(rng):
+    f, penalties = orthonormal(rng, 300), np.array([0, 1, 2, 4, 8, 16.0])
+    truth = rng.normal(size=6)
+    deviation = np.where(np.arange(300) < 100, 0.05, 3.0)
+    y = (f @ truth + deviation * rng.normal(size=300))[:, None]
+    plain = regress(f, penalties, y)
+    weighted = regress_weighted(f, penalties, y, (deviation**-2)[:, None], plain)
+    errors = [np.linalg.norm(fit.coefficients[:, 0] - truth) for fit in (plain, weighted)]
+    assert errors[1] < errors[0] / 3
+    same = regress_weighted(f, penalties, y, np.ones((300, 1)), plain)
+    np.testing.assert_allclose(same.coefficients, plain.coefficients, rtol=1e-6, atol=1e-9)
+
+
+def test_values_before_are_those_of_the_same_row(rng):
+    points = np.arange(40.0).reshape(5, 8)
+    row, time = _pairs(5, 3, 8, rng)
+    assert sorted(zip(row.tolist(), time.tolist(), strict=True)) == [
+        (r, t) for r in range(5) for t in range(3, 8)
+    ]
+    found = _lagged(points, row, time, np.array([0, 1, 3]))
+    np.testing.assert_array_equal(
+        found, np.column_stack([time, points[row, time] - 1, points[row, time] - 3])
+    )
+
+
+def test_the_form_is_the_densest_and_all_groups_are_asked_for_uniform_transforms():
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=(400, 2))
+    transforms = rng.random((400, 3))
+    right = theta[:, 1] > np.median(theta[:, 1])
+    transforms[right, 2] **= 4
+    transforms[~right, 2] = 1 - (1 - transforms[~right, 2]) ** 4
+
+    class Known:
+        def __init__(self, density):
+            self.density = density
+
+        def describe(self, theta):
+            return theta
+
+        def log_density(self, described, points):
+            return np.full((len(described), 1), self.density)
+
+        def transforms(self, described, points):
+            return transforms[: len(described)]
+
+    checked = choice._checked("one", Known(1.5), theta, transforms)
+    assert checked.densities == {"one": 1.5}
+    assert checked.worst == 2
+    assert checked.pvalue < 1e-6
+    table = choice._uniform(transforms, theta)
+    assert table.shape == (5, 3)
+    assert checked.pvalue == pytest.approx(15 * table.min())
+    with pytest.MonkeyPatch.context() as patched:
+        forms = {"low": lambda *_: Known(1.0), "high": lambda *_: Known(2.0)}
+        patched.setattr(choice, "FORMS", forms)
+        patched.setattr(choice, "SPARINGLY", forms)
+        found = choice.choose_form(theta, transforms, ["low", "high"], rng)
+        assert found.name == "high"
+        assert found.densities == {"low": 1.0, "high": 2.0}
+        uniform = np.tile((np.arange(80)[:, None] + 0.5) / 80, (5, 3))
+        transforms[:] = uniform
+        assert choice.choose_form(theta, uniform, ["low", "high"], rng, sparingly=True).name == "low"
+
+
+def test_the_share_beyond_the_rows_is_that_of_the_weights():
+    atoms = np.array([[0.5, 0.5], [1.5, 0.5], [0.5, -0.1], [1.0, 0.0]])
+    found = share_beyond(np.array([[0.0, 0.0], [1.0, 1.0]]), atoms, np.array([0.1, 0.2, 0.3, 0.4]))
+    assert found == pytest.approx(0.5)
