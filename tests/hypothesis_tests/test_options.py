@@ -83,6 +83,9 @@ def test_too_few_blocks_and_too_small_ones_are_refused(rows, block, least):
 
 
 def test_gamma_null_is_of_whole_samples_and_independence_needs_five_rows():
+    long = np.random.default_rng(1).normal(size=(100, 1))
+    with pytest.raises(ValueError, match="a block needs at least 5 rows"):
+        hsic_test(long, long, form="block", block=4)
     with pytest.raises(ValueError, match="gamma"):
         mmd_test(X, Y, null="gamma", statistic="biased", form="block", block=2)
     with pytest.raises(ValueError, match="4 rows in x"):
@@ -111,8 +114,11 @@ class Found:
 
 
 def test_power_is_of_fresh_data_by_the_seed_with_the_options_that_are_given():
+    of_tests = []
+
     def test(value, random_seed, offset=0.0):
-        return Found(value + offset + random_seed.random())
+        of_tests.append(random_seed.random())
+        return Found(value + offset)
 
     def simulate(setting, rng):
         return [setting + rng.random()]
@@ -121,7 +127,7 @@ def test_power_is_of_fresh_data_by_the_seed_with_the_options_that_are_given():
     one, same, other = (curve.pvalues for curve in curves)
     np.testing.assert_array_equal(one, same)
     assert not np.any(one == other)
-    assert len(np.unique(one)) == 6
+    assert len(np.unique(one)) == len(np.unique(of_tests[:6])) == 6
     assert one.min() >= 2
 
 

@@ -1,0 +1,288 @@
+"""Parts of model choice by themselves: weights of rows, scores, errors and mixtures against formulas."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.selection.model_choice import held_out as held_out_module
+from pymc_kbr.selection.model_choice import methods
+from pymc_kbr.selection.model_choice.average import _counts
+from pymc_kbr.selection.model_choice.classifiers import LocalLogistic, NearestRows
+from pymc_kbr.selection.model_choice.embedded import SMALLEST, EmbeddedIndex
+from pymc_kbr.selection.model_choice.evidence import Evidence
+from pymc_kbr.selection.model_choice.forest import Forest
+from pymc_kbr.selection.model_choice.held_out import CrossValidated, HeldOutProbabilities, cross_validate
+from pymc_kbr.selection.model_choice.model_choice import ModelChoice
+from pymc_kbr.selection.model_choice.rows import Rows, check_prior
+
+
+def a_table(n, shift, seed, ratio=None):
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(n, 1))
+    frame = pd.DataFrame(np.hstack([theta, theta + shift + rng.normal(size=(n, 2))]), columns=["a", "s", "t"])
+    made = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s", "t"])
+    return made if ratio is None else dataclasses.replace(made, prior_ratio=ratio)
+
+
+@pytest.fixture
+def rows():
+    tables = {"one": a_table(80, 0.0, 1), "two": a_table(120, 1.0, 2, np.linspace(0.5, 1.5, 120))}
+    return Rows.joined(tables, np.array([0.3, 0.7]))
+
+
+def test_weights_of_a_models_rows_add_up_to_its_prior_in_every_part(rows):
+    assert rows.weights.sum() == pytest.approx(200)
+    shares = np.bincount(rows.model, rows.weights) / 200
+    np.testing.assert_allclose(shares, [0.3, 0.7])
+    two = rows.weights[rows.model == 1]
+    np.testing.assert_allclose(two / two[0], np.linspace(0.5, 1.5, 120) / 0.5)
+    some = np.r_[0:10, 80:200:3]
+    part = rows.part(some)
+    np.testing.assert_allclose(np.bincount(part.model, part.weights), [0.3 * 50, 0.7 * 50])
+    np.testing.assert_array_equal(part.statistics, rows.statistics[some])
+    np.testing.assert_array_equal(part.own, np.r_[0:10, 0:120:3])
+    ratio = part.weights[part.model == 1] / rows.weights[some][part.model == 1]
+    assert np.ptp(ratio) < 1e-12
+
+
+def test_priors_are_even_where_none_is_told():
+    np.testing.assert_array_equal(check_prior(None, ["a", "b", "c", "d"]), np.full(4, 0.25))
+    with pytest.raises(ValueError, match="prior"):
+        check_prior({"a": 1.0, "b": 0.0}, ["a", "b"])
+
+
+def test_what_is_far_is_told_by_other_rows(rows):
+    middle = rows.statistics.mean(axis=0)
+    np.testing.assert_array_equal(rows.far(np.array([middle, middle + 500])), [False, True])
+
+
+def test_nearest_rows_count_with_their_weights(rows):
+    classifier = NearestRows(0.1).fit(rows, np.random.default_rng(0))
+    unit = rows.statistics.std(axis=0)
+    for x in rows.statistics[[3, 150]]:
+        near = np.argsort(np.linalg.norm((rows.statistics - x) / unit, axis=1))[:20]
+        counts = [0.5 + rows.weights[near[rows.model[near] == model]].sum() for model in (0, 1)]
+        np.testing.assert_allclose(classifier.probabilities(x[None])[0], counts / np.sum(counts))
+
+
+@pytest.mark.parametrize("make", [lambda: LocalLogistic(0.5), EmbeddedIndex])
+def test_the_prior_of_a_model_counts(make):
+    tables = {"one": a_table(150, 0.0, 1), "two": a_table(150, 0.5, 2)}
+    x = np.array([[0.3, 0.2]])
+    found = [
+        make().fit(Rows.joined(tables, np.array(prior)), np.random.default_rng(0)).probabilities(x)[0]
+        for prior in ((0.5, 0.5), (0.9, 0.1))
+    ]
+    odds = [p[0] / p[1] for p in found]
+    assert odds[1] / odds[0] == pytest.approx(9, rel=0.5)
+
+
+def test_raised_weights_are_counted_and_votes_have_half_a_one_more(rows):
+    index = EmbeddedIndex().fit(rows, np.random.default_rng(0))
+    found = index.probabilities(rows.statistics + np.array([40.0, -40.0]))
+    assert found.min() > SMALLEST / 3
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert 0 <= index.raised_ <= 1
+    forest = Forest(20)
+    np.testing.assert_allclose(forest._raised(np.array([[1.0, 0.0]])), [[20.5 / 21, 0.5 / 21]])
+
+
+def test_local_weights_fall_with_the_square_of_the_distance(rows, monkeypatch):
+    seen = []
+
+    class Remembers:
+        def __init__(self, **_):
+            pass
+
+        def fit(self, x, model, weights):
+            seen.append((x, model, weights))
+            return self
+
+        def predict_proba(self, x):
+            return np.full((1, 2), 0.5)
+
+    monkeypatch.setattr("pymc_kbr.selection.model_choice.classifiers.LogisticRegression", Remembers)
+    classifier = LocalLogistic(0.5).fit(rows, np.random.default_rng(0))
+    x = rows.statistics[7]
+    classifier.probabilities(x[None])
+    unit = rows.statistics.std(axis=0)
+    away = np.linalg.norm((rows.statistics - x) / unit, axis=1)
+    near = np.argsort(away)[:99]  # the hundredth is the farthest, of no weight
+    expected = (1 - (away[near] / np.sort(away)[99]) ** 2) * rows.weights[near]
+    np.testing.assert_allclose(np.sort(seen[0][2]), np.sort(expected))
+    np.testing.assert_allclose(np.linalg.norm(seen[0][0], axis=1)[0], 0, atol=1e-12)
+
+
+# --- held-out rows ---
+
+
+def a_held_out():
+    probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.55, 0.45]])
+    return HeldOutProbabilities(probabilities, np.array([0, 1, 1, 0]), np.array([0.1, 0.2, 0.3, 0.4]))
+
+
+def test_scores_confusion_and_reliability_are_weighted():
+    found = a_held_out()
+    assert found.log_score == pytest.approx(np.log([0.9, 0.8, 0.4, 0.55]) @ [0.1, 0.2, 0.3, 0.4])
+    assert found.accuracy == pytest.approx(0.7)
+    np.testing.assert_allclose(found.confusion(), [[1.0, 0.0], [0.6, 0.4]])
+    lines = found.reliability(2)
+    # Below one half: .1, .2, .4, .45; above: the others of the same rows.
+    mean = (0.1 * 0.1 + 0.2 * 0.2 + 0.3 * 0.4 + 0.4 * 0.45) / 1.0
+    np.testing.assert_allclose(lines, [[mean, 0.3, 0.5], [1 - mean, 0.7, 0.5]])
+    assert found.calibration_error(2) == pytest.approx(abs(mean - 0.3))
+
+
+def test_noise_of_calibration_is_that_of_models_drawn_from_the_probabilities():
+    n, rng = 400, np.random.default_rng(1)
+    half = HeldOutProbabilities(np.full((n, 2), 0.5), np.zeros(n, int), np.full(n, 1 / n))
+    # |a share of n - one half|: the root of 2 / pi deviations, of both models in one bin.
+    assert half.calibration_noise(rng, 1) == pytest.approx(0, abs=1e-12)
+    sure = HeldOutProbabilities(np.tile([0.8, 0.2], (n, 1)), np.zeros(n, int), np.full(n, 1 / n))
+    expected = np.sqrt(2 / np.pi) * np.sqrt(0.8 * 0.2 / n)
+    assert sure.calibration_noise(rng) == pytest.approx(expected, rel=0.25)
+
+
+def test_errors_are_the_jackknifes_of_the_folds():
+    at = np.random.default_rng(1).random((held_out_module.FOLDS, 3, 2))
+    found = CrossValidated(a_held_out(), at, np.zeros(2)).errors()
+    folds = held_out_module.FOLDS
+    np.testing.assert_allclose(found, np.sqrt((folds - 1) * at.var(axis=0)))
+
+
+def test_no_row_is_judged_by_a_classifier_that_saw_it(rows):
+    fits = []
+
+    class Remembers:
+        def fit(self, part, rng):
+            self.seen = {tuple(x) for x in part.statistics}
+            fits.append(len(part))
+            return self
+
+        def probabilities(self, statistics):
+            # The first statistic alone decides.
+            p = 1 / (1 + np.exp(-4 * (statistics[:, 0] - 0.5)))
+            assert not self.seen & {tuple(x) for x in statistics} or len(statistics) == 1
+            return np.column_stack([1 - p, p])
+
+    found = cross_validate(Remembers, "mine", rows, rows.statistics[:1], np.random.default_rng(0))
+    assert fits == [160] * 5
+    assert len(found.held_out.model) == 200
+    assert found.held_out.weights.sum() == pytest.approx(1)
+    np.testing.assert_allclose(np.bincount(found.held_out.model, found.held_out.weights), [0.3, 0.7])
+    assert found.importance[0] > 0 == found.importance[1]
+    at = found.at_observed[:, 0]
+    np.testing.assert_allclose(at, np.tile(at[0], (5, 1)))
+
+
+def test_slow_methods_are_judged_on_few_rows_and_taken_where_they_lead(rows, monkeypatch):
+    def method(p):
+        class Known:
+            def fit(self, part, rng):
+                return self
+
+            def probabilities(self, statistics):
+                return np.tile([1 - p, p], (len(statistics), 1))
+
+        return Known
+
+    monkeypatch.setattr(methods, "METHODS", {"fast": method(0.5), "slow": method(0.7), "bad": method(0.01)})
+    monkeypatch.setattr(methods, "SLOW", {"slow": 7})
+    scores = methods.choose_method(["fast", "slow", "bad"], rows, np.random.default_rng(0))
+    assert {score.method: score.rows for score in scores} == {"fast": 40, "slow": 7, "bad": 40}
+    learnt, held = methods.held_out_rows(rows, np.random.default_rng(0))
+    assert len(held) == 40
+    assert not set(learnt) & set(held)
+    one, other, w = np.array([1.0, 2.0, 4.0]), np.array([0.0, 2.0, 1.0]), np.array([1.0, 2.0, 1.0])
+    lead, error = methods._lead(one, other, w)
+    assert lead == pytest.approx(1.0)
+    assert error == pytest.approx(np.sqrt((0.25 * 0) ** 2 + (0.5 * 1) ** 2 + (0.25 * 2) ** 2))
+    fast = next(score for score in scores if score.method == "fast")
+    assert fast.log_score == pytest.approx(np.log(0.5))
+    assert scores[0].standard_error == 0
+
+
+def a_choice(at, errors, prior=(0.5, 0.5)):
+    return ModelChoice(
+        ("one", "two"), np.array(prior), np.array(at), np.array(errors), len(at) == 1, "mine", (),
+        a_held_out(), ("s", "t"), np.array([0.1, 0.4]), np.zeros(2),
+    )  # fmt: skip
+
+
+def test_another_prior_reweights_probabilities_errors_and_held_out_rows():
+    found = a_choice([[0.8, 0.2]], [[0.01, 0.01]]).with_prior({"one": 0.2, "two": 0.8})
+    odds = 4 * 0.25
+    np.testing.assert_allclose(found.at_observed, [[odds / (1 + odds), 1 / (1 + odds)]])
+    # A small change of the old probability moves the new one by the ratio of p (1 - p).
+    np.testing.assert_allclose(found.errors_at_observed, 0.01 * 0.25 / 0.16)
+    moved = a_choice([[0.801, 0.199]], [[0, 0]]).with_prior({"one": 0.2, "two": 0.8})
+    assert moved.at_observed[0, 0] - 0.5 == pytest.approx(0.001 * 0.25 / 0.16, rel=0.01)
+    weights = np.array([0.1, 0.2, 0.3, 0.4]) * np.array([0.4, 1.6, 1.6, 0.4])
+    np.testing.assert_allclose(found.held_out.weights, weights / weights.sum())
+    p = np.array([0.9 * 0.4, 0.1 * 1.6])
+    np.testing.assert_allclose(found.held_out.probabilities[0], p / p.sum())
+
+
+def test_bayes_factors_leave_the_prior_out_and_the_summary_is_in_order():
+    choice = a_choice([[0.6, 0.4]], [[0.1, 0.1]], prior=(0.9, 0.1))
+    assert choice.bayes_factors.loc["two", "one"] == pytest.approx((0.4 / 0.1) / (0.6 / 0.9))
+    summary = choice.summary()
+    assert list(summary.index) == ["one", "two"]
+    assert summary.loc["two", "bayes_factor"] == 1
+    assert summary.loc["one", "bayes_factor"] == pytest.approx((0.6 / 0.9) / (0.4 / 0.1))
+    np.testing.assert_allclose(summary["recognised"], np.diag(a_held_out().confusion()))
+    several = a_choice([[0.2, 0.8], [0.4, 0.6]], [[0.1, 0.1], [0.3, 0.3]])
+    np.testing.assert_allclose(several.summary()["probability"], [0.7, 0.3])
+    assert list(several.deciding_statistics().index) == ["t", "s"]
+
+
+def test_draws_of_models_are_as_many_as_their_probabilities_say():
+    for seed in range(5):
+        found = _counts(100, np.array([0.25, 0.0, 0.75]), np.random.default_rng(seed))
+        assert found.tolist() == [25, 0, 75]
+
+
+def test_mixed_draws_are_of_their_own_models_by_the_seed():
+    import xarray as xr
+
+    def result(start):
+        values = start + np.arange(40.0).reshape(2, 20)
+        return {"posterior": xr.Dataset({"m": (("chain", "draw"), values)}, coords={"chain": [0, 1]})}
+
+    results = {"one": result(0.0), "two": result(1000.0)}
+    choice = a_choice([[0.5, 0.5]], [[0, 0]])
+    one, same, other = (choice.average(results, random_seed=s)["posterior"] for s in (1, 1, 2))
+    np.testing.assert_array_equal(one["m"], same["m"])
+    assert not np.array_equal(one["m"], other["m"])
+    np.testing.assert_array_equal(np.asarray(one["m"]) >= 1000, np.asarray(one["model"]) == 1)
+    assert len(np.unique(one["m"])) == 40
+    assert 5 < np.sum(np.asarray(one["model"])[0]) < 15
+
+
+def test_evidence_of_each_model_is_of_its_own_rows(rows, monkeypatch):
+    fits = []
+
+    class Remembers:
+        def __init__(self, particles):
+            self.number = len(fits)
+
+        def fit(self, parameters, statistics, support, ratio=None, random_seed=None):
+            fits.append((parameters, statistics, ratio))
+            return self
+
+        def condition(self, statistics):
+            return [SimpleNamespace(settings={"log_evidence": float(self.number)}) for _ in statistics]
+
+    monkeypatch.setattr("pymc_kbr.selection.model_choice.evidence.KernelLikelihood", Remembers)
+    part = rows.part(np.r_[0:200:2])
+    found = Evidence().fit(part, np.random.default_rng(0)).probabilities(rows.statistics[:3])
+    odds = np.exp(1.0) * 0.7 / 0.3
+    np.testing.assert_allclose(found, np.tile([1 / (1 + odds), odds / (1 + odds)], (3, 1)))
+    np.testing.assert_array_equal(fits[1][1], part.statistics[part.model == 1])
+    np.testing.assert_array_equal(fits[1][0], rows.tables[1].parameters[::2])
+    np.testing.assert_array_equal(fits[1][2], rows.tables[1].prior_ratio[::2])
+    assert fits[0][2] is None
