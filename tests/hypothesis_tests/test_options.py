@@ -94,11 +94,12 @@ def test_gamma_null_is_of_whole_samples_and_independence_needs_five_rows():
 
 def test_both_sides_are_freed_of_the_third_whatever_its_units():
     rng = np.random.default_rng(3)
-    z = rng.normal(size=(40, 1))
-    x, y = z**2 + 0.3 * rng.normal(size=(40, 1)), np.sin(z) + 0.3 * rng.normal(size=(40, 1))
+    z = rng.normal(size=(40, 2))
+    x, y = z[:, :1] ** 2 + 0.3 * rng.normal(size=(40, 1)), np.sin(z[:, :1]) + 0.3 * rng.normal(size=(40, 1))
     options = {"null": "gamma", "statistic": "biased", "random_seed": 1}
     one, mirrored, scaled = (
-        conditional_hsic_test(*sides, **options) for sides in ((x, y, z), (y, x, z), (x, y, 1e3 * z - 7))
+        conditional_hsic_test(*sides, **options)
+        for sides in ((x, y, z), (y, x, z), (x, y, z * [1e3, 1.0] - 7))
     )
     assert mirrored.statistic == pytest.approx(one.statistic, rel=0.1)
     assert scaled.statistic == pytest.approx(one.statistic, rel=1e-6)
