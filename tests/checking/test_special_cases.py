@@ -7,20 +7,22 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.arrays import region as near_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking import coarseness as coarse_module
-from pymc_kbr.checking import local_classifier, near_rows, predictive_check, statistic_contributions
+from pymc_kbr.checking import local_classifier, predictive_check, statistic_contributions
 from pymc_kbr.checking.calibrate import _nearest_parameters
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import CLEAR, Coarseness, coarseness, coarseness_of
+from pymc_kbr.checking.diagnostics import _misspecified
 from pymc_kbr.checking.held_out import HeldOut, hold_out
-from pymc_kbr.checking.misspecification import doubt_of_the_model
 from pymc_kbr.checking.observation_support import ObservationSupport
 from pymc_kbr.checking.prior_sensitivity import _diagnosis
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.tables.columns import Columns
+from tests.checking.looked_at import looked_at
 
 
 def a_table(n=300, d=3, observed=None, noise=()):
@@ -364,10 +366,10 @@ def test_rows_are_weighted_as_those_of_the_fit(monkeypatch):
     monkeypatch.setattr(coarse_module, "coarseness", lambda *given, **more: more["ratio"])
     rng = np.random.default_rng(1)
     fitted = pk.Rejection(30).fit(table.parameters, table.statistics, random_seed=1)
-    assert coarseness_of(fitted, None, table, lambda: None, rng) is None
+    assert coarseness_of(fitted, None, table, None, rng) is None
     ratio = np.linspace(0.5, 1.5, 300)
     fitted = pk.Rejection(30).fit(table.parameters, table.statistics, ratio=ratio, random_seed=1)
-    found = coarseness_of(fitted, None, table, lambda: None, rng)
+    found = coarseness_of(fitted, None, table, None, rng)
     np.testing.assert_allclose(found / found.sum(), ratio / ratio.sum())
 
 
@@ -401,15 +403,15 @@ def test_a_statistic_that_is_another_one_again_changes_nothing():
 
 
 def test_a_model_is_doubted_by_draws_of_its_whole_prior_alone():
-    assert doubt_of_the_model(a_table(observed=[50.0, 0.0, 0.0])) is None  # one in 301 is no doubt
-    many = a_table(n=1000, observed=[50.0, 0.0, 0.0])
-    assert "0.10% of simulations" in doubt_of_the_model(many)
-    for origin in ({"between_bounds": True},):
-        assert (
-            doubt_of_the_model(dataclasses.replace(many, origin=dataclasses.replace(many.origin, **origin)))
-            is None
-        )
-    assert doubt_of_the_model(dataclasses.replace(many, prior_ratio=np.ones(1000))) is None
+    def doubted(table):
+        return _misspecified(looked_at(table)) is not None
+
+    few, many = a_table(observed=[50.0, 0.0, 0.0]), a_table(n=1000, observed=[50.0, 0.0, 0.0])
+    assert not doubted(few)  # one in 301 is no doubt
+    assert doubted(many)
+    between = dataclasses.replace(many, origin=dataclasses.replace(many.origin, between_bounds=True))
+    assert not doubted(between)
+    assert not doubted(dataclasses.replace(many, prior_ratio=np.ones(1000)))
 
 
 def test_an_observation_is_far_beyond_all_but_half_a_percent():
