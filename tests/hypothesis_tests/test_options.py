@@ -3,7 +3,6 @@
 from itertools import permutations as orders
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from pymc_kbr.hypothesis_tests import (
@@ -153,6 +152,7 @@ def test_witness_of_drawn_lengthscales_goes_by_all_of_them_and_by_the_seed():
 
 
 def test_witness_puts_columns_in_order_by_their_names():
+    pd = pytest.importorskip("pandas")
     x, y = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(Y, columns=["a", "b"])
     found, wanted = witness(x, y[["b", "a"]], X[:3], lengthscale=1.0), witness(X, Y, X[:3], lengthscale=1.0)
     np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-9)
