@@ -28,7 +28,7 @@ from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.rounds.when_coarse import simulate_in_rounds
 from pymc_kbr.selection.columns_of_sets import columns_of_sets
 from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
-from pymc_kbr.selection.select import IN_MEMORY
+from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.context import model_of_table
 from pymc_kbr.simulation.prior.density import known_densities
@@ -39,6 +39,9 @@ from pymc_kbr.tables.stored_table import StoredTable
 
 if TYPE_CHECKING:
     import pymc as pm
+
+LOOK, LOOK_WORK = 22, 10.0
+"""What the numbers of a look at the first simulations are made from, beside their seed; and its work."""
 
 
 def sample_abc(
@@ -101,9 +104,10 @@ def sample_abc(
         As in `simulate`.
     rounds : int or str, optional
         In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
-        `refine`. "auto": half of the simulations are draws of the prior; where they are too coarse for the
-        posterior the others are made in up to three such rounds, and otherwise from the prior, too. The
-        attribute ``rounds`` of the result says what was done. All draws of the prior where left out.
+        `refine`; with one, all are draws of the prior. "auto": up to half of them are such draws; where these
+        are too coarse for the posterior the others are made in up to three rounds near the observation, and
+        otherwise the result is that of one round, which is made where left out. The attribute ``rounds`` of
+        the result says what was done.
     statistics : sequence of str, optional
         The posterior given only these statistics, by the names of columns or of whole variables. The
         reference table in the result has all of them, and the attribute ``statistics_used`` names these.
@@ -151,8 +155,7 @@ def sample_abc(
     if table is None:
         how = {"random_seed": random_seed, "cores": cores, "executor": executor}
         how |= {"on_failure": on_failure, "timeout": timeout, "progressbar": progressbar}
-        chosen_by = {"given": given, "selection": selection, "rng": rng}
-        table = _simulated(simulations, model, rounds, store, chosen_by, how)
+        table = _simulated(simulations, model, rounds, store, (given, selection), how)
     seconds, all_statistics, model = Seconds(), table, model_of_table(table, model)
     path = None if stored is None else stored.store.path
     whose = model if prior is None else prior
@@ -183,7 +186,7 @@ def sample_abc(
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
-    notes |= {} if rounds is None else {"rounds": table.provenance["rounds"]}
+    notes |= {name: told for name, told in table.provenance.items() if name == "rounds"}
     notes |= {} if statistics is None else {"statistics_used": json.dumps(table.statistic_names)}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
@@ -197,39 +200,48 @@ def _simulated(
     model: pm.Model | None,
     rounds: int | str | None,
     store: str | Path | None,
-    chosen_by: dict[str, Any],
+    chosen_by: tuple[Estimator | None, Mapping[str, Any] | None],
     how: dict[str, Any],
 ) -> ReferenceTable:
     """The table of a model, all of the prior or in rounds.
 
-    `chosen_by` has what decides on an estimator, `how` the further arguments of `simulate`.
+    `chosen_by` has the estimator, or how it is chosen, and `how` the further arguments of `simulate`.
     """
-    given = chosen_by["given"]
+    given = chosen_by[0]
     if given is not None and isinstance(simulations, int) and simulations > 1:
         given.check(simulations)  # before the work; other numbers are refused by `simulate`
     if rounds is None:
         return simulate(simulations, model=model, store=store, **how)
-    is_coarse = partial(_is_coarse, model=model, progressbar=how["progressbar"], **chosen_by)
+    if_coarse = partial(_if_coarse, chosen_by=chosen_by, model=model, progressbar=how["progressbar"])
     options = SimulationOptions(simulations, to_be_extended=False, **how)
-    return simulate_in_rounds(model, rounds, is_coarse, options)
+    return simulate_in_rounds(model, rounds, if_coarse, options)
 
 
-def _is_coarse(
+def _if_coarse(
     table: ReferenceTable,
-    given: Estimator | None,
-    selection: Mapping[str, Any] | None,
+    chosen_by: tuple[Estimator | None, Mapping[str, Any] | None],
     model: pm.Model | None,
-    rng: np.random.Generator,
     progressbar: bool,
-) -> bool:
-    """Whether the posterior that a table leads to is not what the rows nearest to it say."""
+) -> Estimator | None:
+    """The estimator of a table, where its posterior is not what the rows nearest to it say."""
+    # Of its own numbers: where nothing comes of it all others are what they would be without.
+    rng = np.random.default_rng([LOOK, table.seed or 0])
     known = known_densities(model_of_table(table, model), table, model)
-    table = columns_of_sets(table)
+    given, selection = chosen_by
     estimator = None if given is None else clone(given)
-    fitted = fitted_for(table, estimator, None, None, rng, progressbar, known.log_prior, selection)
-    (posterior,) = fitted.posteriors(Observations.held_by(table))
-    found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
-    return found is not None and found.coarse
+    fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, _less(selection or {}))
+    with working(progressbar, "Looking at the first simulations"):
+        (posterior,) = fitted.posteriors(Observations.held_by(table))
+        found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
+    return fitted if found is not None and found.coarse else None
+
+
+def _less(selection: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a choice that only tells whether a table is too coarse."""
+    found = {**selection, "work": min(LOOK_WORK, selection.get("work", LOOK_WORK))}
+    if found.get("time_budget") is not None:
+        found["time_budget"] *= LOOK_WORK / WORK
+    return found
 
 
 class Seconds:

@@ -33,7 +33,8 @@ class ConditionalMean(RuleEstimator):
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table (they are centred in either
         case, which a kernel of differences does not see); or "relevance",
-        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `estimators.summaries`.
+        "posterior_mean", "linear_posterior_mean" or "curved_posterior_mean", learnt from the table: see
+        `estimators.summaries`.
     parameter_bandwidth : float, optional
         Of the kernel on the parameters in which weights are projected onto the simplex, in standard
         deviations of each parameter over the table; the median heuristic where left out.

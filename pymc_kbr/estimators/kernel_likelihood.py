@@ -20,7 +20,7 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_settings
-from pymc_kbr.estimators.likelihood.choice import FORMS, choose_form
+from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
@@ -75,6 +75,7 @@ class KernelLikelihood(Estimator):
     draws_as_asked = True
     multiplies_prior = True
     _to_be_compared = False
+    settled: Choice | None = None
 
     def __init__(
         self,
@@ -106,9 +107,9 @@ class KernelLikelihood(Estimator):
         names = list(FORMS) if self.form == "auto" else [self.form]
         # Sums that BLAS divides among threads are rounded as it divides them.
         with one_blas_thread():
-            self.choice_ = choose_form(theta, points, names, rng, sparingly=self._to_be_compared)
-            fitted = self.choice_.form if self._to_be_compared else None
-            self.form_ = fitted or FORMS[self.choice_.name](theta, points, rng)
+            few, known, self.settled = self._to_be_compared, self.settled, None
+            self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
+            self.form_ = self.choice_.form if few else FORMS[self.choice_.name](theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
         if isinstance(table.scaler, Scaler | Transformed):
             self.transforms_worst_ = int(np.flatnonzero(table.scaler.kept)[self.choice_.worst])

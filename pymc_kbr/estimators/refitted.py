@@ -7,6 +7,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
+from pymc_kbr.estimators.likelihood.choice import UNIFORM
+
+
+def after_comparison(estimator: Estimator, compared: Estimator | None) -> Estimator:
+    """A copy to be fitted to all rows, which need not find out again what the one `compared` has.
+
+    The form of a learned likelihood is settled where left-out rows were uniform in it.
+    """
+    copied: Estimator = clone(estimator)
+    if isinstance(copied, KernelLikelihood) and isinstance(compared, KernelLikelihood):
+        copied.settled = compared.choice_ if compared.choice_.pvalue > UNIFORM else None
+    return copied
+
 
 def on_all_rows(chosen: Any, stored: Any, rng: np.random.Generator) -> Any:
     """A fitted estimator that was chosen on some rows of a table, fitted to all of them if it picks rows.

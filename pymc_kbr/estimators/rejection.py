@@ -25,7 +25,8 @@ class Rejection(Estimator):
         accepted: equal weights, or those of Beaumont et al. 2002.
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table; or "relevance",
-        "posterior_mean" or "linear_posterior_mean", learnt from the table: see `estimators.summaries`.
+        "posterior_mean", "linear_posterior_mean" or "curved_posterior_mean", learnt from the table: see
+        `estimators.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
 

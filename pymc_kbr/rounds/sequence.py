@@ -41,7 +41,9 @@ LEAST_ROWS, LEAST_ROWS_A_PARAMETER = 20, 10
 class Rounds:
     """The rounds of one call: what they have in common, and those that are simulated.
 
-    Where the table of the first round is one that `goes_on` says no to, the second is the last and like it.
+    Where there is `goes_on`, the first round begins the table that all draws of the prior would be. It says
+    what the further rounds go by, from that round's table; None, where they are the rest of that table.
+    `ended` says why there was no proposal for a further round, in the words of an error.
     """
 
     forward: Forward
@@ -51,15 +53,28 @@ class Rounds:
     store: Path | None
     tables: list[ReferenceTable] = field(default_factory=list)
     proposals: list[Proposal | None] = field(default_factory=list)
-    goes_on: Callable[[ReferenceTable], bool] | None = None
+    goes_on: Callable[[ReferenceTable], Estimator | None] | None = None
+    ended: str = ""
 
     def run(self) -> ReferenceTable:
         """Make the rounds, those that a store does not hold, and the table of them all."""
         draws, rounds = self.asked["draws"], self.asked["rounds"]
-        seeds = np.random.default_rng(entropy_of(self.options.random_seed)).integers(2**63, size=(2, rounds))
+        entropy = entropy_of(self.options.random_seed)
+        seeds = np.random.default_rng(entropy).integers(2**63, size=(2, rounds))
         sizes = self.asked.get("sizes", [draws // rounds] * rounds)
         left, last = draws, rounds == 1
         proposal: Proposal | None = None
+        if self.goes_on is not None:
+            self.options = dataclasses.replace(self.options, random_seed=entropy)
+            self._begin(sizes[0])
+            left -= sizes[0]
+            further = self.goes_on(self.tables[0])
+            if further is not None:
+                self.estimator = further
+                proposal = self._next(int(seeds[1, 1]))
+            if proposal is None:
+                return self._rest_of_the_prior()
+            last = proposal.notes["last"]
         while True:
             number = len(self.tables)
             size = left if last else sizes[number]
@@ -67,12 +82,33 @@ class Rounds:
             left -= size
             if last:
                 return self._pooled(stopped=number + 1 < rounds)
-            if number == 0 and self.goes_on is not None and not self.goes_on(self.tables[0]):
-                last = True
-                continue
             held = self._held(number + 1)
-            proposal = self._propose(int(seeds[1, number + 1])) if held is None else held
-            last = proposal.notes["last"]
+            proposal = held or self._next(int(seeds[1, number + 1])) or proposal
+            last = bool(self.ended) or (proposal is not None and proposal.notes["last"])
+
+    def _begin(self, size: int) -> None:
+        """Simulate the first rows of what all draws of the prior would be."""
+        options = dataclasses.replace(self.options, draws=size, to_be_extended=True)
+        made = simulate_table(options, self.forward)
+        assert isinstance(made, ReferenceTable)
+        self.tables, self.proposals = [made], [None]
+
+    def _rest_of_the_prior(self) -> ReferenceTable:
+        """All draws of the prior, of which there are the first ones."""
+        options = dataclasses.replace(self.options, to_be_extended=True)
+        made = simulate_table(options, self.forward, head=self.tables[0])
+        assert isinstance(made, ReferenceTable)
+        return made
+
+    def _next(self, seed: int) -> Proposal | None:
+        """What the next round is drawn from; None where none is found and rounds were not asked for."""
+        try:
+            return self._propose(seed)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            if self.goes_on is None:
+                raise
+            self.ended = str(error)
+            return None
 
     def _simulate(self, size: int, proposal: Proposal | None, seed: int) -> None:
         options = dataclasses.replace(
@@ -137,7 +173,7 @@ class Rounds:
 
     def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
         fitted = self._fitted(table, np.arange(len(table)), rng)
-        found: Posterior = fitted.condition(table.observed)  # type: ignore[arg-type]
+        found: Posterior = fitted.for_draws(DRAWS).condition(table.observed)  # type: ignore[arg-type]
         return found
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
@@ -146,16 +182,16 @@ class Rounds:
         given: dict[str, Any] = {"ratio": ratio, "random_seed": rng}
         if self.estimator.multiplies_prior:
             given["log_prior"] = self.forward.log_target
-        fitted: Estimator = clone(self.estimator).fit(
-            table.parameters[rows], table.statistics[rows], table.support, **given
-        )
-        return fitted
+        estimator: Estimator = clone(self.estimator)
+        if self.goes_on is not None:  # the posterior itself is that of another fit
+            estimator = estimator.for_scores()
+        return estimator.fit(table.parameters[rows], table.statistics[rows], table.support, **given)
 
     def _pooled(self, stopped: bool = False) -> ReferenceTable:
         """All rows near what the last round was drawn from, and how far they are from draws of the prior."""
         last = self.proposals[-1]
         if last is None:
-            return self._of_the_prior()
+            return self.tables[0]
         parameters = np.vstack([table.parameters for table in self.tables])
         sizes = np.array([len(table) + len(table.failures) for table in self.tables])
         log_prior = self.forward.log_prior(parameters)
@@ -171,15 +207,6 @@ class Rounds:
         ratio = np.exp(-log_ratio) if log_known is None else weights_of(log_known(parameters) - log_ratio)
         table = joined(self.tables, region, ratio, "refined")
         return _described(table, stopped)
-
-    def _of_the_prior(self) -> ReferenceTable:
-        """All rows, where they are draws of the prior."""
-        if len(self.tables) == 1:
-            return self.tables[0]
-        log_known = self.forward.log_known
-        every = np.vstack([table.parameters for table in self.tables])
-        ratio = None if log_known is None else weights_of(log_known(every))
-        return joined(self.tables, prior_ratio=ratio, word="extended")
 
 
 def _described(table: ReferenceTable, stopped: bool) -> ReferenceTable:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows
-from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
+from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed, simulate_table
+from pymc_kbr.simulation.streams import BLOCK_ROWS
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
     import pymc as pm
 
 FIRST_SHARE = 0.5
-"""Of the simulations, which are draws of the prior, where it is open whether these will do."""
+"""Of the simulations, at most, which are draws of the prior where it is open whether these will do."""
 
 FURTHER_ROUNDS = 3
 """After the first one, at most."""
@@ -25,13 +26,15 @@ PRIOR_SHARE = 0.1
 """Of the rows of further rounds: see `refine`."""
 
 MOST_FOR_LIKELIHOOD = 20
-"""Statistics above which rounds go by linear estimates of the parameters, and not by a learned likelihood."""
+"""Statistics above which rounds go by regression estimates of the parameters, and not by a learned
+likelihood, unless one of many statistics was found the best.
+"""
 
 
 def simulate_in_rounds(
     model: pm.Model | None,
     rounds: int | str,
-    is_coarse: Callable[[ReferenceTable], bool],
+    if_coarse: Callable[[ReferenceTable], Estimator | None],
     options: SimulationOptions,
 ) -> ReferenceTable:
     """Simulate a table in rounds, or only where one round would be too coarse.
@@ -40,11 +43,12 @@ def simulate_in_rounds(
     ----------
     model : pymc.Model, optional
     rounds : int or str
-        So many of equal size, as in `refine`. "auto": half of the simulations are draws of the prior; where
-        that table is too coarse the others are made in up to three rounds at draws of the posterior, and
-        otherwise they are draws of the prior, too.
-    is_coarse : callable
-        From the first table to whether it is too coarse; asked where `rounds` is "auto".
+        So many of equal size, as in `refine`. "auto": up to half of the simulations are draws of the prior;
+        where that table is too coarse the others are made in up to three rounds at draws of the posterior.
+        Otherwise the table is the one that `simulate` makes of this seed, as with one round.
+    if_coarse : callable
+        From the first table to the estimator that was fitted to it, where that table is too coarse for its
+        posterior, and None where it is not; not asked where `rounds` is a number.
     options : SimulationOptions
         Its draws are the simulations of all rounds.
 
@@ -58,37 +62,73 @@ def simulate_in_rounds(
     TypeError, ValueError, SimulationError
         As `refine`.
     """
-    draws = options.draws
-    forward = Forward.of_columns(model)
-    columns, d = forward.graph.parameters, forward.graph.statistics.size
+    forward, sizes = Forward.read(model), [options.draws]
+    if rounds != 1:
+        sizes = _planned(forward, options.draws, rounds)
+    if len(sizes) == 1:
+        return _of_the_prior(forward, options, "1 round: all simulations are draws of the prior")
+    d = forward.graph.statistics.size
+    asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
+
+    def goes_on(table: ReferenceTable) -> Estimator | None:
+        found = if_coarse(table)
+        return None if found is None else _further(found, d)
+
+    looks = None if isinstance(rounds, int) else goes_on
+    made = Rounds(forward, _going_by(d), options, asked, None, goes_on=looks)
+    return _with_words(made.run(), _told(made, options.draws))
+
+
+def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:
+    """Simulations of each round, of a model that can be simulated elsewhere than at draws of its prior."""
+    forward.check_has_columns()
+    columns = forward.graph.parameters
     check_can_be_proposed(forward.support, columns)
     forward.log_prior(forward.prior.block(0)[:2])
-    estimator = _going_by(d)
-    least = least_rows(columns.size, d, estimator)
-    sizes = _sizes(draws, rounds, least)
-    asked = {"draws": draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
-    goes_on = is_coarse if rounds == "auto" else None
-    made = Rounds(forward, estimator, options, asked, None, goes_on=goes_on)
-    table = made.run()
-    return dataclasses.replace(table, provenance={**table.provenance, "rounds": _told(made)})
+    d = forward.graph.statistics.size
+    return _sizes(draws, rounds, least_rows(columns.size, d, _going_by(d)))
 
 
-def _told(made: Rounds) -> str:
+def _of_the_prior(forward: Forward, options: SimulationOptions, words: str) -> ReferenceTable:
+    """What `simulate` makes of the same seed."""
+    made = simulate_table(dataclasses.replace(options, to_be_extended=True), forward)
+    assert isinstance(made, ReferenceTable)
+    return _with_words(made, words)
+
+
+def _with_words(table: ReferenceTable, words: str) -> ReferenceTable:
+    return dataclasses.replace(table, provenance={**table.provenance, "rounds": words})
+
+
+def _told(made: Rounds, draws: int) -> str:
     """What was done, in words."""
-    sizes = ", ".join(str(len(table) + len(table.failures)) for table in made.tables)
+    drawn = [len(table) + len(table.failures) for table in made.tables]
     elsewhere = sum(proposal is not None for proposal in made.proposals)
-    found = "" if made.goes_on is None else ("too coarse" if elsewhere else "fine enough")
+    if made.goes_on is not None and not elsewhere:
+        why = f"too coarse, but {made.ended}" if made.ended else "fine enough"
+        return f"none: all {draws} are draws of the prior, and the table of the first {drawn[0]} was {why}"
+    sizes = ", ".join(map(str, drawn))
+    found = "" if made.goes_on is None else ": the table of the first one was too coarse"
+    ended = f"; ended early, since {made.ended}" if made.ended else ""
     return (
         f"{len(made.tables)} round(s) of {sizes} simulations, {elsewhere} of them at draws of the posterior"
-        + (f": the table of the first one was {found}" if found else "")
+        f"{found}{ended}"
     )
 
 
+def _further(found: Estimator, statistics: int) -> Estimator:
+    """What further rounds go by, where an estimator that was fitted to the first table is too coarse."""
+    if isinstance(found, KernelLikelihood):
+        # Its form was chosen; the rounds only fit it.
+        return KernelLikelihood(found.choice_.name, DRAWS, scale=found.scale)
+    return _going_by(statistics)
+
+
 def _going_by(statistics: int) -> Estimator:
-    """What the rounds go by."""
+    """What the rounds go by where nothing better is known."""
     if statistics <= MOST_FOR_LIKELIHOOD:
         return KernelLikelihood("location_scale", DRAWS)  # the other form takes several times as long
-    near = Rejection(0.3, kernel="epanechnikov", scale="linear_posterior_mean")
+    near = Rejection(0.3, kernel="epanechnikov", scale="curved_posterior_mean")
     return Adjusted(near, "heteroscedastic_local_linear")
 
 
@@ -108,6 +148,8 @@ def _sizes(draws: int, rounds: int | str, least: int) -> list[int]:
             "first half must show a posterior; give more simulations, or leave `rounds` out"
         )
     first = max(least, int(FIRST_SHARE * draws))
+    if first >= 2 * BLOCK_ROWS:  # whole batches, of which none is simulated twice
+        first -= first % BLOCK_ROWS
     further = min(FURTHER_ROUNDS, (draws - first) // least)
     size = (draws - first) // further
     return [first, *[size] * (further - 1), draws - first - size * (further - 1)]

@@ -81,6 +81,8 @@ def cost_of(estimator: Estimator, n: int, d: int, p: int, shared: Adjusted | Non
 
 def summary_cost(name: str, n: int, d: int, p: int) -> float:
     """The cost of fitting a summary of `SUMMARIES`, by its name."""
+    if name == "curved_posterior_mean":
+        return 2e-7 * n * d + summary_cost("linear_posterior_mean", n, 4 * d, p)
     if name == "linear_posterior_mean":
         return 3e-3 + 2e-8 * n * d + 2.5e-10 * n * d * min(n, d)
     if name == "transformed":

@@ -27,6 +27,9 @@ MOST_FOR_RELEVANCE = 100
 """Statistics above which learning their relevance would take the whole time budget, and is not tried."""
 
 
+MOST_FOR_CURVED = 250
+"""Statistics above which regression estimates are of the statistics alone, and not of curves of them."""
+
 MOST_FOR_CURVES = 100
 """Statistics above which choosing a curve for each would take a tenth of the work, and is not tried."""
 
@@ -67,13 +70,13 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estim
     own: Any = "transformed" if heavy and d <= MOST_FOR_CURVES else True
     other: tuple[Any, ...] = ("relevance",) if d <= MOST_FOR_RELEVANCE else ()
     scales = (own, *(other if own is True else (True,)))
+    estimated: Any = "curved_posterior_mean" if d <= MOST_FOR_CURVED else "linear_posterior_mean"
     estimates: list[Estimator] = [
-        Adjusted(accepted(rows, "linear_posterior_mean"), "heteroscedastic_local_linear")
-        for rows in (0.02 * n, 0.1 * n)
+        Adjusted(accepted(rows, estimated), "heteroscedastic_local_linear") for rows in (0.02 * n, 0.1 * n)
     ]
     of_many: list[Estimator] = [
+        KernelLikelihood("location_scale", scale=estimated),
         KernelLikelihood("autoregressive", scale=False),
-        KernelLikelihood("location_scale", scale="linear_posterior_mean"),
     ]
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
     joint.append(Adjusted(accepted(200, own), JointNeighbours()))

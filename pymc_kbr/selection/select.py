@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.names import refuse_sets
@@ -16,7 +15,7 @@ from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_outliers
-from pymc_kbr.estimators.refitted import on_all_rows
+from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
 from pymc_kbr.selection.candidate import Candidate, label
@@ -165,7 +164,7 @@ def choose(
         ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
         best = ranked[0]
         if refit or best.fitted is None or best.estimator.for_scores() is not best.estimator:
-            chosen = clone(best.estimator)
+            chosen = after_comparison(best.estimator, best.fitted)
             own_scale = chosen.scale_of_statistics() is not True
             chosen.fit_table(scaled(rows, chosen.scale_of_statistics()) if own_scale else whole, rng)
         else:

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from pymc_kbr.simulation.model.read import ModelGraph
+from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 class Destination(Protocol):
@@ -40,11 +41,20 @@ class InMemory:
         self.parameters = np.empty((draws, graph.parameters.size))
         self.statistics = np.empty((draws, graph.statistics.size))
         self.failures: dict[int, str] = {}
-        self._chunk_rows = chunk_rows
+        self._chunk_rows, self._first = chunk_rows, 0
+
+    def begin_with(self, head: ReferenceTable, block_rows: int) -> None:
+        """Take the first rows from a table of them; the block of rows within which it ends comes again."""
+        drawn = len(head) + len(head.failures)
+        kept = np.setdiff1d(np.arange(drawn), head.failures.rows)
+        self.parameters[kept], self.statistics[kept] = head.parameters, head.statistics
+        self.parameters[head.failures.rows] = head.failures.parameters
+        self.failures = dict(zip(head.failures.rows.tolist(), head.failures.messages, strict=True))
+        self._first = drawn // block_rows * block_rows
 
     def pieces(self) -> list[range]:
-        """All rows."""
-        return pieces_of(len(self.parameters), self._chunk_rows)
+        """The rows that there are not yet."""
+        return pieces_of(len(self.parameters), self._chunk_rows, self._first)
 
     def write(
         self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]
@@ -55,6 +65,6 @@ class InMemory:
         self.failures |= failures
 
 
-def pieces_of(rows: int, chunk_rows: int) -> list[range]:
-    """Ranges of `chunk_rows` that make up `rows`; the last may be shorter."""
-    return [range(first, min(first + chunk_rows, rows)) for first in range(0, rows, chunk_rows)]
+def pieces_of(rows: int, chunk_rows: int, start: int = 0) -> list[range]:
+    """Ranges of `chunk_rows` that make up `rows` from `start` on; the last may be shorter."""
+    return [range(first, min(first + chunk_rows, rows)) for first in range(start, rows, chunk_rows)]

@@ -95,13 +95,23 @@ class Forward:
             As `read`, and if a statistic holds data sets.
         """
         forward = cls.read(model)
-        sets = forward.graph.statistics.set_names
+        forward.check_has_columns()
+        return forward
+
+    def check_has_columns(self) -> None:
+        """Refuse statistics that hold data sets.
+
+        Raises
+        ------
+        ValueError
+            If there are some.
+        """
+        sets = self.graph.statistics.set_names
         if sets:
             raise ValueError(
                 f"{sets} are data sets, of which columns are made when the table is there, and rounds need "
-                "them before; simulate one table (`simulate`, `sample_abc` without rounds)"
+                "them before; simulate one table (`simulate`, `sample_abc` with one round)"
             )
-        return forward
 
     def take_seconds(self) -> float:
         """Seconds that reading took; the first table has them on its account, later ones none."""

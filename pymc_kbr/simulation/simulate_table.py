@@ -15,7 +15,9 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
 
-def simulate_table(options: SimulationOptions, forward: Forward) -> ReferenceTable | StoredTable:
+def simulate_table(
+    options: SimulationOptions, forward: Forward, head: ReferenceTable | None = None
+) -> ReferenceTable | StoredTable:
     """Simulate a table: a `StoredTable` where the options name a store.
 
     Parameters
@@ -23,6 +25,9 @@ def simulate_table(options: SimulationOptions, forward: Forward) -> ReferenceTab
     options : SimulationOptions
     forward : Forward
         The model, which may have made other tables before.
+    head : ReferenceTable, optional
+        The first rows, simulated in memory with the same options but for their number, and to be extended:
+        only the others are simulated, and the table is what it would be without.
 
     Raises
     ------
@@ -33,16 +38,20 @@ def simulate_table(options: SimulationOptions, forward: Forward) -> ReferenceTab
     with one_blas_thread():
         if options.store is not None:
             return simulate_in_store(options, forward)
-        return _simulate_in_memory(options, forward)
+        return _simulate_in_memory(options, forward, head)
 
 
-def _simulate_in_memory(options: SimulationOptions, forward: Forward) -> ReferenceTable:
+def _simulate_in_memory(
+    options: SimulationOptions, forward: Forward, head: ReferenceTable | None
+) -> ReferenceTable:
     graph, draws = forward.graph, options.draws
     with begun(options, forward, entropy_of(options.random_seed)) as simulation:
         first_rows = try_first_rows(simulation, known=False)
         way = choose_way(simulation, first_rows)
         chunk_rows = rows_a_chunk(way.simulator, draws, first_rows.seconds, options.cores)
         arrays = InMemory(draws, chunk_rows, graph)
+        if head is not None:
+            arrays.begin_with(head, way.simulator.block_rows if way.batched else 1)
         simulate_rows(simulation, way, first_rows, arrays)
     kept, failed = split_failures(draws, arrays.failures, arrays.parameters)
     return ReferenceTable(

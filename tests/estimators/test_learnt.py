@@ -10,6 +10,7 @@ from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.summaries import (
     SUMMARIES,
+    CurvedPosteriorMean,
     LearntLengthscales,
     LinearPosteriorMean,
     PosteriorMean,
@@ -133,6 +134,26 @@ def test_the_linear_posterior_mean_is_a_ridge_regression_of_which_rows_are_left_
     assert found.kept.tolist() == [True, True, True, False]
 
 
+def test_a_spread_is_linear_in_curves_and_not_in_the_data():
+    """Twenty normal data of unknown deviation, one of them in other units, and a constant."""
+    rng = np.random.default_rng(1)
+    spread = rng.uniform(0.5, 2, size=(1500, 1))
+    x = np.hstack([spread * rng.normal(size=(1500, 20)), np.ones((1500, 1))])
+    x[:, 3] = np.sinh(3 * x[:, 3])
+    with pytest.warns(UserWarning, match=r"columns \[20\] are constant"):
+        found = CurvedPosteriorMean.fit(x[:1000], spread[:1000])
+    truth, seen = spread[1000:, 0], found.transform(x[1000:])[:, 0]
+    # The maximum likelihood estimate of twenty data has this correlation with the truth.
+    best = np.corrcoef(np.sqrt(np.mean(np.delete(x, [3, 20], axis=1)[1000:] ** 2, axis=1)), truth)[0, 1]
+    assert np.corrcoef(seen, truth)[0, 1] > best - 0.05
+    with pytest.warns(UserWarning, match="constant"):
+        linear = LinearPosteriorMean.fit(x[:1000], spread[:1000]).transform(x[1000:])[:, 0]
+    assert abs(np.corrcoef(linear, truth)[0, 1]) < 0.3
+    np.testing.assert_allclose(found.transform(x[:3]).std(), found.coordinates(x[:3]).std())
+    assert not np.allclose(found.transform(x[:1000]), found.coordinates(x[:1000]))
+    assert (found.size, found.kept.sum()) == (21, 20)
+
+
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_estimators_measure_the_tables_rows_by_estimates_without_them(name, arrays):
     x, theta = arrays
@@ -151,7 +172,7 @@ def test_estimators_measure_the_tables_rows_by_estimates_without_them(name, arra
 def test_names_are_of_what_they_say(arrays):
     kinds = {"relevance": Relevance, "posterior_mean": PosteriorMean}
     kinds |= {"linear_posterior_mean": LinearPosteriorMean, "transformed": Transformed}
-    kinds |= {"bayesian": LearntLengthscales}
+    kinds |= {"bayesian": LearntLengthscales, "curved_posterior_mean": CurvedPosteriorMean}
     assert kinds == SUMMARIES
     assert make_summary(True, *arrays).scale[1] == pytest.approx(arrays[0][:, 1].std())
     np.testing.assert_array_equal(make_summary(False, *arrays).scale, np.ones(3))

@@ -46,7 +46,9 @@ def test_the_posterior_mean_is_a_statistic(noisy):
     assert np.corrcoef(one[:, 0], theta[:, 0])[0, 1] > np.corrcoef(x[:, 0], theta[:, 0])[0, 1] - 0.01
 
 
-@pytest.mark.parametrize("scale", ["relevance", "posterior_mean", "linear_posterior_mean"])
+@pytest.mark.parametrize(
+    "scale", ["relevance", "posterior_mean", "linear_posterior_mean", "curved_posterior_mean"]
+)
 def test_learnt_statistics_sharpen_rejection(scale, noisy):
     theta, x = noisy
     observed = np.append(1.0, np.zeros(9))
@@ -104,7 +106,12 @@ def _slopes(x, targets, weights, penalty):
 
 @pytest.mark.parametrize(
     ("scale", "noise"),
-    [("linear_posterior_mean", 600), ("linear_posterior_mean", 1200), ("posterior_mean", 40)],
+    [
+        ("linear_posterior_mean", 600),
+        ("linear_posterior_mean", 1200),
+        ("curved_posterior_mean", 150),
+        ("posterior_mean", 40),
+    ],
 )
 def test_intervals_hold_with_about_as_many_statistics_as_rows(scale, noise, rng):
     n, held_out = 800, 300

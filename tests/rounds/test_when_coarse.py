@@ -1,13 +1,16 @@
 """One budget of simulations in rounds, or in rounds where one table is too coarse."""
 
+import dataclasses
+import warnings
+
 import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.rounds import when_coarse
+from pymc_kbr.rounds import sequence, when_coarse
 from pymc_kbr.rounds.when_coarse import simulate_in_rounds
-from pymc_kbr.simulation import SimulationOptions
+from pymc_kbr.simulation import Forward, SimulationOptions, simulate_table
 
 QUIET = {"progressbar": False, "random_seed": 3}
 LINEAR = pk.Adjusted(pk.Rejection(40), "local_linear")
@@ -31,25 +34,27 @@ def by_regression(monkeypatch):
 def made(answer, rounds="auto", draws=400):
     asked = []
 
-    def is_coarse(table):
+    def if_coarse(table):
         asked.append(len(table))
-        return answer
+        return LINEAR if answer else None
 
     options = SimulationOptions(draws, to_be_extended=False, **QUIET)
-    return simulate_in_rounds(model(), rounds, is_coarse, options), asked
+    return simulate_in_rounds(model(), rounds, if_coarse, options), asked
 
 
 def test_a_table_that_is_fine_enough_becomes_one_of_the_prior(by_regression):
     table, asked = made(answer=False)
     assert asked == [200]
-    assert len(table) == 400
     assert table.prior_ratio is None
     assert not table.origin.proposed
-    assert len(np.unique(table.parameters)) == 400
-    # 400 draws of the standard normal prior.
-    assert abs(table.parameters.mean()) < 4 / np.sqrt(400)
-    assert table.parameters.std() == pytest.approx(1, abs=4 / np.sqrt(800))
-    assert "2 round(s) of 200, 200 simulations, 0 of them" in table.provenance["rounds"]
+    plain = pk.simulate(400, model=model(), **QUIET)
+    np.testing.assert_array_equal(table.parameters, plain.parameters)
+    np.testing.assert_array_equal(table.statistics, plain.statistics)
+    assert table.seed == plain.seed
+    assert (
+        "all 400 are draws of the prior, and the table of the first 200 was fine"
+        in (table.provenance["rounds"])
+    )
 
 
 def test_the_rest_of_a_table_that_is_too_coarse_is_simulated_near_the_posterior(by_regression):
@@ -127,6 +132,53 @@ def test_discrete_parameters_are_refused_before_any_simulation():
         pm.Simulator("y", lambda rng, m, size: rng.normal(m, 1, size), count, observed=[0.5])
     with pytest.raises(ValueError, match="count"):
         pk.sample_abc(10, model=discrete, rounds="auto")
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_table_is_continued_where_its_first_rows_end(batched):
+    """Of rows some of which fail, in batches of 1,024 of which one is cut through, and one by one."""
+
+    def sometimes(rng, m, size):
+        y = rng.normal(m, 1, size)
+        return np.where(y > 1, np.nan, y)
+
+    with pm.Model() as failing:
+        pm.Simulator("y", sometimes, pm.Normal("mean", 0, 1), observed=[0.5])
+    draws, first = (1500, 700) if batched else (60, 23)
+    forward = Forward.read(failing)
+    options = SimulationOptions(draws, batched=batched, on_failure="drop", **QUIET)
+    head = simulate_table(dataclasses.replace(options, draws=first), forward)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that many fail
+        plain = simulate_table(options, forward)
+        table = simulate_table(options, forward, head=head)
+    assert 0 < len(head.failures) < len(table.failures)
+    for name in ("parameters", "statistics"):
+        np.testing.assert_array_equal(getattr(table, name), getattr(plain, name))
+    np.testing.assert_array_equal(table.failures.rows, plain.failures.rows)
+    np.testing.assert_array_equal(table.failures.parameters, plain.failures.parameters)
+    assert table.failures.messages == plain.failures.messages
+    assert table.seed == plain.seed
+
+
+def test_rounds_that_cannot_go_on_end_and_say_why(monkeypatch, by_regression):
+    def refused(*_):
+        raise ValueError("posteriors are points")
+
+    monkeypatch.setattr(sequence, "widening", refused)
+    table, _ = made(answer=True)
+    assert "was too coarse, but posteriors are points" in table.provenance["rounds"]
+    np.testing.assert_array_equal(table.parameters, pk.simulate(400, model=model(), **QUIET).parameters)
+    with pytest.raises(ValueError, match="points"):
+        made(answer=True, rounds=2)
+
+
+def test_sample_abc_of_a_table_that_is_fine_enough_is_that_of_one_round(by_regression):
+    given = {"model": model(1.0), "simulations": 400, "estimator": LINEAR, **QUIET}
+    looked, one = (pk.sample_abc(100, rounds=rounds, **given)["posterior"] for rounds in ("auto", 1))
+    assert "first 200 was fine enough" in looked.attrs["rounds"]
+    assert one.attrs["rounds"] == "1 round: all simulations are draws of the prior"
+    np.testing.assert_array_equal(looked["mean"], one["mean"])
 
 
 @pytest.mark.coarse

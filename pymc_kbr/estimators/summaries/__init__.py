@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries.curved_posterior_mean import CurvedPosteriorMean
 from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
 from pymc_kbr.estimators.summaries.neural_features import LearntFeatures, NeuralFeatures
 from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean, PosteriorMean
@@ -39,6 +40,7 @@ SUMMARIES: dict[str, Any] = {
     "relevance": Relevance,
     "posterior_mean": PosteriorMean,
     "linear_posterior_mean": LinearPosteriorMean,
+    "curved_posterior_mean": CurvedPosteriorMean,
     "transformed": Transformed,
     "bayesian": LearntLengthscales,
 }

@@ -1,0 +1,98 @@
+"""Semi-automatic statistics from curves of each statistic: for raw and for sorted data."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean
+
+QUANTILES = 199
+"""Of each statistic, between which its normal scores are interpolated."""
+
+DEGREE = 3
+"""Of the polynomials of normal scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class CurvedPosteriorMean:
+    """One statistic a parameter: its best linear estimate from all statistics and curves of each.
+
+    Parameters
+    ----------
+    standardise : Scaler
+    quantiles : ndarray of shape (q, d)
+        Of each statistic that varies.
+    scores : ndarray of shape (q,)
+        Normal scores of the quantiles.
+    regression : LinearPosteriorMean
+        Of the parameters on the curves.
+    fitted_on : ndarray of shape (n, d)
+        The table's statistics.
+
+    Notes
+    -----
+    Section 3 of [1]_ regresses on powers of the data up to the fourth. Powers of heavy-tailed data are those
+    of a few rows; here they are Hermite polynomials of each statistic's normal scores, which are bounded,
+    beside the statistic itself. A spread or a shape of raw data is linear in such curves, not in the data.
+
+    References
+    ----------
+    .. [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
+       semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
+    """
+
+    standardise: Scaler
+    quantiles: np.ndarray
+    scores: np.ndarray
+    regression: LinearPosteriorMean
+    fitted_on: np.ndarray
+
+    @classmethod
+    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> CurvedPosteriorMean:
+        """Regress a table's parameters on curves of its statistics."""
+        standardise = Scaler.fit(statistics)
+        levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        quantiles, scores = np.quantile(statistics[:, standardise.kept], levels, axis=0), ndtri(levels)
+        curves = _curves(standardise, statistics, quantiles, scores)
+        with warnings.catch_warnings():  # of constant curves: of constant statistics there was a warning
+            warnings.simplefilter("ignore", UserWarning)
+            regression = LinearPosteriorMean.fit(curves, parameters)
+        return cls(standardise, quantiles, scores, regression, statistics)
+
+    @property
+    def size(self) -> int:
+        """Number of statistics, d."""
+        return self.standardise.size
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Columns that vary."""
+        return self.standardise.kept
+
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
+        return self.regression.transform(_curves(self.standardise, statistics, self.quantiles, self.scores))
+
+    def coordinates(self, statistics: np.ndarray) -> np.ndarray:
+        """As `transform`; by the regression without each row of the very rows that it was fitted on."""
+        if np.array_equal(statistics, self.fitted_on):
+            return self.regression.left_out
+        return self.transform(statistics)
+
+
+def _curves(
+    standardise: Scaler, statistics: np.ndarray, quantiles: np.ndarray, scores: np.ndarray
+) -> np.ndarray:
+    """Statistics (k, d) in their deviations, and polynomials of their normal scores: (k, q (1 + degree))."""
+    kept = statistics[:, standardise.kept]
+    z = np.column_stack([np.interp(x, of_x, scores) for x, of_x in zip(kept.T, quantiles.T, strict=True)])
+    polynomials, before = [z], np.ones_like(z)
+    for degree in range(1, DEGREE):
+        polynomials.append(z * polynomials[-1] - degree * before)
+        before = polynomials[-2]
+    return np.hstack([standardise.transform(statistics), *polynomials])
