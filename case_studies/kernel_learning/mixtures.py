@@ -22,7 +22,7 @@ NEAR = 0.2
 CHAINS, DRAWS = 8, 200
 """Chains of 400 steps, of which the first 200 warm up, as in the paper."""
 
-SETS = 20
+SETS = 8
 """Data sets of which the maxima alone are found, to see how far they vary."""
 
 
