@@ -52,6 +52,11 @@ TABLES = [
         {2: ["rejected"]},
         of_keys=(0, 1),
     ),
+    plain(
+        "power",
+        "alternative",
+        ["hsic, median", "hsic, learnt", "hyppo's Hsic", "hyppo's Dcorr", "hyppo's MGC"],
+    ),
     plain("misspecification", "contamination", ["sets", "rejected", "warned", "outside"]),
     plain(
         "regressions",
