@@ -509,5 +509,5 @@ def test_the_form_is_the_densest_and_all_groups_are_asked_for_uniform_transforms
 
 def test_the_share_beyond_the_rows_is_that_of_the_weights():
     atoms = np.array([[0.5, 0.5], [1.5, 0.5], [0.5, -0.1], [1.0, 0.0]])
-    found = share_beyond(np.array([[0.0, 0.0], [1.0, 1.0]]), atoms, np.array([0.1, 0.2, 0.3, 0.4]))
-    assert found == pytest.approx(0.5)
+    found = share_beyond(np.array([[0.0, 0.0], [1.0, 1.0]]), atoms, np.array([0.1, 0.2, 0.4, 0.3]))
+    assert found == pytest.approx(0.6)
