@@ -19,8 +19,8 @@ from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
-from pymc_kbr.checking.evidence import evidence
 from pymc_kbr.checking.prior_sensitivity import log_densities
+from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
@@ -181,7 +181,7 @@ def sample_abc(
     with working(progressbar, "Comparing with the rows nearest to the posterior"):
         coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     seconds.note("check")
-    seen = evidence(table, scaled, fitted.table_)
+    seen = signs_of(table, scaled, fitted.table_)
     judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
     warn(concerns)

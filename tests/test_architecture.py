@@ -45,8 +45,11 @@ OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, NETWORKS, PYPLOT}
 KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL}  # deterministic variables of draws; a lengthscale with its posterior
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
-READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/*/README.md"))]
+READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/**/README.md"))]
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
+STUDIES = PACKAGE.parent / "case_studies"
+WITH_CODE = sorted({path.parent for root in (PACKAGE, STUDIES) for path in root.rglob("*.py")})
+TESTS = Path(__file__).parent
 
 
 def inside(path):
@@ -222,6 +225,28 @@ def test_readmes_name_what_is_there(folder):
     if folder != PACKAGE:
         missing = {path.name for path in folder.glob("*.py")} - {"__init__.py"} - named
         assert not missing, f"not named: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("folder", WITH_CODE, ids=lambda path: path.relative_to(PACKAGE.parent).as_posix())
+def test_every_folder_has_a_readme_of_some_lines(folder):
+    assert len((folder / "README.md").read_text().splitlines()) >= 7
+
+
+def test_the_readme_of_the_studies_names_all_of_them():
+    named = paths_named(STUDIES / "README.md")
+    there = {path.parent.name + "/README.md" for path in STUDIES.glob("*/README.md")}
+    files = {path.name for path in STUDIES.glob("*.py")} - {"__init__.py"}
+    assert there | files <= named
+
+
+def test_the_readme_of_the_tests_says_what_lies_where():
+    """Folders and files that it names are there, and all folders and files of tests are named."""
+    named = {name.rstrip("/") for name in paths_named(TESTS / "README.md")}
+    there = {
+        path.name for path in TESTS.iterdir() if path.name not in ("README.md", "__init__.py", "__pycache__")
+    }
+    assert {name for name in there if (TESTS / name).is_dir() or name.endswith(".py")} <= named
+    assert {name for name in named if not (TESTS / name).exists()} == set()
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)

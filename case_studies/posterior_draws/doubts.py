@@ -15,7 +15,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from pymc_kbr.checking.diagnostics import diagnose
-from pymc_kbr.checking.evidence import evidence
+from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.kernels import Gaussian
 
 
@@ -49,7 +49,7 @@ def too_narrow() -> list[dict[str, str]]:
     """What is said of an estimator whose intervals hold 60% instead of 90%."""
     t = table([0.5, 0.6, 0.4])
     fitted = pk.Rejection(100).fit(t.parameters, t.statistics, t.support)
-    posterior, seen = fitted.condition(np.array([0.5, 0.6, 0.4])), evidence(t, fitted.table_)
+    posterior, seen = fitted.condition(np.array([0.5, 0.6, 0.4])), signs_of(t, fitted.table_)
     concerns = diagnose(posterior, posterior.draw(500, 0), seen, coverage=np.array([0.6]), held_out=200)
     return [{"name": c.name, "message": c.message} for c in concerns]
 

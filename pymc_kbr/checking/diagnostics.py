@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from pymc_kbr.checking.coarseness import Coarseness
-from pymc_kbr.checking.evidence import Evidence
+from pymc_kbr.checking.signs import Signs
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 
@@ -62,7 +62,7 @@ LARGE_SHARE_BEYOND = 0.05
 def diagnose(
     posterior: Posterior,
     draws: np.ndarray,
-    seen: Evidence,
+    seen: Signs,
     *,
     coverage: np.ndarray | None = None,
     held_out: int = 0,
@@ -75,7 +75,7 @@ def diagnose(
     ----------
     posterior : Posterior
     draws : ndarray of shape (draws, p)
-    seen : Evidence
+    seen : Signs
         What the table and its observation say.
     coverage : ndarray of shape (p,), optional
         Share of held-out rows that the central 90% covered, where it is known.
@@ -110,7 +110,7 @@ def warn(concerns: list[Concern]) -> None:
             warnings.warn(concern.message, PosteriorWarning, stacklevel=4)
 
 
-def _misspecified(seen: Evidence) -> Concern | None:
+def _misspecified(seen: Signs) -> Concern | None:
     if seen.pvalue >= UNLIKE:
         return None
     return Concern(
@@ -121,7 +121,7 @@ def _misspecified(seen: Evidence) -> Concern | None:
     )
 
 
-def _outside(seen: Evidence) -> Concern | None:
+def _outside(seen: Signs) -> Concern | None:
     support = seen.support
     if not support.far:
         return None
@@ -135,7 +135,7 @@ def _outside(seen: Evidence) -> Concern | None:
     )
 
 
-def _outliers(seen: Evidence) -> list[Concern]:
+def _outliers(seen: Signs) -> list[Concern]:
     """Statistics whose deviation, over which they are measured, is that of a few rows."""
     return [
         Concern(
@@ -163,7 +163,7 @@ def _effective_sample_size(posterior: Posterior, chosen: bool) -> Concern | None
     )
 
 
-def _transforms(posterior: Posterior, seen: Evidence) -> Concern | None:
+def _transforms(posterior: Posterior, seen: Signs) -> Concern | None:
     """Held-out rows that are not distributed as a learned likelihood says."""
     pvalue = posterior.settings.get("transforms_pvalue", 1.0)
     if pvalue >= NOT_UNIFORM:
@@ -190,7 +190,7 @@ def _extrapolated(posterior: Posterior) -> Concern | None:
     )
 
 
-def _impossible(seen: Evidence) -> list[Concern]:
+def _impossible(seen: Signs) -> list[Concern]:
     """Statistics that are the same in all simulations, and not that in the data."""
     return [
         Concern(
@@ -230,7 +230,7 @@ def _ridge_raised(posterior: Posterior) -> Concern | None:
     )
 
 
-def _edges(draws: np.ndarray, seen: Evidence) -> list[Concern]:
+def _edges(draws: np.ndarray, seen: Signs) -> list[Concern]:
     touching = BOUNDED_SHARE if seen.between_bounds else EDGE_SHARE
     why = (
         "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "
@@ -250,7 +250,7 @@ def _edges(draws: np.ndarray, seen: Evidence) -> list[Concern]:
     return found
 
 
-def _coverage(coverage: np.ndarray | None, rows: int, seen: Evidence) -> list[Concern]:
+def _coverage(coverage: np.ndarray | None, rows: int, seen: Signs) -> list[Concern]:
     if coverage is None or rows == 0:
         return []
     chance = FALSE_ALARMS / (2 * len(seen.discrete))

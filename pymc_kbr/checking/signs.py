@@ -19,7 +19,7 @@ EDGE_TAIL, BOUNDED_TAIL = 0.01, 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class Signs:
     """Numbers from which reasons for doubt are made.
 
     Attributes
@@ -55,7 +55,7 @@ class Evidence:
     discrete: list[bool]
 
 
-def evidence(table: ReferenceTable, scaled: FittedTable, measured: FittedTable | None = None) -> Evidence:
+def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable | None = None) -> Signs:
     """Look at a table with an observation.
 
     Parameters
@@ -75,7 +75,7 @@ def evidence(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
         pvalue = among_rows(table, observed[None], np.random.default_rng(0)).pvalue
     constant = np.flatnonzero((np.ptp(x, axis=0) == 0) & (observed != x[0]))
     tail = BOUNDED_TAIL if between else EDGE_TAIL
-    return Evidence(
+    return Signs(
         support,
         pvalue,
         _still(outliers(x), measured),
