@@ -73,13 +73,24 @@ def as_pairs(parameters: Any, statistics: Any) -> tuple[np.ndarray, np.ndarray]:
     array([[1.],
            [2.]])
     """
-    labels = _labels(parameters), _labels(statistics)
+    refuse_unlike_labels("the parameters", parameters, "the statistics", statistics)
+    return as_rows("the parameters", parameters), as_rows("the statistics", statistics)
+
+
+def refuse_unlike_labels(first: str, one: Any, second: str, other: Any) -> None:
+    """Refuse two sides whose rows belong together, and have labels that say otherwise.
+
+    Raises
+    ------
+    ValueError
+        If both have labels for their rows, as data frames do, and these differ or stand in another order.
+    """
+    labels = _labels(one), _labels(other)
     if labels[0] is not None and labels[1] is not None and not labels[0].equals(labels[1]):
         raise ValueError(
-            "the rows of the parameters and of the statistics have other labels, or another order; bring "
-            "them into one order, as by `statistics.loc[parameters.index]`, or drop the labels: `to_numpy()`"
+            f"the rows of {first} and of {second} have other labels, or another order; bring them into one "
+            "order, as by `second.loc[first.index]`, or drop the labels: `to_numpy()`"
         )
-    return as_rows("the parameters", parameters), as_rows("the statistics", statistics)
 
 
 def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = None) -> None:

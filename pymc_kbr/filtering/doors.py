@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from pymc_kbr.arrays.names import labels_of
+from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.filtering.conditioning import RULES
 from pymc_kbr.filtering.training import Training, rows_of
@@ -113,6 +116,20 @@ def training_of(
     return Training.of_sequences(states, observations, controls), labels_of(first) or ()
 
 
+def warn_of_outliers(training: Training) -> None:
+    """Say which columns of a training are measured by the deviation of a few of its rows."""
+    for side, rows in (("states", training.states), ("observations", training.observations)):
+        for found in outliers(rows):
+            warnings.warn(
+                f"the deviation of column {found.column} of the {side} is that of {len(found.rows)} of "
+                f"{len(rows)} rows ({found.shown()}), {found.deviation / found.of_the_rest:.2g} times that "
+                "of the rest: measured by it all others are alike, and it hardly counts; leave these rows "
+                "out, or take the column's logarithm",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
 def observed_rows(units: Units, observations: Any) -> np.ndarray:
     """Observations (T, d), scaled; NaN stands for what is missing.
 
@@ -130,7 +147,9 @@ def observed_rows(units: Units, observations: Any) -> np.ndarray:
         )
     if np.any(np.isinf(rows)):
         raise ValueError("the observations hold infinity; put NaN where an observation is missing")
-    return units.observed(rows)
+    scaled = units.observed(rows)
+    check_scaled(np.nan_to_num(scaled), np.nan_to_num(rows))
+    return scaled
 
 
 def draws_of_states(units: Units, initial: Any, p: int) -> np.ndarray:

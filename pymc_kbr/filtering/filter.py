@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_kbr.filtering.belief import Belief
-from pymc_kbr.filtering.doors import check_arguments, training_of
+from pymc_kbr.filtering.doors import check_arguments, training_of, warn_of_outliers
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
 from pymc_kbr.filtering.learning import learn
@@ -181,6 +181,8 @@ class KernelBayesFilter:
             states, observations, pairs, transitions, controls, self.transition is not None
         )
         evenly_spaced(times, len(training.states))
+        if self.scale and self.features is None:
+            warn_of_outliers(training)
         seed = int(np.random.default_rng(random_seed).integers(2**32))
         chosen, self._fitted = learn(self, training, names, seed)
         self.settings_: FilterSettings = chosen.settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_rows, check_finite, check_range
+from pymc_kbr.arrays.rows import as_rows, check_finite, check_range, refuse_unlike_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,7 @@ class Training:
         TypeError, ValueError
             As `sequences`, and if sequences and their observations or controls do not belong together.
         """
+        _refuse_unlike_labels(states, observations)
         z, x = sequences("states", states), sequences("observations", observations)
         u = None if controls is None else sequences("controls", controls)
         for name, other in (("observations", x), ("controls", u)):
@@ -208,9 +209,19 @@ def evenly_spaced(times: Any, count: int) -> None:
         )
 
 
+def _refuse_unlike_labels(states: Any, observations: Any) -> None:
+    """Refuse sequences whose rows are labelled, and not alike."""
+    pairs = [(states, observations)]
+    if isinstance(states, list | tuple) and isinstance(observations, list | tuple):
+        pairs = list(zip(states, observations, strict=False))
+    for one, other in pairs:
+        refuse_unlike_labels("the states", one, "the observations", other)
+
+
 def _two(name: str, value: Any, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(value, Sequence) or len(value) != 2:
         raise TypeError(f"{name} must be two arrays, {first} and {second}")
+    refuse_unlike_labels(f"the {first}", value[0], f"the {second}", value[1])
     one, two = rows_of(f"{name} ({first})", value[0]), rows_of(f"{name} ({second})", value[1])
     if len(one) != len(two):
         raise ValueError(f"{name} has {len(one)} {first} and {len(two)} {second}; each row needs both")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
+from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.hypothesis_tests.hsic import hsic_test
 from pymc_kbr.hypothesis_tests.result import TestResult
@@ -47,6 +48,8 @@ def conditional_hsic_test(
     .. [1] S. Flaxman, D. Neill, A. Smola, Gaussian processes for independence tests with non-iid data in
        causal inference, ACM Transactions on Intelligent Systems and Technology 7 (2015).
     """
+    refuse_unlike_labels("x", x, "y", y)
+    refuse_unlike_labels("x", x, "z", z)
     x, y, z = (as_points(name, value, least=20) for name, value in (("x", x), ("y", y), ("z", z)))
     refuse_unequal_rows("x", x, "y", y)
     refuse_unequal_rows("x", x, "z", z)

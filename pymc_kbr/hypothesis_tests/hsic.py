@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
+from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.hypothesis_tests.blocks import block_sizes, by_blocks
@@ -93,6 +94,7 @@ def hsic_test(
     True
     """
     check_choices(form, statistic, null, permutations, features)
+    refuse_unlike_labels("x", x, "y", y)
     x, y = as_points("x", x, least=5), as_points("y", y, least=5)
     refuse_unequal_rows("x", x, "y", y)
     refuse_constant("x", x)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from pymc_kbr.kernels.kernel import Composable
 
@@ -54,6 +55,9 @@ class Gaussian(Composable):
             return np.asfortranarray(np.hstack([scaled, *(last[::-1] if swapped else last)]))
 
         left = augmented(points)
+        if _lose_digits(-2 * left[:, -2]):
+            scale = np.sqrt(2) * np.asarray(self.bandwidth)
+            return lambda chosen: np.exp(-cdist(points / scale, chosen / scale, "sqeuclidean"))
 
         def columns(chosen: np.ndarray) -> np.ndarray:
             exponents = left @ augmented(chosen, swapped=True).T
@@ -74,14 +78,33 @@ def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     if len(a) == 0:
         return np.empty((0, 0 if b is None else len(b)))
     centre = a.mean(axis=0)  # distances of points far from the origin lose no digits in the product
-    a = a - centre
-    same = b is None
-    b = a if b is None else b - centre
+    same, given = b is None, (a, a if b is None else b)
+    a, b = (side - centre for side in given)
+    norms_a, norms_b = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
+    if _lose_digits(norms_a):
+        found: np.ndarray = cdist(*given, "sqeuclidean")
+        return found
     squares = a @ b.T
     squares *= -2
-    squares += np.einsum("ij,ij->i", a, a)[:, None]
-    squares += np.einsum("ij,ij->i", b, b)[None, :]
+    squares += norms_a[:, None]
+    squares += norms_b[None, :]
     np.maximum(squares, 0, out=squares)
     if same:
         np.fill_diagonal(squares, 0)
     return squares
+
+
+LOST = 1e-6
+"""Of their median, within which the smallest squared norm is that of points on one side of their mean."""
+
+
+def _lose_digits(norms: np.ndarray) -> bool:
+    """Whether a point so far from all others has moved the mean that their differences are lost to rounding.
+
+    Squared norms (n,) about the mean are then alike, being all the squared distance from the others to the
+    mean, and of |a|^2 + |b|^2 - 2 a'b nothing but rounding is left, of either sign.
+    """
+    if len(norms) < 3:
+        return False
+    middle = np.partition(norms, len(norms) // 2)[len(norms) // 2]
+    return bool(middle - norms.min() < LOST * middle and norms.max() > 2 * middle)

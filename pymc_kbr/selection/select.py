@@ -123,6 +123,11 @@ def select(
     >>> chosen.selection_.chosen.label.split("(")[0]
     'Adjusted'
     """
+    if not isinstance(table, ReferenceTable | StoredTable):
+        raise TypeError(
+            f"a {type(table).__name__} is given; select takes a ReferenceTable or a StoredTable: make one, "
+            "as by `ReferenceTable.from_dataframe`"
+        )
     refuse_sets(table)
     rng = np.random.default_rng(random_seed)
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table

@@ -240,3 +240,15 @@ def test_parameters_that_do_not_vary_have_bandwidth_one():
     assert parameter_kernel(varying).bandwidth[0] == pytest.approx(
         median_heuristic(A[:, :1] / A[:, 0].std()) * A[:, 0].std()
     )
+
+
+def test_a_far_point_takes_no_digits_from_the_distances_of_the_others():
+    points = np.random.default_rng(3).normal(size=(40, 2))
+    points[7] = 1e12
+    exact = np.exp(-np.sum((points[:, None] - points) ** 2, axis=2) / 2)
+    kernel = Gaussian(1.0)
+    np.testing.assert_allclose(kernel(points), exact, rtol=1e-12)
+    np.testing.assert_allclose(kernel.columns_of(points)(points[5:9]), exact[:, 5:9], rtol=1e-12)
+    np.testing.assert_allclose(
+        squared_distances(points, points[:9])[:, 0], np.sum((points - points[0]) ** 2, 1)
+    )
