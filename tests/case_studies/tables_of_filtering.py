@@ -48,4 +48,16 @@ KALMAN = Table(
     of_keys=(0, 1),
 )
 SURVEYS = Table(surveys, {"method": word(0)}, {1: ["rmse"], 2: ["coverage"]})
-TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS]
+IMAGES = Table(
+    lambda: frame(FILTERING, "images_means"),
+    {"problem": word(0), "n": number(1)},
+    {
+        2: ["runs"],
+        3: ["original"],
+        4: ["importance_weighted"],
+        5: ["learnt_features"],
+        6: ["recurrent"],
+    },
+    of_keys=(0, 1),
+)
+TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS, IMAGES]
