@@ -111,6 +111,7 @@ def sample_abc(
     statistics : sequence of str, optional
         The posterior given only these statistics, by the names of columns or of whole variables. The
         reference table in the result has all of them, and the attribute ``statistics_used`` names these.
+        Statistics that are missing in the data (NaN) are left out in any case, in the same way.
 
     Returns
     -------
@@ -163,7 +164,7 @@ def sample_abc(
     known = known_densities(whose, table, model)
     if table.set_names:  # what is fitted to all rows of a store would read data sets, not columns
         table, stored = columns_of_sets(table), None
-    table = table if statistics is None else table.with_statistics(statistics)
+    table, stored = _asked_for(table, statistics), None if stored is None else _asked_for(stored, statistics)
     observed = Observations.held_by(table)
 
     fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, selection)
@@ -187,10 +188,11 @@ def sample_abc(
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
     notes |= {name: told for name, told in table.provenance.items() if name == "rounds"}
-    notes |= {} if statistics is None else {"statistics_used": json.dumps(table.statistic_names)}
+    left_out = all_statistics.without_missing() is not all_statistics
+    notes |= {"statistics_used": json.dumps(table.statistic_names)} if left_out or statistics else {}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
-    model = prior if model is None and hasattr(prior, "free_RVs") else model
+    model = model_of_table(table, prior) if model is None and hasattr(prior, "free_RVs") else model
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     return to_arviz(posterior, drawn, chains=chains, **held, **told)
 
@@ -228,6 +230,7 @@ def _if_coarse(
     rng = np.random.default_rng([LOOK, table.seed or 0])
     known = known_densities(model_of_table(table, model), table, model)
     given, selection = chosen_by
+    table = columns_of_sets(table).without_missing()
     estimator = None if given is None else clone(given)
     fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, _less(selection or {}))
     with working(progressbar, "Looking at the first simulations"):
@@ -255,6 +258,11 @@ class Seconds:
         """Say that a stage has ended."""
         now = time.perf_counter()
         self.noted[stage], self._last = now - self._last, now
+
+
+def _asked_for(table: Any, statistics: Sequence[str] | None) -> Any:
+    """A table, in memory or on the disk, with the statistics that are asked for and that the data have."""
+    return (table if statistics is None else table.with_statistics(statistics)).without_missing()
 
 
 def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:

@@ -125,6 +125,49 @@ def test_a_part_of_a_table(table):
     assert len(part) == len(table)
 
 
+def test_a_table_with_gaps_in_its_observation(table, tmp_path):
+    gaps = table.with_observed(with_gaps([0, 3]))
+    part = gaps.without_missing()
+    assert part.statistic_names == ["s", "v"]
+    assert table.with_observed(X).without_missing().statistic_names == NAMES
+    how = {"estimator": "adjusted", "random_seed": 1, "progressbar": False}
+    result = pk.sample_abc(200, reference_table=gaps, **how)
+    alone = pk.sample_abc(200, reference_table=part, **how)
+    np.testing.assert_array_equal(result["posterior"]["a"], alone["posterior"]["a"])
+    assert result["posterior"].attrs["statistics_used"] == '["s", "v"]'
+    loaded = pk.ReferenceTable.load(gaps.save(tmp_path / "gaps.nc"))
+    np.testing.assert_array_equal(loaded.observed, gaps.observed)
+    assert pk.observation_support(gaps).names == ["s", "v"]
+    assert pk.observation_support(table, with_gaps([1])).names == ["t"]
+    assert pk.misspecification(gaps).pvalue == pk.misspecification(part).pvalue
+    by_name = pk.ReferenceTable.from_dataframe(
+        table.to_dataframe(),
+        parameters=["a", "b"],
+        statistics=NAMES,
+        observed={**dict.fromkeys(NAMES, np.nan), "t": 1},
+    )
+    assert by_name.without_missing().statistic_names == ["t"]
+    assert gaps.append(by_name.with_observed(with_gaps([0, 3]))).without_missing().statistic_names == [
+        "s",
+        "v",
+    ]
+
+
+def test_models_are_compared_by_what_is_there(table):
+    other = pk.ReferenceTable.from_dataframe(
+        table.to_dataframe() * 2.0, parameters=["a", "b"], statistics=NAMES, observed=with_gaps([0, 3])
+    )
+    tables = {"one": table.with_observed(with_gaps([0, 3])), "two": other}
+    choice = pk.compare_models(tables, method="nearest_rows", random_seed=1)
+    assert choice.statistics == ("s", "v")
+    part = pk.compare_models(
+        {name: one.without_missing() for name, one in tables.items()}, method="nearest_rows", random_seed=1
+    )
+    np.testing.assert_array_equal(choice.at_observed, part.at_observed)
+    with pytest.raises(ValueError, match="those of one pattern together"):
+        pk.compare_models(tables, [with_gaps([0]), with_gaps([1])], method="nearest_rows")
+
+
 def test_what_is_missed(table):
     found = pk.statistic_contributions(
         pk.Adjusted(adjustment="local_linear"), table, rows=150, random_seed=1, progressbar=False

@@ -92,8 +92,8 @@ def one_observation(table: ReferenceTable, observed: Any) -> np.ndarray:
         )
     if not np.all(np.isfinite(found)):
         raise ValueError(
-            f"the observation is NaN or infinite in {np.flatnonzero(~np.isfinite(found)).tolist()}; take a "
-            "table without these (`with_statistics`)"
+            f"the observation is NaN or infinite in {np.flatnonzero(~np.isfinite(found)).tolist()}; take the "
+            "table and the observation without these (`with_observed(observed).without_missing()`)"
         )
     return found
 

@@ -114,6 +114,7 @@ def local_classifier_test(
        simulation-based inference, NeurIPS (2023).
     """
     whole("permutations", permutations)
+    table = table.without_missing() if observed is None else table
     observation = one_observation(table, observed)
     rng = np.random.default_rng(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, None, rng)

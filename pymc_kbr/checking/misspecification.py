@@ -57,7 +57,8 @@ def misspecification(
     table : ReferenceTable
         Whose rows are draws of the prior.
     observed : array_like of shape (d,) or (k, d), optional
-        One observation, or k, each with parameters of its own; the table's own where left out.
+        One observation, or k, each with parameters of its own; the table's own where left out. Statistics
+        that are missing (NaN) in one observation, or in all of several, are left out.
     random_seed : int or numpy.random.Generator, optional
         For the noise of the rows (see `ReferenceTable.noise`), and for permutations of k observations.
 
@@ -103,7 +104,12 @@ def misspecification(
             "the rows of the table are no draws of the prior but carry weights (`prior_ratio`), so that "
             "ranks among them are no p-values; simulate a table of the prior, with `simulate`"
         )
-    points = as_points("the observation", np.atleast_2d(given), least=1)
+    given = np.atleast_2d(given)
+    missing = np.isnan(given).all(axis=0) if given.shape[-1] == table.statistics.shape[1] else np.array(False)
+    if np.any(missing) and not np.all(missing):
+        table = table.with_statistics([table.statistic_names[i] for i in np.flatnonzero(~missing)])
+        given = given[:, ~missing]
+    points = as_points("the observation", given, least=1)
     d = table.statistics.shape[1]
     if points.shape[1] != d:
         raise ValueError(f"the observation has {points.shape[1]} statistics; the table has {d}")

@@ -71,7 +71,7 @@ def observation_support(
     ----------
     table : ReferenceTable
     observed : ndarray of shape (d,), optional
-        The table's own observation where left out.
+        The table's own observation where left out. Statistics that are missing in it (NaN) are left out.
     scaled : FittedTable, optional
         The table in units of deviations, where an estimator has it already.
 
@@ -99,6 +99,9 @@ def observation_support(
             f"the observation has shape {observed.shape}; the table has {table.statistics.shape[1]} "
             "statistics"
         )
+    if np.any(np.isnan(observed)):
+        table = table.with_observed(observed).without_missing()
+        scaled, observed = None, observed[~np.isnan(observed)]
     if scaled is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted

@@ -125,7 +125,7 @@ def predictive_check(
     The squared maximum mean discrepancy [1]_ under a Gaussian kernel at the median heuristic, between the
     entries of the observed variable's first axis and those of a simulated one, which are taken for
     independent draws; a vector simulator's data are one point. It sees what the summary statistics of
-    `sum_stat` leave out.
+    `sum_stat` leave out. Entries that are missing in the data (NaN) are left out of the simulated sets, too.
 
     References
     ----------
@@ -149,10 +149,7 @@ def predictive_check(
     )
     p_values, distances, references, tests = {}, {}, {}, {}
     for name, data in observed.items():
-        sets = [
-            np.reshape(np.asarray(d, dtype=float), (len(d) if exchangeable[name] else 1, -1))
-            for d in (data, *simulated[name])
-        ]
+        sets = _sets(data, simulated[name], exchangeable[name])
         apart = squared_discrepancies(sets, bandwidth)
         # A set's distance to itself is zero and would make the references too small.
         np.fill_diagonal(apart, np.nan)
@@ -164,6 +161,20 @@ def predictive_check(
         if len(sets[0]) > 1:
             tests[name] = _tested(sets, bandwidth, rng)
     return PredictiveCheck(p_values, distances, references, tests)
+
+
+def _sets(data: Any, simulated: Any, exchangeable: bool) -> list[np.ndarray]:
+    """The data and each simulated data set as points (m, q), all without what is missing in the data."""
+    sets = [
+        np.reshape(np.asarray(one, dtype=float), (len(one) if exchangeable else 1, -1))
+        for one in (data, *simulated)
+    ]
+    gaps = np.isnan(sets[0])
+    if not np.any(gaps):
+        return sets
+    if exchangeable and not np.all(gaps.any(axis=1)):
+        return [one[~gaps.any(axis=1)] for one in sets]
+    return [one[~gaps][None] for one in sets]
 
 
 def _tested(sets: list[np.ndarray], bandwidth: str, rng: np.random.Generator) -> TestResult:

@@ -63,7 +63,7 @@ def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | N
     ValueError
         If the table has hardly more rows than are kept.
     """
-    kept = NEAREST_ROWS + 2 * table.parameters.shape[1]
+    table, kept = table.without_missing(), NEAREST_ROWS + 2 * table.parameters.shape[1]
     if len(table) < 2 * kept:
         raise ValueError(
             f"a round has {len(table)} rows without failures, and {2 * kept} are needed to have near rows to "
@@ -183,7 +183,7 @@ def likely_bounds(
         Standard deviations of the normal noise on the observation.
     """
     parameters, _ = forward.draw(PILOT_ROWS, seed, within, even=True)
-    away = np.linalg.norm((emulator(parameters) - table.observed) / noise, axis=1)
+    away = np.linalg.norm(np.nan_to_num((emulator(parameters) - table.observed) / noise), axis=1)
     # An error of the emulator moves the likelihood by as many deviations as it is long, at most.
     reach = LIKELY_DEVIATIONS + emulator.error * np.sqrt(len(noise))
     kept = 10 + 2 * parameters.shape[1]

@@ -123,7 +123,8 @@ def refine(
     )
     forward = Forward.of_columns(model)
     _check_rounds(draws, rounds, forward, given)
-    asked["observed"] = forward.graph.observed.tolist()  # later rounds are near it
+    # Later rounds are near it. NaN, which is missing, is not equal to itself.
+    asked["observed"] = [None if np.isnan(value) else value for value in forward.graph.observed.tolist()]
     if store is not None:
         Path(store).mkdir(exist_ok=True)
     return Rounds(forward, given, options, asked, None if store is None else Path(store)).run()

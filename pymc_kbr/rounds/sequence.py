@@ -142,7 +142,7 @@ class Rounds:
     def _propose(self, seed: int) -> Proposal:
         """What the next round is drawn from."""
         rng = np.random.default_rng(seed)
-        table = self._pooled()
+        table = self._pooled().without_missing()
         # Sums of several threads are rounded as these share them out.
         with one_blas_thread():
             posterior = self._posterior(table, rng)

@@ -36,10 +36,10 @@ def refuse_together(
             "the reference table stays on the disk, and its rows are no draws of the prior and carry "
             "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"
         )
-    if statistics is not None and (rounds is not None or isinstance(reference_table, StoredTable)):
+    if statistics is not None and rounds is not None:
         raise ValueError(
-            "statistics names some of them, for which the table is needed in memory and made of draws of the "
-            "prior; leave rounds out, or load the table: `stored.load(20_000)`"
+            "statistics names some of them, and rounds go by all that the data have; leave rounds out, or "
+            "give NaN in the model's data for the others"
         )
     if rounds is not None:
         check_rounds(rounds)

@@ -73,6 +73,14 @@ def run_smc(
             raise ValueError(
                 f"data of shape {np.shape(value)} are given for {name!r}; the model observes {shapes}"
             )
+    gaps = [
+        name for name, held in graph.observed_data.items() if np.any(np.isnan((data or {}).get(name, held)))
+    ]
+    if gaps:
+        raise ValueError(
+            f"the data of {gaps} have missing values (NaN), and `sample_smc` compares whole data sets; give "
+            "`data` without gaps, or sample by `sample_abc`"
+        )
     copied = with_data(graph.model, data or {})
     names = [rv.name for rv in graph.free]
     simulators = sum(is_simulator(rv) for rv in graph.simulated)

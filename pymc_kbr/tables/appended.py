@@ -63,4 +63,4 @@ def appended(one: Any, other: Any) -> Any:
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
     if one is None or two is None:
         return one is two
-    return np.array_equal(one, two)
+    return np.array_equal(one, two, equal_nan=True)

@@ -32,7 +32,7 @@ def checked(table: Any) -> dict[str, np.ndarray | None]:
     check_pairs(parameters, statistics, table.parameter_names, table.statistic_names)
     check_varies(parameters, table.parameter_columns)
     if observed is not None:
-        check_observed(observed, table.statistic_names)
+        check_observed(observed, table.statistic_columns)
     check_support(table.support, parameters, table.parameter_names)
     ratio = None if table.prior_ratio is None else as_rows("the prior's ratio", table.prior_ratio)
     if ratio is not None:
@@ -100,16 +100,28 @@ def check_pairs(
         raise ValueError(f"{sorted(both)} name both a parameter and a statistic; rename one of them")
 
 
-def check_observed(observed: np.ndarray, names: list[str]) -> None:
-    """Refuse an observation of another shape than (d,), or with gaps."""
+def check_observed(observed: np.ndarray, columns: Columns) -> None:
+    """Refuse an observation of another shape than (d,), infinite, all missing, or data sets with gaps."""
+    names = columns.names
     if observed.shape != (len(names),):
         raise ValueError(
             f"the observation has shape {observed.shape}; the table has {len(names)} statistics: {names}"
         )
-    if not np.all(np.isfinite(observed)):
-        bad = [names[i] for i in np.flatnonzero(~np.isfinite(observed))]
-        raise ValueError(f"the observation is not finite in {bad}; every statistic is needed")
-    check_range("the observation", observed[None], names)
+    if np.any(np.isinf(observed)):
+        bad = [names[i] for i in np.flatnonzero(np.isinf(observed))]
+        raise ValueError(f"the observation is infinite in {bad}; give NaN for a statistic that is missing")
+    missing = np.isnan(observed)
+    if np.all(missing):
+        raise ValueError(
+            f"all {len(names)} statistics of the observation are missing (NaN): its posterior is the prior; "
+            "leave the observation out, or give one of the statistics"
+        )
+    for variable, part in zip(columns.variables, columns.slices().values(), strict=True):
+        if variable.set_columns and np.any(missing[part]):
+            raise ValueError(
+                f"the observed data set {variable.name!r} has gaps; leave its rows with missing values out"
+            )
+    check_range("the observation", np.where(missing, 0.0, observed)[None], names)
 
 
 def check_prior_ratio(ratio: np.ndarray, rows: int) -> None:

@@ -22,7 +22,7 @@ from pymc_kbr.tables.frame import fields_of, fields_of_sets
 from pymc_kbr.tables.of_sets import observation_of, sets_of, with_columns
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
-from pymc_kbr.tables.selected import of_statistics
+from pymc_kbr.tables.selected import of_statistics, without_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ class ReferenceTable:
     statistics : ndarray of shape (n, d)
         What was simulated with them, row by row.
     observed : ndarray of shape (d,), optional
-        The statistics of the data.
+        The statistics of the data; NaN where they are missing.
     parameter_columns, statistic_columns : Columns
         Names, shapes and order of the variables on either side.
     support : Support
@@ -66,9 +66,9 @@ class ReferenceTable:
         If parameters or statistics are complex, or no numbers.
     ValueError
         If there are fewer than two rows, the shapes or the row labels of data frames disagree, a value is
-        masked, not finite or beyond what can be summed, a parameter is constant or lies outside the
-        support, the support is so wide that rows cannot be told from each other in it, or `prior_ratio` is
-        not one number for each row, none negative and not all zero.
+        masked, not finite or beyond what can be summed, all of the observation is missing or some infinite, a
+        parameter is constant or lies outside the support, the support is so wide that rows cannot be told
+        apart in it, or `prior_ratio` is not one number for each row, none negative and not all zero.
     """
 
     parameters: np.ndarray
@@ -158,7 +158,7 @@ class ReferenceTable:
             Its columns on either side.
         observed : mapping or sequence of float, optional
             The observed statistics, by name or in the order of `statistics`; a row of another data
-            frame (a Series) will do.
+            frame (a Series) will do. NaN where one is missing.
         bounds : mapping of str to (lower, upper), optional
             The prior's support. Parameters left out are taken to be unbounded, and their smoothed
             draws may go beyond the simulated values.
@@ -248,8 +248,7 @@ class ReferenceTable:
 
         Parameters
         ----------
-        names : sequence of str
-            Of columns, as in `statistic_names`, or of whole variables.
+        names : sequence of str, of columns, as in `statistic_names`, or of whole variables
 
         Raises
         ------
@@ -257,6 +256,10 @@ class ReferenceTable:
             If a name is unknown or there twice, or there is none.
         """
         return of_statistics(self, names)
+
+    def without_missing(self) -> ReferenceTable:
+        """The same simulations with the statistics that the observation has, where it has gaps (NaN)."""
+        return without_missing(self)  # type: ignore[no-any-return]
 
     def data_sets(self, variable: str | None = None) -> DataSets:
         """The data sets of a statistic, of the one named where several hold such."""

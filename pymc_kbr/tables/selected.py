@@ -37,19 +37,36 @@ def columns_named(names: Sequence[str], columns: Columns) -> np.ndarray:
     return np.array(found)
 
 
+def there(table: Any) -> list[str] | None:
+    """Names of the statistics that a table's observation has; None where none is missing."""
+    if table.observed is None or not np.any(np.isnan(table.observed)):
+        return None
+    names: list[str] = table.statistic_names
+    return [name for name, value in zip(names, table.observed, strict=True) if not np.isnan(value)]
+
+
+def without_missing(table: Any) -> Any:
+    """A table, in memory or on the disk, with the statistics that its observation has."""
+    names = there(table)
+    return table if names is None else table.with_statistics(names)
+
+
+def columns_of(chosen: np.ndarray, whole: Columns) -> Columns:
+    """Some columns, each a variable of its own."""
+    discrete = {name: variable.discrete for variable in whole.variables for name in variable.column_names}
+    return Columns(tuple(Variable(whole.names[i], discrete=discrete[whole.names[i]]) for i in chosen))
+
+
 def of_statistics(table: Any, names: Sequence[str]) -> Any:
     """See `ReferenceTable.with_statistics`."""
     chosen = columns_named(names, table.statistic_columns)
-    whole = table.statistic_columns
-    discrete = {name: variable.discrete for variable in whole.variables for name in variable.column_names}
-    kept = [whole.names[i] for i in chosen]
     noise = table.origin.noise
     return dataclasses.replace(
         table,
         statistics=table.statistics[:, chosen],
         observed=None if table.observed is None else table.observed[chosen],
         observed_data={},
-        statistic_columns=Columns(tuple(Variable(name, discrete=discrete[name]) for name in kept)),
+        statistic_columns=columns_of(chosen, table.statistic_columns),
         origin=dataclasses.replace(
             table.origin, noise=tuple(np.array(table.noise)[chosen]) if noise else noise
         ),

@@ -18,6 +18,7 @@ from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
+from pymc_kbr.tables.selected import columns_named, columns_of, without_missing
 from pymc_kbr.tables.store import TableStore
 
 
@@ -32,6 +33,8 @@ class StoredRows:
     kept : ndarray of shape (n,), optional
         The store's rows that are rows of the table, ascending; all of them where left out.
     rows, columns : int
+    chosen : tuple of int, optional
+        The store's columns, in the order wanted; all where left out.
     """
 
     store: TableStore
@@ -39,6 +42,7 @@ class StoredRows:
     kept: np.ndarray | None
     rows: int
     columns: int
+    chosen: tuple[int, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -66,6 +70,10 @@ class StoredRows:
                 "some of its rows: `stored.load(20_000)`"
             )
         first, last, _ = rows.indices(self.rows)
+        found = self._rows(first, last)
+        return found if self.chosen is None else np.ascontiguousarray(found[:, list(self.chosen)])
+
+    def _rows(self, first: int, last: int) -> np.ndarray:
         read = self.store.parameters if self.side == "parameters" else self.store.statistics
         if self.kept is None:
             return read(first, last)
@@ -86,15 +94,18 @@ class StoredTable:
         How many of the store's rows are looked at; those among them that are unfinished or failed are
         left out, and counted in `unfinished` and `failures`.
     observed : ndarray of shape (d,), optional
-        The statistics of the data.
+        The statistics of the data; NaN where they are missing.
     observed_data : dict of str to ndarray
         The data before `sum_stat`.
+    chosen : tuple of int, optional
+        Numbers of the store's statistics that are looked at; all where left out.
     """
 
     store: TableStore
     rows: int
     observed: np.ndarray | None
     observed_data: dict[str, np.ndarray] = field(default_factory=dict)
+    chosen: tuple[int, ...] | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> StoredTable:
@@ -146,7 +157,8 @@ class StoredTable:
     @property
     def statistics(self) -> StoredRows:
         """What was simulated with them, shape (n, d), to be read slice by slice."""
-        return StoredRows(self.store, "statistics", self._kept, len(self), self.statistic_columns.size)
+        d = self.statistic_columns.size
+        return StoredRows(self.store, "statistics", self._kept, len(self), d, self.chosen)
 
     @cached_property
     def parameter_columns(self) -> Columns:
@@ -156,7 +168,8 @@ class StoredTable:
     @cached_property
     def statistic_columns(self) -> Columns:
         """Names and shapes of the statistics."""
-        return Columns.from_json(self.store.documents["statistic_columns"])
+        whole = Columns.from_json(self.store.documents["statistic_columns"])
+        return whole if self.chosen is None else columns_of(np.array(self.chosen), whole)
 
     @property
     def parameter_names(self) -> list[str]:
@@ -187,6 +200,19 @@ class StoredTable:
         return dataclasses.replace(
             self, observed=observation(observed, self.statistic_names), observed_data={}
         )
+
+    def with_statistics(self, names: Sequence[str]) -> StoredTable:
+        """The same simulations with some of their statistics, as `ReferenceTable.with_statistics`."""
+        chosen = columns_named(names, self.statistic_columns)
+        of_store = chosen if self.chosen is None else np.array(self.chosen)[chosen]
+        observed = None if self.observed is None else self.observed[chosen]
+        return dataclasses.replace(
+            self, observed=observed, observed_data={}, chosen=tuple(int(i) for i in of_store)
+        )
+
+    def without_missing(self) -> StoredTable:
+        """The same simulations with the statistics that the observation has, where it has gaps (NaN)."""
+        return without_missing(self)  # type: ignore[no-any-return]
 
     @cached_property
     def prior_ratio(self) -> np.ndarray | None:
@@ -230,6 +256,7 @@ class StoredTable:
             ratio = None if self.prior_ratio is None else self.prior_ratio[chosen]
             chosen = chosen if self._kept is None else self._kept[chosen]
             parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)
+            statistics = statistics if self.chosen is None else statistics[:, list(self.chosen)]
         documents = self.store.documents
         return ReferenceTable(
             parameters=parameters,

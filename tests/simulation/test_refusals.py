@@ -22,20 +22,6 @@ def no_observed():
     return made
 
 
-def gaps():
-    with pytest.warns(Warning, match="missing|impute"):
-        return model(observed=np.array([1.0, np.nan, 2.0]))
-
-
-def gaps_in_data():
-    with pm.Model() as made:
-        data = pm.Data("data", np.array([1.0, 2.0]))
-        mean = pm.Normal("mean", 0, 1)
-        pm.Simulator("y", models.normal, mean, 1.0, observed=data)
-        pm.set_data({"data": np.array([1.0, np.nan])})
-    return made
-
-
 def too_few_arguments(rng, mean, size):
     return rng.normal(mean, 1.0, size=size)
 
@@ -102,8 +88,6 @@ def wrong_vector(rng, mean, scale, size=None):
     [
         (no_free, ValueError, "no free variables"),
         (no_observed, ValueError, "no observed variables"),
-        (gaps, ValueError, "observed values of 'y' contain NaN"),
-        (gaps_in_data, ValueError, "observed values of 'y' contain NaN"),
         (lambda: model(too_few_arguments), TypeError, r"called as fn\(rng, mean, scale, size\)"),
         (lambda: model(keyword_size), TypeError, r"its signature is keyword_size\(rng, mean, scale, \*"),
         (

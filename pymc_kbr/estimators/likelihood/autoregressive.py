@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,41 @@ class Autoregressive:
         if self.series is not None:
             columns.append(self.series.transforms(described, points))
         return np.column_stack(columns)
+
+
+def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | None:
+    """The density of some statistics, where none of them was learnt given one of those that are left out.
+
+    Parameters
+    ----------
+    form : Autoregressive
+    kept : ndarray of int, shape (m,)
+        Numbers of the statistics that are left, rising.
+
+    Returns
+    -------
+    Autoregressive or None
+        The product of their own conditionals: those of the others integrate to one. None where a conditional
+        depends on a statistic that is left out, or a series does not end before all of these.
+
+    Notes
+    -----
+    An integral over statistics that later ones depend on has no closed form here; drawn, it takes as many
+    evaluations of each later conditional as there are draws, for each parameter: more than a fit.
+    """
+    m, alone = len(kept), len(form.pasts)
+    if np.any(np.diff(kept) <= 0) or (form.series is not None and np.any(kept != np.arange(m))):
+        return None
+    places = {int(column): place for place, column in enumerate(kept)}
+    single = [int(column) for column in kept if column < alone]
+    if any(column not in places for j in single for column in form.pasts[j].columns):
+        return None
+    pasts = tuple(
+        replace(form.pasts[j], columns=tuple(places[column] for column in form.pasts[j].columns), size=m)
+        for j in single
+    )
+    series = None if form.series is None or m <= form.series.start else replace(form.series, size=m)
+    return Autoregressive(tuple(form.conditionals[j] for j in single), pasts, series)
 
 
 def fit_autoregressive(

@@ -1,4 +1,4 @@
-"""The first form without some of its statistics: they are integrated out, and nothing is fitted again."""
+"""A learned likelihood without some of its statistics: they are integrated out, and nothing is fitted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtr
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive, without_unseen
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
@@ -103,18 +104,24 @@ class MarginalLocationScale:
 def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | None:
     """A likelihood of some of its statistics, by their numbers.
 
-    None where the form is another one, the statistics are summaries, or none of those left varies.
+    None where the statistics are summaries, or none of those left varies; and where the form is the
+    autoregressive one and statistics that are left depend on others: see `without_unseen`.
     """
     form, summary = evaluation.form, evaluation.of_statistics
-    if not (isinstance(form, LocationScale) and isinstance(summary, Scaler | Transformed)):
+    if not isinstance(summary, Scaler | Transformed):
         return None
     varying = columns[summary.kept[columns]]
     if not len(varying):
         return None
     places = np.cumsum(summary.kept)[varying] - 1
-    return Evaluation(
-        MarginalLocationScale(form, places), evaluation.of_parameters, summary.of_columns(columns)
-    )
+    found: MarginalLocationScale | Autoregressive | None = None
+    if isinstance(form, LocationScale):
+        found = MarginalLocationScale(form, places)
+    elif isinstance(form, Autoregressive):
+        found = without_unseen(form, places)
+    if found is None:
+        return None
+    return Evaluation(found, evaluation.of_parameters, summary.of_columns(columns))
 
 
 def _solved(root: np.ndarray, away: np.ndarray) -> np.ndarray:

@@ -36,7 +36,8 @@ def compare_models(
     tables : dict of str to ReferenceTable
         By the models' names. They may differ in parameters and numbers of rows, not in statistics.
     observed : array_like of shape (d,) or (k, d), or labelled rows, optional
-        One observation, or k; that of the tables where left out.
+        One observation, or k; that of the tables where left out. Statistics that are missing (NaN), the same
+        in all, are left out: `ModelChoice.statistics` names those that were used.
     prior : dict of str to float, optional
         Prior probability of each model; equal ones where left out. How many rows a table has plays no part.
     method : str or sequence of str
@@ -57,8 +58,9 @@ def compare_models(
     ------
     TypeError, ValueError
         If there are fewer than two tables, one has fewer than 50 rows, their statistics differ, the tables
-        have no observation or different ones, the observation does not fit or is not finite, a method is
-        unknown, or the prior probabilities are not of these models, negative or of another sum than one.
+        have no observation or different ones, the observation does not fit or is infinite, several have
+        different gaps or one has no statistic, a method is unknown, or the prior probabilities are not of
+        these models, negative or of another sum than one.
 
     Warns
     -----
@@ -102,7 +104,7 @@ def compare_models(
     names = list(held)
     shares = check_prior(prior, names)
     methods = check_methods(method)
-    x, single = _observations(held, observed)
+    held, x, single = _without_gaps(held, *_observations(held, observed))
     failed = _failed(held)
     rng = np.random.default_rng(random_seed)
     equal = np.full(len(names), 1 / len(names))
@@ -140,12 +142,30 @@ def _observations(tables: dict[str, ReferenceTable], observed: Any) -> tuple[np.
             f"the observations have shape {x.shape}; the tables have {len(statistics)} statistics, so give "
             f"({len(statistics)},), or (k, {len(statistics)}) of k observations"
         )
-    if not np.all(np.isfinite(x)):
+    if np.any(np.isinf(x)):
         raise ValueError(
-            f"{np.sum(~np.isfinite(x))} values of the observations are not finite; to compare models by a "
-            "part of the statistics, give tables with these alone"
+            f"{np.sum(np.isinf(x))} values of the observations are infinite; give NaN for what is missing"
         )
     return x, single
+
+
+def _without_gaps(
+    tables: dict[str, ReferenceTable], x: np.ndarray, single: bool
+) -> tuple[dict[str, ReferenceTable], np.ndarray, bool]:
+    """Tables and observations (k, d) with the statistics that are there, the same of all observations."""
+    missing = np.isnan(x)
+    if not np.any(missing):
+        return tables, x, single
+    if np.any(missing != missing[0]) or np.all(missing):
+        patterns = len(np.unique(missing, axis=0))
+        raise ValueError(
+            f"statistics are missing (NaN) in {np.sum(missing.any(axis=1))} of {len(x)} observations, with "
+            f"{patterns} pattern(s) of gaps, or all of them; compare those of one pattern together, each "
+            "with some statistic"
+        )
+    names = next(iter(tables.values())).statistic_names
+    there = [name for name, gap in zip(names, missing[0], strict=True) if not gap]
+    return {name: table.with_statistics(there) for name, table in tables.items()}, x[:, ~missing[0]], single
 
 
 def _own_observation(tables: dict[str, ReferenceTable]) -> np.ndarray:
@@ -156,7 +176,7 @@ def _own_observation(tables: dict[str, ReferenceTable]) -> np.ndarray:
     (first, one), *others = found
     assert one is not None
     for name, other in others:
-        if other is None or not np.array_equal(one, other):
+        if other is None or not np.array_equal(one, other, equal_nan=True):
             raise ValueError(
                 f"the tables of {first!r} and {name!r} have different observations; give `observed`"
             )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pymc as pm
 
+from pymc_kbr.simulation.model.imputation import without_imputation
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 def model_in_context(model: pm.Model | None) -> pm.Model:
-    """A model, that of the surrounding ``with`` block where it is None.
+    """A model, that of the surrounding ``with`` block where it is None; gaps in its data are NaN.
 
     Raises
     ------
@@ -16,12 +17,13 @@ def model_in_context(model: pm.Model | None) -> pm.Model:
         If there is none.
     """
     try:
-        return pm.modelcontext(model)
+        found = pm.modelcontext(model)
     except TypeError:
         raise TypeError(
             "no PyMC model was given and none is on the context stack; pass model=..., "
             "or call this inside `with model:`"
         ) from None
+    return without_imputation(found)
 
 
 def model_of_table(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:
@@ -30,6 +32,7 @@ def model_of_table(table: ReferenceTable, model: pm.Model | None) -> pm.Model | 
     model = pm.modelcontext(model) if given else pm.Model.get_context(error_if_none=False)
     if model is None:
         return None
+    model = without_imputation(model)
     mine = {v.name: v.shape for v in table.parameter_columns.variables}
     theirs = {rv.name for rv in model.free_RVs}
     if set(mine) == theirs:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
-from pymc.model.fgraph import ModelFreeRV, ModelNamed, fgraph_from_model, model_from_fgraph
+from pymc.model.fgraph import ModelFreeRV, ModelNamed, model_from_fgraph
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable
-from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.model.copied import copied
 from pymc_kbr.simulation.model.graphs import IN_PYTHON
 from pymc_kbr.simulation.model.input_bounds import input_bounds
 from pymc_kbr.simulation.model.read import QUICK
@@ -104,24 +104,6 @@ def learnables(model: pm.Model, simulators: list[SimulatorRows]) -> list[Learnab
     for rows in simulators:
         kinds.setdefault(_kind(model, rows), []).append(rows)
     return [_learnable(model, members) for members in kinds.values()]
-
-
-def copied(model: pm.Model) -> tuple[FunctionGraph, dict[Variable, Variable]]:
-    """A copy of a model as a graph, and where its variables are there.
-
-    Raises
-    ------
-    ValueError
-        If PyMC cannot copy the model.
-    """
-    try:
-        return fgraph_from_model(model)
-    except (NotImplementedError, ValueError) as error:
-        raise ValueError(
-            f"PyMC cannot copy the model: {error}; give initial values to the sampler "
-            "(`pm.sample(initvals=...)`) "
-            "instead of the variables, and pass the outermost model"
-        ) from error
 
 
 def _kind(model: pm.Model, rows: SimulatorRows) -> Any:

@@ -12,8 +12,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.distribution import PartialObservedRV
-from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.simulator import SimulatorRV, identity
 from pymc.logprob.basic import conditional_logp
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
@@ -22,6 +21,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.context import model_in_context
+from pymc_kbr.simulation.model.imputation import without_imputation
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.errors import describe
@@ -44,13 +44,14 @@ class ModelGraph:
     known : list of variables
         The observed random variables whose densities enter as they are.
     summaries : list of variables
-        The statistics of each: `sum_stat` of a simulator, the value itself of a distribution.
+        The statistics of each: `sum_stat` of a simulator, the value itself of a distribution. Where data have
+        gaps `sum_stat` is taken of simulations with the same gaps.
     parameters, statistics : Columns
         How the free variables and the summaries become columns.
     observed_data : dict of str to ndarray
         The data, before `sum_stat`.
     observed : ndarray of shape (d,)
-        The data's statistics.
+        The data's statistics; NaN where they are missing.
     """
 
     model: pm.Model
@@ -84,22 +85,17 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     TypeError
         If no model is given and none is on the context stack.
     ValueError
-        If the model has no free or no observed variables, or its data have gaps.
+        If the model has no free or no observed variables, its data are infinite or all missing, or all that a
+        `sum_stat` makes of data with gaps is NaN.
     """
     model = model_in_context(model)
     # After `pm.sample_posterior_predictive` a model may list a variable twice.
     observed_rvs = list(dict.fromkeys(model.observed_RVs))
     if not observed_rvs:
         raise ValueError("the model has no observed variables; pass the data as `observed` to a pm.Simulator")
-    for rv in observed_rvs:
-        if isinstance(rv.owner.op, PartialObservedRV) or (
-            rv.owner.inputs and _is_part_of_imputation(rv, model)
-        ):
-            _refuse_gaps(rv.name.removesuffix("_observed"))
     observed_data = {rv.name: _value(model, rv) for rv in observed_rvs}
     for name, value in observed_data.items():
-        if not np.all(np.isfinite(value)):
-            _refuse_gaps(name)
+        _refuse_without_data(name, value)
     if not model.free_RVs:
         raise ValueError(
             "the model has no free variables; there is nothing to infer; give it a prior, such as pm.Uniform"
@@ -108,9 +104,13 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     simulated: list[GraphVariable] = observed_rvs
     known: list[GraphVariable] = []
     if not simulate_known:
-        simulated, known = _told_apart(observed_rvs, list(model.free_RVs))
-    summaries = [_summary(rv, rv) for rv in simulated]
+        with_gaps = {name for name, value in observed_data.items() if np.any(np.isnan(value))}
+        simulated, known = _told_apart(observed_rvs, list(model.free_RVs), with_gaps)
     observed = [_summary_of_data(rv, observed_data[rv.name]) for rv in simulated]
+    summaries = [
+        _summary_with_gaps(rv, np.isnan(observed_data[rv.name]), np.isnan(values))
+        for rv, values in zip(simulated, observed, strict=True)
+    ]
     return ModelGraph(
         model=model,
         free=list(model.free_RVs),
@@ -134,6 +134,7 @@ def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
     ValueError
         If the model has other free variables.
     """
+    model = without_imputation(model)
     free = {rv.name: rv for rv in model.free_RVs}
     if set(free) != set(names):
         raise ValueError(
@@ -160,9 +161,9 @@ def is_simulator(rv: GraphVariable) -> bool:
 
 
 def _told_apart(
-    observed: list[GraphVariable], free: list[GraphVariable]
+    observed: list[GraphVariable], free: list[GraphVariable], with_gaps: set[str]
 ) -> tuple[list[GraphVariable], list[GraphVariable]]:
-    """What is simulated, and what has a density of the parameters alone."""
+    """What is simulated, and what has a density of the parameters alone, which is that of whole data."""
     simulators = [rv for rv in observed if is_simulator(rv)]
     before = set(ancestors(simulators))
     known = [
@@ -170,6 +171,7 @@ def _told_apart(
         for rv in observed
         if simulators
         and rv not in before
+        and rv.name not in with_gaps
         and not any(simulator in set(ancestors([rv])) for simulator in simulators)
         and _has_density(rv, free)
     ]
@@ -184,16 +186,17 @@ def _has_density(rv: GraphVariable, free: list[GraphVariable]) -> bool:
         return False
 
 
-def _is_part_of_imputation(rv: GraphVariable, model: pm.Model) -> bool:
-    name = rv.name.removesuffix("_observed")
-    return name != rv.name and f"{name}_unobserved" in model.named_vars
-
-
-def _refuse_gaps(name: str) -> None:
-    raise ValueError(
-        f"the observed values of {name!r} contain NaN or infinity; a simulator cannot be conditioned "
-        "on gaps; leave them out of the data and of what the simulator returns"
-    )
+def _refuse_without_data(name: str, value: np.ndarray) -> None:
+    if np.any(np.isinf(value)):
+        raise ValueError(
+            f"the observed values of {name!r} contain infinity; take NaN for what is missing, and leave out "
+            "what the model cannot make"
+        )
+    if value.size and np.all(np.isnan(value)):
+        raise ValueError(
+            f"all observed values of {name!r} are missing; leave the variable out of the model: it says "
+            "nothing about the parameters"
+        )
 
 
 def _refuse_flat(free: Sequence[GraphVariable]) -> None:
@@ -214,14 +217,40 @@ def _summary_of_data(rv: GraphVariable, data: np.ndarray) -> np.ndarray:
     """The statistics of the data, by the graph that simulations go through too."""
     # An input, and no constant: PyTensor evaluates constants as it compiles, and prints what they raise.
     value = pt.tensor(dtype=rv.dtype, shape=data.shape)
+    gaps = bool(np.any(np.isnan(data)))
     try:
         summary = pytensor.function([value], _summary(rv, value), mode=QUICK)(data.astype(rv.dtype))
     except Exception as error:
         raise ValueError(
-            f"the sum_stat of {rv.name!r} failed on the observed data of shape {data.shape}: "
+            f"the sum_stat of {rv.name!r} failed on the observed data of shape {data.shape}"
+            f"{', some of which are NaN' if gaps else ''}: "
             f"{describe(error)}; it must take an array of this shape"
         ) from error
-    return as_rows(f"the statistics of {rv.name!r}", summary)
+    found = as_rows(f"the statistics of {rv.name!r}", summary)
+    if gaps and np.all(np.isnan(found)):
+        raise ValueError(
+            f"the sum_stat of {rv.name!r} makes NaN of data of which {np.isnan(data).sum()} of {data.size} "
+            "values are missing; take one that leaves these out, such as "
+            "`lambda y: np.array([np.nanmean(y)])`: it is given simulations with the same gaps"
+        )
+    if not gaps and np.any(np.isnan(found)):
+        raise ValueError(
+            f"the sum_stat of {rv.name!r} makes NaN of data that have no gaps, in entries "
+            f"{np.flatnonzero(np.isnan(found)).tolist()}; leave these out of what it returns"
+        )
+    return found
+
+
+def _summary_with_gaps(rv: GraphVariable, gaps: np.ndarray, missing: np.ndarray) -> GraphVariable:
+    """Statistics of what is simulated, which `sum_stat` makes as it makes those of data with gaps.
+
+    Those that are missing of the data are made of whole simulations, so that they are numbers.
+    """
+    whole = _summary(rv, rv)
+    if not np.any(gaps) or not is_simulator(rv) or type(rv.owner.op).__dict__["_sum_stat"] is identity:
+        return whole
+    of_gaps = _summary(rv, pt.switch(pt.constant(gaps), np.nan, rv))
+    return pt.switch(pt.constant(missing), whole, of_gaps) if np.any(missing) else of_gaps
 
 
 def _summary(rv: GraphVariable, value: Any) -> GraphVariable:

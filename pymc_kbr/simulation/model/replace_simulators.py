@@ -13,7 +13,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_kbr.simulation.model.learnable import copied
+from pymc_kbr.simulation.model.copied import copied
 from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
 from pymc_kbr.simulation.model.learned_variable import Likelihood
 from pymc_kbr.simulation.model.read import QUICK

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pymc as pm
 from pymc.distributions.simulator import SimulatorRV, identity
 from pytensor import tensor as pt
@@ -14,7 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT
 
-from pymc_kbr.simulation.model.read import is_simulator
+from pymc_kbr.simulation.model.read import QUICK, is_simulator
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,8 @@ def read_simulators(model: pm.Model, trials: Collection[str] = ()) -> list[Simul
     Raises
     ------
     ValueError
-        If there are none, `trials` names another variable, or a variable of the model depends on the values
-        of a simulator.
+        If there are none, their data have gaps, `trials` names another variable, or a variable of the model
+        depends on the values of a simulator.
     """
     found = [rv for rv in dict.fromkeys(model.observed_RVs) if _simulates(rv)]
     names = [rv.name for rv in found]
@@ -97,6 +98,12 @@ def read_simulators(model: pm.Model, trials: Collection[str] = ()) -> list[Simul
     if set(trials) - set(names):
         raise ValueError(
             f"trials names {sorted(set(trials) - set(names))}; the model's simulators are {names}"
+        )
+    gaps = [rv.name for rv in found if np.any(np.isnan(model.rvs_to_values[rv].eval(mode=QUICK)))]
+    if gaps:
+        raise ValueError(
+            f"the data of {gaps} have missing values (NaN), and a simulator is learned as one of whole data; "
+            "give it without them, or take `sample_abc(estimator='kernel_likelihood')`"
         )
     _refuse_dependents(model, found)
     for rv in found:

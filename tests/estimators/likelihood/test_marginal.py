@@ -87,8 +87,48 @@ def test_gaps_are_integrated_out_and_nothing_is_fitted(rows, monkeypatch):
     assert np.all(np.abs(posterior.mean() - mean) < 5 * error)
 
 
-def test_other_forms_are_fitted_anew(rows):
-    fitted = pk.KernelLikelihood("autoregressive", particles=100).fit(rows[0][:300], rows[1][:300])
-    assert fitted.marginal(np.array([0, 1])) is None
+@pytest.fixture(scope="module")
+def autoregressive(rows):
+    fitted = pk.KernelLikelihood("autoregressive", particles=300, scale=False)
+    return fitted.fit(rows[0][:300], rows[1][:300], random_seed=1)
+
+
+@pytest.mark.parametrize("kept", [[0], [0, 1]])
+def test_last_ones_of_an_autoregression_are_integrated_out(autoregressive, kept):
+    """By Simpson's rule over the statistics that are left out, which come after."""
+    form = autoregressive.form_
+    theta = form.describe(np.array([[0.3, -0.5], [-1.0, 0.8]]))
+    at, axis = np.array([0.4, -0.2, 0.7]), np.linspace(-15, 15, 121)
+    grid = np.stack(np.meshgrid(*[axis] * (3 - len(kept)), indexing="ij"), axis=-1)
+    points = np.tile(at, (grid[..., 0].size, 1))
+    points[:, len(kept) :] = grid.reshape(len(points), -1)
+    densities = np.exp(form.log_density(theta, points[None])).reshape(2, *grid.shape[:-1])
+    for _ in range(3 - len(kept)):
+        densities = simpson(densities, x=axis, axis=-1)
+    alone = autoregressive.marginal(np.array(kept))
+    found = alone.form_.log_density(theta, at[kept][None, None])
+    np.testing.assert_allclose(np.exp(found[:, 0]), np.ravel(densities), rtol=1e-4)
+    missing = np.where(np.isin(np.arange(3), kept), at, np.nan)
+    np.testing.assert_array_equal(alone.condition(at[kept]).atoms, autoregressive.condition(missing).atoms)
+    assert alone.draw_statistics(np.zeros((2, 2)), 1).shape == (2, len(kept))
+
+
+def test_a_series_ends_sooner(rows):
+    rng = np.random.default_rng(2)
+    x = np.cumsum(rows[0][:300, :1] + rng.normal(size=(300, 8)), axis=1)
+    fitted = pk.KernelLikelihood("autoregressive", scale=False).for_scores()
+    fitted.fit(rows[0][:300], x, random_seed=1)
+    assert fitted.form_.series is not None
+    alone = fitted.marginal(np.arange(6)).form_
+    theta, points = fitted.form_.describe(rows[0][:20]), x[:20]
+    # Its distribution functions of the first values are those of the whole.
+    np.testing.assert_allclose(
+        alone.transforms(theta, points[:, :6]), fitted.form_.transforms(theta, points)[:, :6], rtol=1e-12
+    )
+    assert fitted.marginal(np.array([0, 1, 2, 4])) is None
+
+
+def test_others_are_fitted_anew(autoregressive, rows):
+    assert autoregressive.marginal(np.array([1, 2])) is None
     of_summaries = pk.KernelLikelihood("location_scale", particles=100, scale="posterior_mean")
     assert of_summaries.fit(rows[0][:300], rows[1][:300]).marginal(np.array([0, 1])) is None
