@@ -162,6 +162,7 @@ def sample_abc(
     whose = model if prior is None else prior
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
     known = known_densities(whose, table, model)
+    model = model_of_table(table, prior) if model is None and hasattr(prior, "free_RVs") else model
     if table.set_names:  # what is fitted to all rows of a store would read data sets, not columns
         table, stored = columns_of_sets(table), None
     table, stored = _asked_for(table, statistics), None if stored is None else _asked_for(stored, statistics)
@@ -192,7 +193,6 @@ def sample_abc(
     notes |= {"statistics_used": json.dumps(table.statistic_names)} if left_out or statistics else {}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
-    model = model_of_table(table, prior) if model is None and hasattr(prior, "free_RVs") else model
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     return to_arviz(posterior, drawn, chains=chains, **held, **told)
 

@@ -108,7 +108,7 @@ def coarseness(
     posterior : Posterior
         Given the table's observation, by any estimator.
     table : ReferenceTable
-        Statistics that are missing in its observation (NaN) are left out.
+        Its observation has all statistics: see `ReferenceTable.without_missing`.
     ratio : ndarray of shape (n,), optional
         The density of the posterior's prior over that of what the rows were drawn from.
     log_prior : callable, optional
@@ -131,7 +131,7 @@ def coarseness(
     `tests/statistical/coarse.csv` has the figures of these and of 100 others. Above twelve statistics the
     likelihood is that of linear summaries, which say less: there the warning seldom stays away.
     """
-    rng, table = np.random.default_rng(random_seed), table.without_missing()
+    rng = np.random.default_rng(random_seed)
     drawn = posterior.draw(DRAWS, rng)
     region = region_of(drawn, table.support)
     if region is None:
