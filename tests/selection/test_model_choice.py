@@ -289,8 +289,10 @@ def test_refusals(tables, observations):
             pk.compare_models(tables, x, prior)
     with pytest.raises(ValueError, match="method is 'guess'"):
         pk.compare_models(tables, x, method="guess")
-    with pytest.raises(ValueError, match="not finite"):
-        pk.compare_models(tables, [np.nan, 1.0])
+    with pytest.raises(ValueError, match="values of the observations are infinite"):
+        pk.compare_models(tables, [np.inf, 1.0])
+    with pytest.raises(ValueError, match="or all of them"):
+        pk.compare_models(tables, [np.nan, np.nan])
     with pytest.raises(ValueError, match="have shape"):
         pk.compare_models(tables, np.empty((0, 2)))
     with pytest.raises(ValueError, match="no observation"):
