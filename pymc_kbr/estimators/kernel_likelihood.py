@@ -20,7 +20,7 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_settings
-from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form
+from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
@@ -109,7 +109,7 @@ class KernelLikelihood(Estimator):
         with one_blas_thread():
             few, known, self.settled = self._to_be_compared, self.settled, None
             self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
-            self.form_ = self.choice_.form if few else FORMS[self.choice_.name](theta, points, rng)
+            self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
         if isinstance(table.scaler, Scaler | Transformed):
             self.transforms_worst_ = int(np.flatnonzero(table.scaler.kept)[self.choice_.worst])

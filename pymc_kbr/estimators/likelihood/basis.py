@@ -33,6 +33,11 @@ class Landmarks:
     def __len__(self) -> int:
         return len(self.centres)
 
+    def moved(self, points: np.ndarray) -> Landmarks:
+        """The same kernel, alike at all its landmarks, at points (m, q)."""
+        turned = points if self.directions is None else points @ self.directions
+        return Landmarks(turned, np.broadcast_to(self.precisions[0], turned.shape).copy(), self.directions)
+
     def kernel(self, theta: Any, xp: Any = np) -> Any:
         """Kernels at parameters (k, q), shape (k, l)."""
         if self.directions is not None:
@@ -40,15 +45,20 @@ class Landmarks:
         return self._kernel(theta, xp)
 
     def _kernel(self, theta: Any, xp: Any) -> Any:
-        squared = (
-            xp.dot(theta**2, self.precisions.T)
-            - 2 * xp.dot(theta, (self.precisions * self.centres).T)
-            + np.sum(self.precisions * self.centres**2, axis=1)
-        )
+        crossed = xp.dot(theta, (-2 * self.precisions * self.centres).T)
+        norms = np.sum(self.precisions * self.centres**2, axis=1)
+        if xp is np:
+            # In place: matrices of all rows and landmarks cost more to write than to compute.
+            crossed += np.dot(theta**2, self.precisions.T)
+            crossed += norms
+            np.maximum(crossed, 0.0, out=crossed)
+            crossed *= -0.5
+            return np.exp(crossed, out=crossed)
+        squared = xp.dot(theta**2, self.precisions.T) + crossed + norms
         return xp.exp(-0.5 * xp.maximum(squared, 0.0))
 
     def slopes(self, theta: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Derivatives (k, e, q) at parameters (k, q), by coefficients (1 + q + l, e) of `raw`."""
+        """Derivatives (k, e, q) at parameters (k, q), by coefficients (1 + q + l, e)."""
         q = theta.shape[1]
         turned = theta if self.directions is None else theta @ self.directions
         kernel = self._kernel(turned, np)
@@ -59,9 +69,11 @@ class Landmarks:
             slopes = slopes @ self.directions.T
         return slopes + coefficients[1 : 1 + q].T
 
-    def raw(self, theta: Any, xp: Any = np) -> Any:
-        """One, the parameters, and the kernels, shape (k, 1 + q + l)."""
-        return xp.concatenate([xp.ones_like(theta[:, :1]), theta, self.kernel(theta, xp)], axis=1)
+    def combined(self, theta: Any, coefficients: np.ndarray, xp: Any = np) -> Any:
+        """Combinations (k, e) of one, the parameters (k, q) and the kernels, by coefficients (1 + q + l, e)."""
+        q = self.centres.shape[1]
+        linear = xp.dot(theta, coefficients[1 : 1 + q]) + coefficients[0]
+        return linear + xp.dot(self.kernel(theta, xp), coefficients[1 + q :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +95,7 @@ class Basis:
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         """Values at parameters (k, q), shape (k, f)."""
-        return self.landmarks.raw(theta) @ self.mix
+        return self.landmarks.combined(theta, self.mix)
 
 
 def make_basis(

@@ -12,14 +12,17 @@ from scipy.stats import kstest
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.autoregressive import SPARING, fit_autoregressive
 from pymc_kbr.estimators.likelihood.form import Form
-from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
+from pymc_kbr.estimators.likelihood.location_scale import SPARING_LANDMARKS, fit_location_scale
 
 Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
 
 FORMS: dict[str, Fit] = {"location_scale": fit_location_scale, "autoregressive": fit_autoregressive}
 """The fit of each form, by its name."""
 
-SPARINGLY: dict[str, Fit] = {**FORMS, "autoregressive": partial(fit_autoregressive, effort=SPARING)}
+SPARINGLY: dict[str, Fit] = {
+    "location_scale": partial(fit_location_scale, landmarks=SPARING_LANDMARKS),
+    "autoregressive": partial(fit_autoregressive, effort=SPARING),
+}
 """The same, for what is only compared."""
 
 UNIFORM = 0.05
@@ -95,6 +98,13 @@ def choose_form(
             choices = map_(fitted, names)
     densities = {name: density for one in choices for name, density in one.densities.items()}
     return max(choices, key=lambda one: one.densities[one.name])._replace(densities=densities)
+
+
+def fit_chosen(choice: Choice, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Form:
+    """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
+    if choice.name == "location_scale":
+        return fit_location_scale(theta, points, rng, compared=choice.form)
+    return FORMS[choice.name](theta, points, rng)
 
 
 def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> Choice:

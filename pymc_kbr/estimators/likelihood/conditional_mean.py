@@ -41,21 +41,30 @@ def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> 
     points : ndarray of shape (n, e)
     """
     n = len(features)
-    right, squares = features.T @ points / n, features**2 / n
+    right, shrinks = features.T @ points / n, _shrinks(penalties)
+    # All ridges in one product: a matrix is read once, and not once for each of them.
+    leverage = np.minimum((features**2 / n) @ shrinks, LARGEST_LEVERAGE)
     coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)
     lowest, ridges = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
-    for ridge in RIDGES:
-        shrink = 1 / (1 + ridge * penalties)
-        slopes = shrink[:, None] * right
-        leverage = np.minimum(squares @ shrink, LARGEST_LEVERAGE)
-        if ridge < RIDGES[0] and leverage.mean() > MOST_FREEDOM:
-            break
-        left_out = (points - features @ slopes) / (1 - leverage)[:, None]
+    for k in range(_within_freedom(leverage, least=1)):
+        slopes = shrinks[:, k, None] * right
+        left_out = (points - features @ slopes) / (1 - leverage[:, k, None])
         errors = np.mean(left_out**2, axis=0)
         better = errors < lowest
-        lowest[better], ridges[better] = errors[better], ridge
+        lowest[better], ridges[better] = errors[better], RIDGES[k]
         coefficients[:, better], residuals[:, better] = slopes[:, better], left_out[:, better]
     return Fitted(coefficients, residuals, ridges)
+
+
+def _shrinks(penalties: np.ndarray) -> np.ndarray:
+    """By which each coefficient is multiplied at each ridge, shape (f, ridges)."""
+    return 1 / (1 + penalties[:, None] * np.array(RIDGES))
+
+
+def _within_freedom(leverage: np.ndarray, least: int) -> int:
+    """How many ridges, from the largest on, whose leverages (n, ridges) leave rows something to say."""
+    beyond = np.flatnonzero(leverage.mean(axis=0) > MOST_FREEDOM)
+    return max(least, int(beyond[0]) if len(beyond) else leverage.shape[1])
 
 
 def regress_weighted(
@@ -86,17 +95,15 @@ def regress_weighted(
         # Both forms are diagonal in the eigenvectors of the penalty against the weighted products.
         values, vectors = eigh(np.diag(p), core)
         rotated, right = f @ vectors, vectors.T @ (weighted.T @ points[:, j])
-        squares = rotated**2 * weights[:, None]
         lowest = float(weights @ before.residuals[:, j] ** 2)
-        for ridge in RIDGES:
-            shrink = 1 / (1 + ridge * np.maximum(values, 0))
-            leverage = np.minimum(squares @ shrink, LARGEST_LEVERAGE)
-            if leverage.mean() > MOST_FREEDOM:
-                break
-            left_out = (points[:, j] - rotated @ (shrink * right)) / (1 - leverage)
-            error = float(weights @ left_out**2)
-            if error < lowest:
-                lowest, residuals[:, j] = error, left_out
-                coefficients[:, j] = 0
-                coefficients[smooth, j] = vectors @ (shrink * right)
+        shrinks = _shrinks(np.maximum(values, 0))
+        leverage = np.minimum((rotated**2 * weights[:, None]) @ shrinks, LARGEST_LEVERAGE)
+        count_tried = _within_freedom(leverage, least=0)
+        slopes = shrinks[:, :count_tried] * right[:, None]
+        left_out = (points[:, j, None] - rotated @ slopes) / (1 - leverage[:, :count_tried])
+        errors = weights @ left_out**2
+        if count_tried and errors.min() < lowest:
+            best = int(np.argmin(errors))
+            residuals[:, j], coefficients[:, j] = left_out[:, best], 0
+            coefficients[smooth, j] = vectors @ slopes[:, best]
     return Fitted(coefficients, residuals, before.ridges)

@@ -10,6 +10,7 @@ from scipy.linalg import solve_triangular
 
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
+from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.mean_basis import mean_basis
 from pymc_kbr.estimators.likelihood.mean_by_residuals import Law, regress_by_law
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
@@ -25,6 +26,9 @@ from pymc_kbr.estimators.likelihood.spread_basis import choose_basis, frames, wh
 
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
+
+SPARING_LANDMARKS = 400
+"""Of one that is only compared: each of many posteriors evaluates it thousands of times."""
 
 RIDGES = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """For the factor, tried from the first on."""
@@ -64,8 +68,8 @@ class LocationScale:
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """m, a and C at parameters (k, q): (k, 2 e + e^2), or (k, 2 e) without C."""
-        means = xp.dot(self.mean.raw(theta, xp), self.mean_coefficients)
-        spread = xp.dot(self.spread.raw(theta, xp), self.spread_coefficients)
+        means = self.mean.combined(theta, self.mean_coefficients, xp)
+        spread = self.spread.combined(theta, self.spread_coefficients, xp)
         return xp.concatenate([means, spread], axis=1)
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
@@ -107,7 +111,14 @@ class LocationScale:
         return self.spread_coefficients.shape[1] > len(self.whiten)
 
 
-def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> LocationScale:
+def fit_location_scale(
+    theta: np.ndarray,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    landmarks: int = MEAN_LANDMARKS,
+    compared: Form | None = None,
+) -> LocationScale:
     """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
 
     Parameters
@@ -115,6 +126,11 @@ def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     theta : ndarray of shape (n, q)
     points : ndarray of shape (n, e)
     rng : numpy.random.Generator
+    landmarks : int
+        Of the mean's kernel.
+    compared : Form, optional
+        One that was fitted to some of the rows: its mean's directions and bandwidth, which it has found on as
+        many rows as they are chosen on here, are taken.
 
     Notes
     -----
@@ -129,7 +145,8 @@ def fit_location_scale(theta: np.ndarray, points: np.ndarray, rng: np.random.Gen
     seed = int(rng.integers(2**31))
     # Where statistics are correlated, what little noise there is between them says the most.
     into, points = _decorrelated(theta, points)
-    of_mean, features = mean_basis(theta, points, MEAN_LANDMARKS, rng)
+    known = compared.mean if isinstance(compared, LocationScale) else None
+    of_mean, features = mean_basis(theta, points, landmarks, rng, known)
     mean = regress(features, of_mean.penalties, points)
     again = whitening(mean.residuals)
     into, points = again @ into, points @ again.T

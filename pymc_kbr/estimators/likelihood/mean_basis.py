@@ -37,7 +37,11 @@ class Tried(NamedTuple):
 
 
 def mean_basis(
-    theta: np.ndarray, points: np.ndarray, landmarks: int, rng: np.random.Generator
+    theta: np.ndarray,
+    points: np.ndarray,
+    landmarks: int,
+    rng: np.random.Generator,
+    known: Landmarks | None = None,
 ) -> tuple[Basis, np.ndarray]:
     """The basis with the smallest leave-one-out error, and its values at the rows.
 
@@ -47,6 +51,8 @@ def mean_basis(
     points : ndarray of shape (n, e)
     landmarks : int
         Drawn from the rows.
+    known : Landmarks, optional
+        A kernel whose directions and bandwidth are taken, where these have been chosen before.
 
     Notes
     -----
@@ -56,6 +62,8 @@ def mean_basis(
     learning in neural networks and backpropagation-free machine learning models, Science 383 (2024).
     """
     n, q = theta.shape
+    if known is not None:
+        return make_basis(theta, [known.moved(theta[rng.permutation(n)[:landmarks]])])
     some = rng.permutation(n)[:ROWS_COMPARED]
     first = best = last = _best_scale(theta[some], points[some], np.eye(q))
     for _ in range(TURNS if q > 1 else 0):

@@ -24,7 +24,7 @@ def test_slopes_of_a_basis_are_its_derivatives(directions):
     coefficients = rng.normal(size=(10, 2))
     slopes = group.slopes(theta, coefficients)
     for j, move in enumerate(step * np.eye(3)):
-        moved = (group.raw(theta + move) - group.raw(theta - move)) @ coefficients / (2 * step)
+        moved = (group.combined(theta + move, coefficients) - group.combined(theta - move, coefficients)) / (2 * step)
         np.testing.assert_allclose(slopes[:, :, j], moved, atol=1e-8)
 
 
