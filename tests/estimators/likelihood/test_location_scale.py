@@ -24,8 +24,33 @@ def test_slopes_of_a_basis_are_its_derivatives(directions):
     coefficients = rng.normal(size=(10, 2))
     slopes = group.slopes(theta, coefficients)
     for j, move in enumerate(step * np.eye(3)):
-        moved = (group.combined(theta + move, coefficients) - group.combined(theta - move, coefficients)) / (2 * step)
+        up, down = group.combined(theta + move, coefficients), group.combined(theta - move, coefficients)
+        moved = (up - down) / (2 * step)
         np.testing.assert_allclose(slopes[:, :, j], moved, atol=1e-8)
+
+
+@pytest.mark.parametrize("directions", [False, True])
+def test_a_moved_kernel_is_the_same_function_of_differences(directions):
+    rng = np.random.default_rng(4)
+    group, theta, shift = landmarks(rng, directions=directions), rng.normal(size=(5, 3)), rng.normal(size=3)
+    alike = Landmarks(group.centres, np.tile(group.precisions[0], (6, 1)), group.directions)
+    points = rng.normal(size=(4, 3))
+    moved = alike.moved(points)
+    np.testing.assert_allclose(moved.kernel(points).diagonal(), 1.0)
+    np.testing.assert_allclose(
+        moved.kernel(theta), alike.moved(points + shift).kernel(theta + shift), atol=1e-12
+    )
+
+
+def test_directions_and_bandwidth_of_a_compared_fit_are_taken():
+    rng = np.random.default_rng(6)
+    theta = rng.normal(size=(300, 2))
+    points = np.sin(2 * theta[:, :1]) + 0.1 * rng.normal(size=(300, 1))
+    compared = fit_location_scale(theta[:200], points[:200], np.random.default_rng(1), landmarks=40)
+    found = fit_location_scale(theta, points, np.random.default_rng(2), landmarks=60, compared=compared)
+    np.testing.assert_array_equal(found.mean.precisions[0], compared.mean.precisions[0])
+    np.testing.assert_array_equal(found.mean.directions, compared.mean.directions)
+    assert len(compared.mean) == 40 and len(found.mean) == 60
 
 
 def test_kernels_compare_parameters_in_their_directions():
