@@ -70,7 +70,7 @@ class Landmarks:
         return slopes + coefficients[1 : 1 + q].T
 
     def combined(self, theta: Any, coefficients: np.ndarray, xp: Any = np) -> Any:
-        """Combinations (k, e) of one, the parameters (k, q) and the kernels, by coefficients (1 + q + l, e)."""
+        """Combinations (k, e) of one, parameters (k, q) and kernels, by coefficients (1 + q + l, e)."""
         q = self.centres.shape[1]
         linear = xp.dot(theta, coefficients[1 : 1 + q]) + coefficients[0]
         return linear + xp.dot(self.kernel(theta, xp), coefficients[1 + q :])

@@ -50,7 +50,7 @@ def test_directions_and_bandwidth_of_a_compared_fit_are_taken():
     found = fit_location_scale(theta, points, np.random.default_rng(2), landmarks=60, compared=compared)
     np.testing.assert_array_equal(found.mean.precisions[0], compared.mean.precisions[0])
     np.testing.assert_array_equal(found.mean.directions, compared.mean.directions)
-    assert len(compared.mean) == 40 and len(found.mean) == 60
+    assert (len(compared.mean), len(found.mean)) == (40, 60)
 
 
 def test_kernels_compare_parameters_in_their_directions():
