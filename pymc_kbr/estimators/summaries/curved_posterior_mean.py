@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries.of_table import Columns, Estimates
 from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean
 
 QUANTILES = 199
@@ -19,7 +20,7 @@ DEGREE = 3
 
 
 @dataclass(frozen=True, eq=False)
-class CurvedPosteriorMean:
+class CurvedPosteriorMean(Estimates):
     """One statistic a parameter: its best linear estimate from all statistics and curves of each.
 
     Parameters
@@ -33,6 +34,8 @@ class CurvedPosteriorMean:
         Of the parameters on the curves.
     fitted_on : ndarray of shape (n, d)
         The table's statistics.
+    left_out : ndarray of shape (n, p)
+        Its rows' coordinates, each by the regression without that row.
 
     Notes
     -----
@@ -51,6 +54,7 @@ class CurvedPosteriorMean:
     scores: np.ndarray
     regression: LinearPosteriorMean
     fitted_on: np.ndarray
+    left_out: np.ndarray
 
     @classmethod
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> CurvedPosteriorMean:
@@ -62,27 +66,16 @@ class CurvedPosteriorMean:
         with warnings.catch_warnings():  # of constant curves: of constant statistics there was a warning
             warnings.simplefilter("ignore", UserWarning)
             regression = LinearPosteriorMean.fit(curves, parameters)
-        return cls(standardise, quantiles, scores, regression, statistics)
+        return cls(standardise, quantiles, scores, regression, statistics, regression.left_out)
 
     @property
-    def size(self) -> int:
-        """Number of statistics, d."""
-        return self.standardise.size
-
-    @property
-    def kept(self) -> np.ndarray:
-        """Columns that vary."""
-        return self.standardise.kept
+    def columns(self) -> Columns:
+        """What reads the statistics first."""
+        return self.standardise
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
         return self.regression.transform(_curves(self.standardise, statistics, self.quantiles, self.scores))
-
-    def coordinates(self, statistics: np.ndarray) -> np.ndarray:
-        """As `transform`; by the regression without each row of the very rows that it was fitted on."""
-        if np.array_equal(statistics, self.fitted_on):
-            return self.regression.left_out
-        return self.transform(statistics)
 
 
 def _curves(

@@ -8,10 +8,11 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
+from pymc_kbr.estimators.summaries.of_table import ByColumns
 
 
 @dataclass(frozen=True, eq=False)
-class LearntLengthscales:
+class LearntLengthscales(ByColumns):
     """Scaled statistics, each over its own lengthscale of maximum marginal likelihood.
 
     Parameters
@@ -36,16 +37,6 @@ class LearntLengthscales:
         scaler = Scaler.fit(statistics)
         learnt = learn_lengthscale(scaler.transform(statistics), separate=True)
         return cls(scaler, learnt.lengthscale)
-
-    @property
-    def size(self) -> int:
-        """Number of statistics, d."""
-        return self.scaler.size
-
-    @property
-    def kept(self) -> np.ndarray:
-        """Columns that vary."""
-        return self.scaler.kept
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) over their lengthscales, shape (k, number of columns kept)."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
+from pymc_kbr.estimators.summaries.of_table import ByColumns
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import frequencies, parameter_kernel
 
@@ -161,7 +162,7 @@ class NeuralFeatures:
 
 
 @dataclass(frozen=True, eq=False)
-class LearntFeatures:
+class LearntFeatures(ByColumns):
     """A fitted feature map.
 
     Parameters
@@ -183,16 +184,6 @@ class LearntFeatures:
     centre: np.ndarray
     deviation: np.ndarray
     losses: tuple[tuple[int, float, float], ...] = field(repr=False)
-
-    @property
-    def size(self) -> int:
-        """Number of statistics, d."""
-        return self.scaler.size
-
-    @property
-    def kept(self) -> np.ndarray:
-        """Columns that vary."""
-        return self.scaler.kept
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Features of rows of statistics (k, d), shape (k, q): of variance 1 / q each over the table."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries.of_table import Columns, Estimates
 from pymc_kbr.estimators.summaries.relevance import Relevance
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 from pymc_kbr.regression.ridge import RidgeRegression
@@ -21,7 +22,7 @@ MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorMean:
+class PosteriorMean(Estimates):
     """One statistic a parameter: its conditional mean given all statistics.
 
     Parameters
@@ -68,26 +69,17 @@ class PosteriorMean:
         return cls(relevance, regression, scaler, statistics, scaler.transform(predicted))
 
     @property
-    def size(self) -> int:
-        """Number of statistics, d."""
-        return self.relevance.size
-
-    @property
-    def kept(self) -> np.ndarray:
-        """Columns that vary."""
-        return self.relevance.kept
+    def columns(self) -> Columns:
+        """What reads the statistics first."""
+        return self.relevance
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
         return self.scaler.transform(self.regression.predict(self.relevance.transform(statistics)))
 
-    def coordinates(self, statistics: np.ndarray) -> np.ndarray:
-        """As `transform`; `left_out` of the very rows that the regression was fitted on."""
-        return self.left_out if np.array_equal(statistics, self.fitted_on) else self.transform(statistics)
-
 
 @dataclass(frozen=True, eq=False)
-class LinearPosteriorMean:
+class LinearPosteriorMean(Estimates):
     """One statistic a parameter: its best linear estimate from all statistics.
 
     Parameters
@@ -133,20 +125,11 @@ class LinearPosteriorMean:
         return cls(standardise, centre, regression, scaler, statistics, left_out)
 
     @property
-    def size(self) -> int:
-        """Number of statistics, d."""
-        return self.standardise.size
-
-    @property
-    def kept(self) -> np.ndarray:
-        """Columns that vary."""
-        return self.standardise.kept
+    def columns(self) -> Columns:
+        """What reads the statistics first."""
+        return self.standardise
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
         x = self.standardise.transform(statistics) - self.centre
         return self.scaler.transform(self.regression.predict(x))
-
-    def coordinates(self, statistics: np.ndarray) -> np.ndarray:
-        """As `transform`; `left_out` of the very rows that the regression was fitted on."""
-        return self.left_out if np.array_equal(statistics, self.fitted_on) else self.transform(statistics)

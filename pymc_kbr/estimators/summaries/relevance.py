@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.estimators.summaries.of_table import ByColumns
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
@@ -30,7 +31,7 @@ LATER_SCALES = (0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Relevance:
+class Relevance(ByColumns):
     """Scaled statistics times a matrix that shortens directions which say little.
 
     Parameters
@@ -76,16 +77,6 @@ class Relevance:
                 break
             matrix = (vectors * np.sqrt(np.maximum(values / values[-1], 0))) @ vectors.T
         return cls(scaler, (1 - SHORTEST) * matrix + SHORTEST * np.eye(len(matrix)))
-
-    @property
-    def size(self) -> int:
-        """Number of statistics, d."""
-        return self.scaler.size
-
-    @property
-    def kept(self) -> np.ndarray:
-        """Columns that vary."""
-        return self.scaler.kept
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) in the metric, shape (k, number of columns kept)."""
