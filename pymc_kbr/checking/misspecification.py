@@ -106,7 +106,9 @@ def misspecification(
         )
     given = np.atleast_2d(given)
     missing = np.isnan(given).all(axis=0) if given.shape[-1] == table.statistics.shape[1] else np.array(False)
-    if np.any(missing) and not np.all(missing):
+    if np.all(missing):
+        raise ValueError("all statistics of the observation are missing (NaN); give some of them")
+    if np.any(missing):
         table = table.with_statistics([table.statistic_names[i] for i in np.flatnonzero(~missing)])
         given = given[:, ~missing]
     points = as_points("the observation", given, least=1)

@@ -118,6 +118,10 @@ def load(path: str | Path) -> Any:
     --------
     See `save`.
     """
+    with open(path, "rb") as stream:  # what is missing or may not be read is said as Python says it
+        # NumPy would propose to load other files unsafely.
+        if not zipfile.is_zipfile(stream):
+            raise ValueError(f"{path} is no file of a fitted estimator; give one that `save` wrote")
     broken = zipfile.BadZipFile, EOFError, LookupError, TypeError, RecursionError, OSError
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -126,8 +130,6 @@ def load(path: str | Path) -> Any:
             arrays = {name: file[name] for name in file.files if name != DOCUMENT}
         return _Reader(document["nodes"], arrays, path).value(document["root"])
     except (*broken, json.JSONDecodeError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
         raise ValueError(f"{path} is no file of a fitted estimator, or is broken ({error})") from None
 
 
