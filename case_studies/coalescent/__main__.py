@@ -22,6 +22,7 @@ from scipy.stats import gaussian_kde
 import pymc_kbr as pk
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
 from case_studies.destination import add_destination, folder_of
+from pymc_kbr.arrays.pictures import palette
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -29,14 +30,14 @@ import matplotlib.pyplot as plt
 HERE = Path(__file__).parent
 TRUTHS = {"slow": (3.5, 2.0), "middling": (6.0, 5.0), "fast": (8.5, 8.0)}
 STYLES: dict[str, tuple[str, Any]] = {
-    "rejection": ("0.55", ":"),
-    "nadaraya_watson": ("tab:blue", "--"),
-    "conditional_mean": ("tab:green", "-."),
-    "localised": ("tab:red", "-"),
-    "kbr": ("tab:purple", (0, (5, 1))),
-    "iw_kbr": ("tab:orange", (0, (3, 1, 1, 1))),
-    "kde": ("tab:brown", (0, (1, 1))),
-    "adjusted": ("black", "--"),
+    "rejection": (palette.GREY, ":"),
+    "nadaraya_watson": (palette.SKY, "--"),
+    "conditional_mean": (palette.GREEN, "-."),
+    "localised": (palette.BLUE, "-"),
+    "kbr": (palette.PURPLE, (0, (5, 1))),
+    "iw_kbr": (palette.ORANGE, (0, (3, 1, 1, 1))),
+    "kde": (palette.VERMILION, (0, (1, 1))),
+    "adjusted": (palette.BLACK, (0, (8, 2, 2, 2))),
 }
 DRAWS = 2000
 
@@ -101,8 +102,8 @@ def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> Non
                 width = 1.06 * drawn.std() * len(drawn) ** -0.2 / mirrored.std()
                 density = 3 * gaussian_kde(mirrored, bw_method=width)(grid)
                 axis.plot(grid, density, color=colour, linestyle=line, label=name.replace("_", " "))
-            axis.axhline(1 / (bounds[1] - bounds[0]), color="0.85", zorder=0, label="prior")
-            axis.axvline(truth[i], color="black", linewidth=1, label="truth")
+            axis.axhline(1 / (bounds[1] - bounds[0]), color=palette.PRIOR, zorder=0, label="prior")
+            axis.axvline(truth[i], color=palette.TRUTH, linewidth=1, label="truth")
             axis.set(yticks=[], xlim=bounds, ylim=(0, None))
             if sample == list(TRUTHS)[-1]:
                 axis.set_xlabel(

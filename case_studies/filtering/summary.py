@@ -10,14 +10,15 @@ from matplotlib import pyplot as plt
 from scipy.stats import wilcoxon
 
 from case_studies.filtering.dynamics import DYNAMICS
+from pymc_kbr.arrays.pictures import palette
 
 SHOWN = {
-    "ekf": ("EKF, told the dynamics", "0.3", "--"),
-    "ukf": ("UKF, told the dynamics", "0.6", "--"),
-    "particles": ("particles, told the dynamics", "0.75", ":"),
-    "original": ("original, as published", "tab:orange", "-"),
-    "importance_weighted": ("importance-weighted, as published", "tab:green", "-"),
-    "default": ("default", "tab:blue", "-"),
+    "ekf": ("EKF, told the dynamics", palette.BLACK, "--"),
+    "ukf": ("UKF, told the dynamics", palette.GREY, "-."),
+    "particles": ("particles, told the dynamics", palette.SKY, ":"),
+    "original": ("original, as published", palette.ORANGE, (0, (5, 1))),
+    "importance_weighted": ("importance-weighted, as published", palette.GREEN, (0, (3, 1, 1, 1))),
+    "default": ("default", palette.POSTERIOR, "-"),
 }
 """How each method is drawn."""
 
@@ -76,9 +77,8 @@ def over_lengths(table: pd.DataFrame, path: Path) -> None:
                 linestyle=style,
                 capsize=2,
             )
-        ends = cell["default"] - cell["default_standard_error"]
-        for n, end, p in zip(cell["n"], ends, cell["p_importance_weighted"], strict=True):
-            axis.annotate(stars(p), (n, end), (0, -12), textcoords="offset points", ha="center", fontsize=9)
+        for n, p in zip(cell["n"], cell["p_importance_weighted"], strict=True):
+            axis.text(n, 0.01, stars(p), transform=axis.get_xaxis_transform(), ha="center", fontsize=9)
         axis.set(title=name, xlabel="length of the training sequence", ylim=(0.04, None))
     axes[0].set(ylabel="squared error a step")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
@@ -91,7 +91,7 @@ def scatter(path: Path, steps: int = 300) -> None:
     states, observations = DYNAMICS["oscillation"].simulate(steps, np.random.default_rng(0))
     figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.2), constrained_layout=True, sharex=True, sharey=True)
     for axis, rows, title in zip(axes, (states, observations), ("states", "observations"), strict=True):
-        axis.plot(*rows.T, ".", color="black", markersize=3)
+        axis.plot(*rows.T, ".", color=palette.BLACK, markersize=3)
         axis.set(title=f"{steps} {title}", aspect="equal")
     figure.savefig(path, dpi=110)
     plt.close(figure)

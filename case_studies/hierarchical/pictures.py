@@ -8,6 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR
+
 TITLES = {"waiting": "Waiting times of 20 participants", "epidemic": "An epidemic in 8 regions"}
 WANTED = 0.1
 
@@ -19,16 +21,16 @@ def draw(folder: Path, path: Path) -> None:
         lines = pd.read_csv(folder / f"{name}_parameters.csv")
         methods = list(dict.fromkeys(lines["method"]))
         rng = np.random.default_rng(0)
-        panel.axvspan(-WANTED, WANTED, color="0.88", label=f"within {WANTED} deviations")
+        panel.axvspan(-WANTED, WANTED, color=BAND, label=f"within {WANTED} deviations")
         for place, method in enumerate(methods):
             part = lines[lines["method"] == method]
             members = part["parameter"].str.contains("[", regex=False)
             height = place + rng.uniform(-0.25, 0.25, len(part))
             panel.scatter(
-                part["error"][members], height[members], s=12, color="tab:blue", alpha=0.6, label="members"
+                part["error"][members], height[members], s=12, color=POSTERIOR, alpha=0.6, label="members"
             )
             panel.scatter(
-                part["error"][~members], height[~members], s=42, marker="D", color="tab:red", label="group"
+                part["error"][~members], height[~members], s=42, marker="D", color=OBSERVED, label="group"
             )
         panel.set_yticks(range(len(methods)), [method.replace(", ", ",\n") for method in methods])
         panel.invert_yaxis()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.pictures import palette
 from pymc_kbr.kernels import gaussian_mean
 
 LENGTHSCALE, ROWS = 0.25, 60
@@ -56,15 +57,16 @@ def figure(quick: bool, output: Path) -> None:
     found = pk.BayesianKernelEmbedding(LENGTHSCALE, 0.01).fit(x)
     lower, upper = found.interval(at, 0.8).T
     picture, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
-    axes[0].plot(at, found.draw_prior(at, 3, 1).T)
+    for number, curve in enumerate(found.draw_prior(at, 3, 1)):
+        axes[0].plot(at, curve, **palette.line_style(number))
     axes[0].set(title="Three draws of the prior", xlabel="x")
-    axes[1].plot(at, found.empirical(at), color="black", label="empirical")
-    axes[1].plot(x, np.full(len(x), -0.02), "|", color="black")
-    axes[1].plot(at, truth(at), color="tab:blue", linestyle="--", label="truth")
+    axes[1].plot(at, found.empirical(at), color=palette.BLUE, label="empirical")
+    axes[1].plot(x, np.full(len(x), -0.02), "|", color=palette.GREY)
+    axes[1].plot(at, truth(at), color=palette.TRUTH, linestyle="--", label="truth")
     axes[1].set(title=f"Empirical embedding of {ROWS} points", xlabel="x")
-    axes[2].fill_between(at[:, 0], lower, upper, color="0.8", label="80% interval")
-    axes[2].plot(at, found.mean(at), color="black", label="posterior mean")
-    axes[2].plot(at, truth(at), color="tab:blue", linestyle="--", label="truth")
+    axes[2].fill_between(at[:, 0], lower, upper, color=palette.BAND, label="80% interval")
+    axes[2].plot(at, found.mean(at), color=palette.POSTERIOR, label="posterior mean")
+    axes[2].plot(at, truth(at), color=palette.TRUTH, linestyle="--", label="truth")
     axes[2].set(title="Posterior, noise 0.01", xlabel="x")
     for axis in axes[1:]:
         axis.legend(fontsize="small")

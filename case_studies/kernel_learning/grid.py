@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.pictures import palette
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 from pymc_kbr.kernels import Kernel, median_heuristic
@@ -94,25 +95,26 @@ def picture(quick: bool, output: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         figure, axes = plt.subplots(2, 2, figsize=(9.5, 8), layout="constrained")
-    axes[0, 0].scatter(*x.T, s=2, color="black", label="P")
-    axes[0, 0].scatter(*y.T, s=2, color="tab:red", label="Q")
+    axes[0, 0].scatter(*x.T, s=2, color=palette.BLACK, label="P")
+    axes[0, 0].scatter(*y.T, s=2, color=palette.VERMILION, label="Q")
     axes[0, 0].set(title="P, and Q with ratio 2", aspect="equal")
     axes[0, 0].legend(markerscale=4, loc="upper right")
     labels = ("median heuristic", "highest maximum", "shortest maximum", "all maxima")
-    for name, label in zip(BANDWIDTHS, labels, strict=True):
-        axes[0, 1].plot(lines["ratio"], lines[f"type_two_{name}"], "o-", label=label)
+    for number, (name, label) in enumerate(zip(BANDWIDTHS, labels, strict=True)):
+        style = palette.line_style(number) | {"marker": palette.MARKERS[number]}
+        axes[0, 1].plot(lines["ratio"], lines[f"type_two_{name}"], label=label, **style)
     axes[0, 1].set(title="Type II error at level 0.05", xlabel="ratio of eigenvalues", ylim=(-0.03, 1.03))
     axes[0, 1].legend()
-    axes[1, 0].plot(likelihood["lengthscale"], likelihood["log_likelihood"], color="black")
+    axes[1, 0].plot(likelihood["lengthscale"], likelihood["log_likelihood"], color=palette.BLACK)
     for what, length in marks.items():
-        colour = "tab:blue" if what == "median" else "tab:orange"
-        axes[1, 0].axvline(length, color=colour, linestyle="--", label=f"{what}: {length:.1f}")
+        colour, dash = (palette.BLUE, "--") if what == "median" else (palette.VERMILION, ":")
+        axes[1, 0].axvline(length, color=colour, linestyle=dash, label=f"{what}: {length:.1f}")
     axes[1, 0].set(title="Log marginal likelihood", xlabel="lengthscale", xscale="log")
     axes[1, 0].legend()
     side = np.linspace(-4, 2 * SPACING + 4, 80)
     at = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     found = pk.witness(x, y, at, lengthscale=float(marks["maximum 1"]))
-    image = axes[1, 1].pcolormesh(side, side, found.mean.reshape(80, 80), cmap="RdBu", shading="nearest")
+    image = axes[1, 1].pcolormesh(side, side, found.mean.reshape(80, 80), cmap=palette.DIVERGING, shading="nearest")
     figure.colorbar(image, ax=axes[1, 1])
     axes[1, 1].set(title="Witness function at ratio 2, learnt bandwidth", aspect="equal")
     figure.savefig(output / "grid.png", dpi=110)

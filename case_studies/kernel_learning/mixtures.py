@@ -11,6 +11,7 @@ import pandas as pd
 import pymc as pm
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.pictures import palette
 from pymc_kbr.embedding.learnt_lengthscale import Maximum, learn_lengthscale
 
 CENTRES = (-3.0, 0.0, 3.0)
@@ -123,12 +124,13 @@ def draw(x: np.ndarray, y: np.ndarray, found: np.ndarray, maxima: list[float], o
         ),
     }
     picture, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
-    axes[0].plot(found.T, linewidth=0.8)
+    for number, chain in enumerate(found):
+        axes[0].plot(chain, color=palette.COLOURS[number % len(palette.COLOURS)], linewidth=0.8)
     axes[0].set(title="Lengthscale, each chain", xlabel="draw", yscale="log")
     for axis, (title, result) in zip(axes[1:], panels.items(), strict=True):
-        axis.fill_between(at[:, 0], result.lower, result.upper, color="0.8", label="80% interval")
-        axis.plot(at, result.mean, color="black")
-        axis.axhline(0, color="tab:red", linewidth=0.8)
+        axis.fill_between(at[:, 0], result.lower, result.upper, color=palette.BAND, label="80% interval")
+        axis.plot(at, result.mean, color=palette.POSTERIOR)
+        axis.axhline(0, color=palette.RULE, linewidth=0.8)
         axis.set(title=f"Witness, {title}", xlabel="x", ylim=(-0.15, 0.15))
     picture.savefig(output / "mixtures.png", dpi=110)
     plt.close(picture)

@@ -10,19 +10,22 @@ import pandas as pd
 from case_studies.sbi_benchmark.results import CLASSIFIERS
 from case_studies.sbi_benchmark.summary import means, published
 from case_studies.sbi_benchmark.tasks import TASKS
+from pymc_kbr.arrays.pictures import palette
 
-COLOURS = {
-    "rejection": "0.6",
-    "auto": "tab:blue",
-    "kernel_likelihood": "tab:red",
-    "rounds": "tab:purple",
-    "npe": "tab:cyan",
-    "NPE": "tab:green",
-    "NLE": "tab:olive",
-    "NPE-PFN": "tab:orange",
-    "best sequential": "tab:brown",
-    "best ABC": "black",
+STYLES = {
+    "rejection": (palette.GREY, "s"),
+    "auto": (palette.BLUE, "o"),
+    "kernel_likelihood": (palette.VERMILION, "^"),
+    "rounds": (palette.PURPLE, "D"),
+    "npe": (palette.GREEN, "v"),
+    "NPE": (palette.GREEN, "v"),
+    "NLE": (palette.ORANGE, "^"),
+    "NPE-PFN": (palette.SKY, "P"),
+    "best sequential": (palette.PURPLE, "D"),
+    "best ABC": (palette.BLACK, "s"),
 }
+"""Colour and marker of each method; one colour where the same is run here and published."""
+
 COLUMNS = 5
 
 
@@ -57,25 +60,25 @@ def _panel(
         here = frame[(frame["task"] == task) & (frame["classifier"] == classifier)]
         for name, part in here.groupby("method"):
             method = str(name)
-            if method in COLOURS:
+            if method in STYLES:
                 _curve(axis, part.sort_values("budget"), method, labelled)
     axis.set_title(task, fontsize=9)
     axis.set_xscale("log")
     axis.tick_params(labelsize=8)
-    axis.axhline(0.5, color="0.85", linewidth=0.8, zorder=0)
+    axis.axhline(0.5, color=palette.BAND, linewidth=0.8, zorder=0)
 
 
 def _curve(axis: Any, part: pd.DataFrame, method: str, labelled: dict[str, Any]) -> None:
-    theirs = "published" in part
+    theirs, (colour, marker) = "published" in part, STYLES[method]
     drawn = axis.errorbar(
         part["budget"],
         part["c2st"],
         yerr=None if theirs else part["standard_error"],
-        color=COLOURS[method],
+        color=colour,
         linestyle="--" if theirs else "-",
-        marker="o",
+        marker=marker,
         markersize=4,
-        markerfacecolor="white" if theirs else COLOURS[method],
+        markerfacecolor=palette.PAPER if theirs else colour,
         linewidth=1.2,
     )
     labelled.setdefault(f"{method} (published)" if theirs else method, drawn)

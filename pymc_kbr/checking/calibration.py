@@ -16,6 +16,9 @@ from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
+CURVES = 2000
+"""Of uniform transforms, from which a band for whole curves is."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
@@ -94,10 +97,40 @@ class Calibration:
         found = inside.mean(axis=1)
         return found[0] if np.ndim(levels) == 0 else found
 
-    def band(self, levels: float | Sequence[float] | np.ndarray, probability: float = 0.95) -> np.ndarray:
-        """Between which shares a calibrated estimator's coverage lies, shape (2,) or (l, 2)."""
-        asked = np.atleast_1d(np.asarray(levels, dtype=float))
-        tail, rows = (1 - probability) / 2, len(self.pit)
+    def band(
+        self,
+        levels: float | Sequence[float] | np.ndarray,
+        probability: float = 0.95,
+        *,
+        together: bool = False,
+    ) -> np.ndarray:
+        """Between which shares a calibrated estimator's coverage lies.
+
+        Parameters
+        ----------
+        levels : float or array_like of shape (l,)
+        probability : float
+            That it lies there.
+        together : bool
+            At all levels at once, as the curve of a picture does, and not at each by itself.
+
+        Returns
+        -------
+        ndarray of shape (2,) or (l, 2)
+
+        Notes
+        -----
+        At all levels the band is that of each by itself with a larger probability, by simulation of uniform
+        transforms [1]_.
+
+        References
+        ----------
+        .. [1] T. Säilynoja, P.-C. Bürkner, A. Vehtari, Graphical test for discrete uniformity and its
+           applications in goodness-of-fit evaluation and multiple sample comparison, Statistics and
+           Computing (2022), section 2.2.
+        """
+        asked, rows = np.atleast_1d(np.asarray(levels, dtype=float)), len(self.pit)
+        tail = _tail_of_each(asked, rows, 1 - probability) if together else (1 - probability) / 2
         bounds = np.column_stack([binom.ppf(tail, rows, asked), binom.isf(tail, rows, asked)]) / rows
         return bounds[0] if np.ndim(levels) == 0 else bounds
 
@@ -232,6 +265,14 @@ class Calibration:
             }
             for i, name in enumerate(self.names)
         ]
+
+
+def _tail_of_each(levels: np.ndarray, rows: int, outside: float) -> float:
+    """Tail probability at each level beyond which so large a share of calibrated curves goes somewhere."""
+    edges = np.concatenate([[0.0], np.sort(levels), [1.0]])
+    counts = np.random.default_rng(0).multinomial(rows, np.diff(edges), CURVES)[:, :-1].cumsum(axis=1)
+    tails = np.minimum(binom.cdf(counts, rows, edges[1:-1]), binom.sf(counts - 1, rows, edges[1:-1]))
+    return float(np.quantile(tails.min(axis=1), outside))
 
 
 def _probabilities(levels: float | Sequence[float] | np.ndarray) -> np.ndarray:

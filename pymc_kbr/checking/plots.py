@@ -26,8 +26,8 @@ from pymc_kbr.checking.observation_support import (
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-LEVELS = np.linspace(0.02, 0.98, 49)
-"""Probabilities of the central intervals whose coverage is drawn."""
+LEVELS = np.linspace(0.0, 1.0, 51)
+"""Probabilities of the regions whose coverage is drawn."""
 
 FAR_AWAY = 3.0
 """Times the farthest simulation's distance beyond which the observation's is no longer on the same axis."""
@@ -81,7 +81,7 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax:
     ----------
     calibration : Calibration
     probability : float
-        Of the bands in which a calibrated estimator's coverage lies, at each level by itself.
+        With which the whole curve of a calibrated estimator's parameter lies in the band.
     ax : pair of matplotlib Axes, optional
 
     Returns
@@ -89,7 +89,7 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax:
     ndarray of matplotlib Axes, shape (2,)
     """
     axes = drawn_on(ax, 2, (7.2, 3.0))
-    band = calibration.band(LEVELS, probability)
+    band = calibration.band(LEVELS, probability, together=True)
     axes[0].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color=BAND, label="calibrated")
     covered = calibration.coverage(LEVELS)
     for i, name in enumerate(calibration.names):
@@ -98,8 +98,7 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax:
         ordered = np.sort(calibration.pit[:, i])
         empirical = (np.arange(len(ordered)) + 0.5) / len(ordered)
         axes[1].plot(ordered, empirical - ordered, label=name, **style)
-    half = band[:, 1] - LEVELS, band[:, 0] - LEVELS
-    axes[1].fill_between(LEVELS, half[1], half[0], color=BAND)
+    axes[1].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color=BAND)
     for axis in axes:
         axis.axhline(0, color=RULE, linewidth=0.8)
     axes[0].set(xlabel="probability of the central interval", ylabel="coverage less probability")
@@ -117,7 +116,7 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
     ----------
     calibration : Calibration
     probability : float
-        Of the band in which a calibrated estimator's coverage lies, at each level by itself.
+        With which the whole curve of a calibrated estimator lies in the band.
     ax : matplotlib Axes, optional
 
     Returns
@@ -131,7 +130,7 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
     """
     covered = calibration.joint_coverage(LEVELS)
     (axis,) = drawn_on(ax, 1, (4.0, 3.0))
-    band = calibration.band(LEVELS, probability) - LEVELS[:, None]
+    band = calibration.band(LEVELS, probability, together=True) - LEVELS[:, None]
     axis.fill_between(LEVELS, band[:, 0], band[:, 1], color=BAND, label="calibrated")
     for i, words in enumerate(("highest-density regions", "balls (TARP)")):
         axis.plot(LEVELS, covered[:, i] - LEVELS, label=words, **line_style(i + 1))

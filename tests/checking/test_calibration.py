@@ -127,6 +127,20 @@ def test_a_band_holds_its_probability_and_no_more(level, probability):
     assert counts.sf(upper) <= tail < counts.sf(upper - 1)
 
 
+def test_a_band_for_all_levels_holds_whole_curves():
+    """As often as it says; that of each level by itself holds far fewer."""
+    rows, curves, levels = 300, 1000, np.linspace(0, 1, 26)
+    u = np.random.default_rng(1).random((curves, rows))
+    shares = np.stack([np.mean(u <= level, axis=1) for level in levels], axis=1)
+    found = {}
+    for together in (True, False):
+        low, high = made(lambda u: u, rows).band(levels, 0.9, together=together).T
+        found[together] = np.mean(np.all((low <= shares) & (shares <= high), axis=1))
+    # The standard error of either share, and of the level that 2,000 simulated curves give.
+    assert abs(found[True] - 0.9) < 4 * np.sqrt(0.09 / curves + 0.09 / 2000)
+    assert found[False] < 0.7
+
+
 def test_recalibrated_draws_have_the_right_width():
     # The posterior's deviation is 1.5 times what it should be: z = 1.5 q has the transform Phi(q / 1.5).
     calibration = made(lambda u: norm.cdf(norm.ppf(u) / 1.5))
