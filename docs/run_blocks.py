@@ -1,17 +1,21 @@
 """Run the Python of the pages: ``python docs/run_blocks.py [--write] [PAGE ...]``.
 
 Blocks run in order, in one namespace a page and in an empty folder. With ``--write`` what one prints
-is put into the text block that follows it, and pictures that the page shows are made anew.
+is put into the text block that follows it, and pictures that the page shows are made anew. Blocks of the
+class ``needs-X`` run where the package X is installed, and keep what stands there elsewhere; those of the
+class ``cluster`` run in the tests alone, which make one.
 """
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import os
 import re
 import tempfile
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,12 +27,47 @@ FIGURES = {
 }
 """Pictures of a page, by the number of the figure that its blocks draw."""
 
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```(python|\{code-block\} python\n:class: (?P<classes>[^\n]*)\n)\n(?P<code>.*?)^```\n"
+    r"(?P<output>\n```text\n.*?^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
 
 
-def blocks(path: str | Path) -> list[str]:
+@dataclass(frozen=True)
+class Block:
+    """Python of a page.
+
+    Parameters
+    ----------
+    code : str
+    output : str
+        The text block that follows it, or nothing.
+    needs : str
+        A package beyond those of this project, or nothing.
+    cluster : bool
+        Whether it runs on many machines.
+    """
+
+    code: str
+    output: str
+    needs: str
+    cluster: bool
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs here."""
+        return not self.cluster and (not self.needs or importlib.util.find_spec(self.needs) is not None)
+
+
+def blocks(path: str | Path) -> list[Block]:
     """The blocks of one page, in order."""
-    return [found[1] for found in BLOCK.finditer(Path(path).read_text(encoding="utf-8"))]
+    found = []
+    for match in BLOCK.finditer(Path(path).read_text(encoding="utf-8")):
+        classes = (match["classes"] or "").split()
+        needs = "".join(name.removeprefix("needs-") for name in classes if name.startswith("needs-"))
+        found.append(Block(match["code"], match["output"] or "", needs, "cluster" in classes))
+    return found
 
 
 def save_figures(page: str) -> None:
@@ -47,12 +86,15 @@ def run(path: Path, write: bool = False) -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, block in enumerate(blocks(path)):
+            if not block.runs:
+                outputs.append(block.output)
+                continue
             printed = io.StringIO()
             try:
                 with contextlib.redirect_stdout(printed):
-                    exec(compile(block, f"{path.name}, block {number}", "exec"), names)
+                    exec(compile(block.code, f"{path.name}, block {number}", "exec"), names)
             except Exception as error:
-                raise RuntimeError(f"{path.name}, block {number} fails: {error}\n{block}") from error
+                raise RuntimeError(f"{path.name}, block {number} fails: {error}\n{block.code}") from error
             lines = [line.rstrip() for line in printed.getvalue().strip("\n").splitlines()]
             outputs.append("\n```text\n" + "\n".join(lines) + "\n```\n" if lines else "")
     if write:
@@ -60,7 +102,7 @@ def run(path: Path, write: bool = False) -> None:
         found = iter(outputs)
         text = path.read_text(encoding="utf-8")
         path.write_text(
-            BLOCK.sub(lambda old: f"```python\n{old[1]}```\n{next(found)}", text), encoding="utf-8"
+            BLOCK.sub(lambda old: f"```{old[1]}\n{old['code']}```\n{next(found)}", text), encoding="utf-8"
         )
 
 

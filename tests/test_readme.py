@@ -1,6 +1,9 @@
 """The blocks of the README and of each page run in the order in which they are read, on small tables."""
 
+import importlib.util
+import os
 import re
+import runpy
 import tomllib
 import warnings
 from pathlib import Path
@@ -38,6 +41,11 @@ def blocks(page):
     return [block for block in found if "ADDRESS" not in block]  # a cluster of your own
 
 
+OF_ALL = {page: runpy.run_path(str(ROOT / "docs" / "run_blocks.py"))["blocks"](page) for page in PAGES}
+NEED_MORE = [(page, i) for page, found in OF_ALL.items() for i, block in enumerate(found) if block.needs]
+SLURM = {"sbatch": 'sh "$1" >/dev/null 2>&1 &\necho "Submitted batch job $!"', "scancel": 'kill "$1"'}
+"""What stands for SLURM: a job runs on this machine."""
+
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 
 
@@ -70,6 +78,55 @@ def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
             except Exception as error:
                 raise AssertionError(f"block {number} of {page.name} fails: {error}\n{block}") from error
     assert (tmp_path / "comparison.csv").exists() == (page.stem == "comparing")
+
+
+def address(block):
+    """A cluster of this process, where the block asks for one."""
+    if "ADDRESS" not in block.code:
+        return None
+    from distributed import LocalCluster
+
+    return LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("page", "number"), NEED_MORE, ids=lambda value: getattr(value, "stem", None) or str(value)
+)
+def test_a_block_that_needs_more_runs_where_that_is_installed(page, number, tmp_path, monkeypatch, capsys):
+    block = OF_ALL[page][number]
+    if importlib.util.find_spec(block.needs) is None:
+        pytest.skip(f"{block.needs} is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name, lines in SLURM.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (tmp_path / name).chmod(0o755)
+    few = [pk.Rejection(0.1)]
+    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, heavy=False: list(few))
+    # On a cluster the model alone is wanted, and none of the simulations that are stored before.
+    before = [one.code for one in OF_ALL[page][: 1 if block.cluster else number] if not one.needs]
+    names, own = {"__name__": "page"}, address(block)
+    code = shortened(block.code).replace("scale(40)", "scale(1)")
+    if own is not None:
+        code = code.replace("tcp://ADDRESS:8786", own.scheduler_address)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for one in before:
+                exec(compile(shortened(one), page.name, "exec"), names)
+            capsys.readouterr()
+            exec(compile(code, page.name, "exec"), names)
+    finally:
+        for cluster in (own, names.get("cluster")):
+            if cluster is not None:
+                cluster.close()
+    assert capsys.readouterr().out or len(names["table"]) == MOST
+
+
+def test_every_block_of_python_runs_somewhere():
+    for page, found in OF_ALL.items():
+        assert page.read_text().count("{code-block} python") == sum(1 for one in found if one.needs), page
 
 
 def test_every_public_name_has_its_place_in_the_api_page():

@@ -36,36 +36,43 @@ class Asked:
         ``data(rng, parameters (n, p))``, raw data (n, points).
     statistics : mapping of str to callable
         Of raw data (n, points), arrays (n, d), by what they are called; the last are those for `sample_smc`.
-    log_likelihood : callable
-        ``log_likelihood(grid (g, p), one data set (points,))``, an array (g,).
+    log_density : callable
+        ``log_density(grid (g, p), one data set (points,))``, the posterior's at the grid, an array (g,).
     grid : ndarray of shape (g, p)
-        Equally likely points of the prior.
     bounds : mapping of str to tuple
         Of the parameters, for tables.
     tolerance : float
         Of rejection and of the regression on the nearest rows.
     simulations : int
         Rows of the table.
+    divided : bool
+        Whether `sample_smc` gets statistics over their prior predictive deviations.
     """
 
     prior: Callable[[], list]
     draw_prior: Callable[[Generator, int], np.ndarray]
     data: Simulator
     statistics: Mapping[str, Callable[[np.ndarray], np.ndarray]]
-    log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    log_density: Callable[[np.ndarray, np.ndarray], np.ndarray]
     grid: np.ndarray
     bounds: Mapping[str, tuple[float | None, float | None]]
     tolerance: float
     simulations: int
+    divided: bool = True
 
     def exact(self, data: np.ndarray) -> np.ndarray:
         """Posterior weights of the grid's points given one data set, of sum one; (g,)."""
-        log_density = self.log_likelihood(self.grid, data)
-        weights = np.exp(log_density - log_density.max())
+        logs = self.log_density(self.grid, data)
+        weights = np.exp(logs - logs.max())
         return weights / weights.sum()
 
+    def unit(self, rng: Generator) -> np.ndarray:
+        """What `sample_smc` divides statistics by, (d,)."""
+        found = list(self.statistics.values())[-1](self.data(rng, self.draw_prior(rng, 1000)))
+        return found.std(axis=0) if self.divided else np.ones(found.shape[1])
+
     def model(self, observed: np.ndarray, unit: np.ndarray, epsilon: float) -> pm.Model:
-        """The PyMC model whose distance is that of statistics (d,) over `unit` (d,) or over a number."""
+        """The PyMC model whose distance is that of the last statistics (d,) over `unit` (d,)."""
         summarised = list(self.statistics.values())[-1]
 
         def scaled(rng: Generator, *passed: object) -> np.ndarray:
@@ -89,18 +96,19 @@ def autocovariances(data: np.ndarray) -> np.ndarray:
 
 
 def of_series(grid: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Log likelihood of an autoregression, up to a constant; (g,)."""
+    """Log posterior of an autoregression under a uniform prior; (g,)."""
     before, after = data[:-1], data[1:]
     return grid[:, 0] * (before @ after) - grid[:, 0] ** 2 * (before @ before) / 2
 
 
 def of_waits(grid: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Log likelihood of exponential numbers by their mean, up to a constant; (g,)."""
-    return -WAITS * (np.log(grid[:, 0]) + data.mean() / grid[:, 0])
+    """Log posterior of exponential numbers by their mean on a grid that is regular in logarithms; (g,)."""
+    logs = np.log(grid[:, 0])
+    return -WAITS * (logs + data.mean() / grid[:, 0]) - (logs / 3) ** 2 / 2
 
 
 def _hundred() -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (3, 100) of both parameters and of their product, and the square root of the noise's covariance."""
+    """Coefficients (3, 100) of both parameters and their product, and a root of the noise's covariance."""
     rng = np.random.default_rng(20261125)
     groups = np.kron(np.eye(STATISTICS // 10), np.ones((10, 10)))
     return rng.normal(size=(3, STATISTICS)), 6 * np.linalg.cholesky((groups + np.eye(STATISTICS)) / 2)
@@ -120,7 +128,7 @@ def hundred(rng: Generator, parameters: np.ndarray) -> np.ndarray:
 
 
 def of_hundred(grid: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Log likelihood of the hundred statistics, with the prior of a regular grid; (g,)."""
+    """Log posterior given the hundred statistics; (g,)."""
     apart = np.linalg.solve(ROOT, (data - _mean(grid)).T)
     return -0.5 * (apart**2).sum(axis=0) - 0.5 * (grid**2).sum(axis=1)
 
@@ -128,12 +136,6 @@ def of_hundred(grid: np.ndarray, data: np.ndarray) -> np.ndarray:
 def _square() -> np.ndarray:
     side = np.linspace(-4, 4, 321)
     return np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
-
-
-def _normal_quantiles(points: int) -> np.ndarray:
-    from scipy.stats import norm
-
-    return norm.ppf((np.arange(points) + 0.5) / points)
 
 
 ASKED = {
@@ -154,10 +156,11 @@ ASKED = {
         lambda rng, parameters: parameters * rng.standard_exponential((len(parameters), WAITS)),
         {"mean": lambda data: data.mean(axis=1, keepdims=True)},
         of_waits,
-        np.exp(3 * _normal_quantiles(100_000))[:, None],
+        np.exp(np.linspace(-18, 18, 24_001))[:, None],
         {"scale": (0, None)},
         0.05,
         2000,
+        divided=False,  # these deviations are those of the few largest
     ),
     "a hundred statistics": Asked(
         lambda: [pm.Normal("a", 0, 1), pm.Normal("b", 0, 1)],
@@ -167,7 +170,7 @@ ASKED = {
         of_hundred,
         _square(),
         {"a": (None, None), "b": (None, None)},
-        0.2,
+        0.25,  # twice as many rows as the regression has coefficients
         1000,
     ),
 }

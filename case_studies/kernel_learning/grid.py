@@ -114,7 +114,9 @@ def picture(quick: bool, output: Path) -> None:
     side = np.linspace(-4, 2 * SPACING + 4, 80)
     at = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     found = pk.witness(x, y, at, lengthscale=float(marks["maximum 1"]))
-    image = axes[1, 1].pcolormesh(side, side, found.mean.reshape(80, 80), cmap=palette.DIVERGING, shading="nearest")
+    image = axes[1, 1].pcolormesh(
+        side, side, found.mean.reshape(80, 80), cmap=palette.DIVERGING, shading="nearest"
+    )
     figure.colorbar(image, ax=axes[1, 1])
     axes[1, 1].set(title="Witness function at ratio 2, learnt bandwidth", aspect="equal")
     figure.savefig(output / "grid.png", dpi=110)
