@@ -23,7 +23,7 @@ MOST_USED = (
     *("ReferenceTable.from_dataframe", "Adjusted", "Rejection", "Localised", "ConditionalMean"),
     *("NadarayaWatson", "Posterior", "to_arviz", "plot_posterior", "calibrate", "misspecification"),
     *("compare", "compare_models", "zoom", "refine", "save", "KernelBayesFilter", "mmd_test", "hsic_test"),
-    *("witness", "learn_simulators", "SetFeatures"),
+    *("witness", "learn_simulators", "SetFeatures", "KernelLikelihood"),
 )
 """Each has an example that runs (`--doctest-modules`)."""
 

@@ -9,6 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_kbr.arrays.bijections import Simplex
 from pymc_kbr.arrays.support import Support, support_of
+from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, log_normal_mixture
 from pymc_kbr.estimators.likelihood.prior_choice import ERRORS, Draws, choose_margin, fit_atoms, simplest
 from pymc_kbr.estimators.likelihood.prior_margins import Atoms, Margin
@@ -76,6 +77,15 @@ class PriorDensity:
         if self.dependence is not None:
             logs += _dependence_gain(self.dependence, np.column_stack(scores))
         return np.where(np.isnan(logs), -np.inf, logs)
+
+
+def prior_rows(table: FittedTable) -> tuple[np.ndarray, np.ndarray | None]:
+    """Points (n, p) that stand for the prior, with log weights (n,) where they are no draws of it."""
+    if table.draws is not None:
+        points, weights = table.draws
+        kept = (weights > 0) & table.support.contains(points)
+        return points[kept], np.log(weights[kept])
+    return table.parameters, None if table.ratio is None else np.log(table.ratio)
 
 
 def fit_prior_density(
