@@ -187,15 +187,15 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=50, help="data sets of each problem")
     parser.add_argument("--paired", type=int, default=5, help="of these, for `sample_smc`")
     parser.add_argument("--problems", nargs="+", choices=list(ASKED), default=list(ASKED))
-    parser.add_argument(
-        "--quick", action="store_true", help="1,000 simulations, two data sets, nothing chosen"
-    )
+    parser.add_argument("--quick", action="store_true", help="the exponential, 1,000 simulations")
     add_destination(parser, "folder of asked.csv and its picture")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    sets, paired = (2, 1) if arguments.quick else (arguments.sets, arguments.paired)
+    sets, paired, problems = arguments.sets, arguments.paired, arguments.problems
+    if arguments.quick:
+        sets, paired, problems = 2, 1, ["exponential"]
     output, lines, shown = folder_of(arguments, HERE), [], []
-    for name in arguments.problems:
+    for name in problems:
         found, drawn = of_problem(name, sets, paired, arguments.quick)
         lines.append(summarised(found).round(4))
         shown.append(drawn)

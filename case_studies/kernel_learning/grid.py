@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.colors import CenteredNorm
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.pictures import palette
@@ -97,8 +98,8 @@ def picture(quick: bool, output: Path) -> None:
         figure, axes = plt.subplots(2, 2, figsize=(9.5, 8), layout="constrained")
     axes[0, 0].scatter(*x.T, s=2, color=palette.BLACK, label="P")
     axes[0, 0].scatter(*y.T, s=2, color=palette.VERMILION, label="Q")
-    axes[0, 0].set(title="P, and Q with ratio 2", aspect="equal")
-    axes[0, 0].legend(markerscale=4, loc="upper right")
+    axes[0, 0].set(title="P, and Q with ratio 2", aspect="equal", ylim=(None, 2 * SPACING + 11))
+    axes[0, 0].legend(markerscale=4, loc="upper right", ncols=2)
     labels = ("median heuristic", "highest maximum", "shortest maximum", "all maxima")
     for number, (name, label) in enumerate(zip(BANDWIDTHS, labels, strict=True)):
         style = palette.line_style(number) | {"marker": palette.MARKERS[number]}
@@ -115,8 +116,9 @@ def picture(quick: bool, output: Path) -> None:
     at = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     found = pk.witness(x, y, at, lengthscale=float(marks["maximum 1"]))
     image = axes[1, 1].pcolormesh(
-        side, side, found.mean.reshape(80, 80), cmap=palette.DIVERGING, shading="nearest"
+        side, side, found.mean.reshape(80, 80), norm=CenteredNorm(), shading="nearest"
     )
+    image.set_cmap(palette.DIVERGING)
     figure.colorbar(image, ax=axes[1, 1])
     axes[1, 1].set(title="Witness function at ratio 2, learnt bandwidth", aspect="equal")
     figure.savefig(output / "grid.png", dpi=110)

@@ -62,6 +62,11 @@ def test_lines_of_one_picture_differ_in_colour_and_in_dashes():
         assert len({str(style[key]) for style in styles}) == len(styles)
 
 
+def test_no_study_takes_colours_that_some_cannot_tell_apart():
+    for path in (PACKAGE.parent / "case_studies").rglob("*.py"):
+        assert not re.search(r"\"tab:|\"C\d\"|\"red\"|\"green\"", path.read_text()), path
+
+
 def test_no_plot_has_colours_of_its_own():
     own = re.compile(r"#[0-9a-f]{6}\b|tab:\w+|color=\"|cmap=\"|\"C\d\"")
     for path in PACKAGE.rglob("*.py"):

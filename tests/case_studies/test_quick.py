@@ -37,6 +37,7 @@ STUDIES = {
     "missing_statistics": ["gaps", "seconds"],
     "data_sets": ["problems", "sizes"],
     "gallery": ["gallery"],
+    "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {"simulators": ["--models", "normal", "lotka_volterra"]}
 """Options that leave out what differs from the rest in its model alone."""
