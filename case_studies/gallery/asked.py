@@ -151,7 +151,7 @@ def of_problem(name: str, sets: int, paired: int, quick: bool) -> tuple[pd.DataF
     data = problem.data(rng, truths)
     exact = [problem.exact(one) for one in data]
     unit = problem.unit(rng)
-    runs = [[("exact", exact_draws(problem, weights), 0, 0.0) for weights in exact]]
+    runs: list[list[Run]] = [[("exact", exact_draws(problem, weights), 0, 0.0) for weights in exact]]
     runs += of_one_table(problem, 1000 if quick else problem.simulations, data, quick)
     each = [list(by_smc(problem, data[i], unit, quick)) for i in range(paired)]
     runs += [list(of_method) for of_method in zip(*each, strict=True)]

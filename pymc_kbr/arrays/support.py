@@ -70,7 +70,7 @@ class Support:
     @classmethod
     def from_bounds(
         cls,
-        bounds: Mapping[str, tuple[float, float]] | None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None,
         names: Sequence[str],
         discrete: Sequence[str] = (),
     ) -> Support:

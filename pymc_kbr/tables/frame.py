@@ -23,7 +23,7 @@ def fields_of(
     parameters: Sequence[str],
     statistics: Sequence[str],
     observed: Mapping[str, float] | Sequence[float] | None,
-    bounds: Mapping[str, tuple[float, float]] | None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None,
     discrete: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The fields of a table, for the arguments of `ReferenceTable.from_dataframe`, with its errors."""
@@ -41,7 +41,7 @@ def fields_of_sets(
     df: pd.DataFrame,
     sets: Sequence[Any],
     observed: Any,
-    bounds: Mapping[str, tuple[float, float]] | None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None,
     discrete: Sequence[str] | None,
     largest: int | None,
 ) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def fields_of_sets(
 def _parameters_of(
     df: pd.DataFrame,
     parameters: list[str],
-    bounds: Mapping[str, tuple[float, float]] | None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None,
     discrete: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The fields of a table that are not about its statistics."""

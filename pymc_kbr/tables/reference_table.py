@@ -145,7 +145,7 @@ class ReferenceTable:
         parameters: Sequence[str],
         statistics: Sequence[str],
         observed: Mapping[str, float] | Sequence[float] | None = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
         discrete: Sequence[str] | None = None,
     ) -> ReferenceTable:
         """A table of simulations made elsewhere.
@@ -160,7 +160,7 @@ class ReferenceTable:
             The observed statistics, by name or in the order of `statistics`; a row of another data
             frame (a Series) will do. NaN where one is missing.
         bounds : mapping of str to (lower, upper), optional
-            The prior's support. Parameters left out are taken to be unbounded, and their smoothed
+            The prior's support; None where it has no end. Parameters left out are unbounded, and their smoothed
             draws may go beyond the simulated values.
         discrete : sequence of str, optional
             Parameters that are whole numbers: draws of them are simulated values. Where left out, those
@@ -194,7 +194,7 @@ class ReferenceTable:
         sets: Sequence[Any],
         *,
         observed: Any = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
         discrete: Sequence[str] | None = None,
         largest: int | None = None,
     ) -> ReferenceTable:
