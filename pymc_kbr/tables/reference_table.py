@@ -160,8 +160,8 @@ class ReferenceTable:
             The observed statistics, by name or in the order of `statistics`; a row of another data
             frame (a Series) will do. NaN where one is missing.
         bounds : mapping of str to (lower, upper), optional
-            The prior's support; None where it has no end. Parameters left out are unbounded, and their smoothed
-            draws may go beyond the simulated values.
+            The prior's support; None where it has no end. Parameters left out are taken to be unbounded, and
+            their smoothed draws may go beyond the simulated values.
         discrete : sequence of str, optional
             Parameters that are whole numbers: draws of them are simulated values. Where left out, those
             whose type is integer or bool, and those of nothing but zeros and ones; ``[]`` for none.
