@@ -1,13 +1,16 @@
 """Mutants of each room, tried against the room's tests: ``python -m tests.mutation kernels gram``.
 
-A seeded sample of each room's mutants is tried. What is known already, of files that have not changed since,
-is not tried again; survivors are, with ``--survivors``. ``--record`` writes the tables in this folder.
+A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried before the
+time was up is a sample as well. What is known already, of files that have not changed since, is not tried again;
+survivors are, with ``--survivors``, and there ``--tests`` names the new tests that they are to meet.
+``--record`` writes the tables in this folder, of what was tried.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import os
 import random
 import sys
@@ -60,13 +63,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--file", default="", help="only files whose path holds this")
     parser.add_argument("--survivors", action="store_true", help="try again what survived")
+    parser.add_argument("--tests", nargs="*", default=[], help="these instead of the room's, for survivors")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="of each room, its tests included"
+    )
     parser.add_argument("--record", action="store_true", help="write table.csv and survivors.csv")
     parser.add_argument("--kept", type=Path, default=ROOT / ".mutation.csv", help="outcomes so far")
     return parser.parse_args()
 
 
-def sample(room: str, most: int, seed: int, part: str) -> list[Mutant]:
-    """Some mutants of a room."""
+def sample(room: str, most: int, seed: int, part: str) -> tuple[list[Mutant], int]:
+    """Some mutants of a room in random order, and the number of all."""
     files = [path for path in sorted((PACKAGE / room).rglob("*.py")) if part in str(path)]
     found = [
         mutant
@@ -74,9 +81,9 @@ def sample(room: str, most: int, seed: int, part: str) -> list[Mutant]:
         if str(path.relative_to(PACKAGE)) not in NOT_NUMERICS
         for mutant in mutants_of(path, ROOT)
     ]
-    if most and len(found) > most:
-        found = random.Random(f"{seed} {room}").sample(found, most)
-    return [mutant for mutant in found if mutant.counts]
+    every = sum(mutant.counts for mutant in found)
+    found = random.Random(f"{seed} {room}").sample(found, min(len(found), most or len(found)))
+    return [mutant for mutant in found if mutant.counts], every
 
 
 def known(kept: Path) -> dict[str, str]:
@@ -97,8 +104,10 @@ def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> di
     ]
     print(f"{room}: {len(chosen)} mutants, {len(new)} to try", flush=True)
     if new:
-        tests = measured(ROOMS[room], PACKAGE, ROOT)
         started = time.perf_counter()
+        gc.collect()
+        gc.freeze()  # the trees of what was drawn are not searched in every fork
+        tests = measured(tuple(options.tests) or ROOMS[room], PACKAGE, ROOT)
 
         def report(mutant: Mutant, what: str) -> None:
             outcome[mutant.key] = what
@@ -107,17 +116,21 @@ def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> di
             if what == "survived":
                 print(f"  {mutant.path}:{mutant.lines[0]} {mutant.function}: {mutant.change}", flush=True)
 
-        outcomes(new, tests, options.jobs, report)
+        outcomes(new, tests, options.jobs, report, started + 60 * options.minutes)
         print(
             f"  {time.perf_counter() - started:.0f} s, {tests.seconds:.1f} s a run of the tests", flush=True
         )
-    counts = Counter(outcome[mutant.key] != "survived" for mutant in chosen)
-    print(f"  {counts[True]} of {len(chosen)} caught", flush=True)
-    return {mutant.key: outcome[mutant.key] for mutant in chosen}
+    tried = {mutant.key: outcome[mutant.key] for mutant in chosen if mutant.key in outcome}
+    caught = sum(what != "survived" for what in tried.values())
+    print(f"  {caught} of {len(tried)} caught, {len(chosen) - len(tried)} not tried", flush=True)
+    return tried
 
 
-def record(room: str, chosen: list[Mutant], outcome: dict[str, str]) -> None:
-    """Write a room's rows of both tables; why a survivor does not matter is kept from the table before."""
+def record(room: str, chosen: list[Mutant], outcome: dict[str, str], every: int, seed: int) -> None:
+    """Write a room's rows of the tables; why a survivor does not matter is kept from the table before."""
+    counts = [room, every, len(chosen), len(outcome), seed]
+    replace(HERE / "samples.csv", room, ["room", "mutants", "drawn", "tried", "seed"], [counts])
+    chosen = [mutant for mutant in chosen if mutant.key in outcome]
     reasons = {tuple(row[:4]): row[4] for row in read(HERE / "survivors.csv")}
     survived = [mutant for mutant in chosen if outcome[mutant.key] == "survived"]
     rows = []
@@ -166,10 +179,10 @@ def main() -> None:
     os.chdir(ROOT)
     preload(MODELS)
     for room in options.rooms or ROOMS:
-        chosen = sample(room, options.most, options.seed, options.file)
+        chosen, every = sample(room, options.most, options.seed, options.file)
         outcome = try_room(room, chosen, options)
         if options.record:
-            record(room, chosen, outcome)
+            record(room, chosen, outcome, every, options.seed)
 
 
 if __name__ == "__main__":

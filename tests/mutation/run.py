@@ -7,6 +7,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import os
+import resource
 import signal
 import sys
 import time
@@ -39,8 +40,11 @@ UNUSED = ("cacheprovider", "doctest", "faulthandler", "threadexception", "unrais
 
 OPTIONS = ("-x", "-q", "-o", "addopts=", "-m", "not statistical", *(f"-pno:{name}" for name in UNUSED))
 
-LEAST_LIMIT, TIMES_AS_LONG = 20.0, 5.0
-"""Seconds, and times the seconds of its tests without a change, after which a mutant is ended."""
+LEAST_LIMIT, TIMES_AS_LONG = 10.0, 3.0
+"""Seconds of the processor, and times the seconds of its tests without a change, after which a mutant is ended."""
+
+PATIENCE = 4.0
+"""Times as long by the clock, for a mutant that waits for ever; other work on the machine must not end one."""
 
 PASSED, NOTHING_RUN = 0, 5
 """Exit statuses of pytest."""
@@ -164,26 +168,39 @@ def _tested(tests: Iterable[str], plugins: list[Any] | None = None) -> int:
     return int(pytest.main([*OPTIONS, *tests], plugins=plugins))
 
 
-def outcomes(mutants: Iterable[Mutant], room: Room, jobs: int, report: Callable[[Mutant, str], None]) -> None:
-    """Say of each mutant whether it was "caught", ended by "time-out", or "survived"."""
+def outcomes(
+    mutants: Iterable[Mutant],
+    room: Room,
+    jobs: int,
+    report: Callable[[Mutant, str], None],
+    end: float = float("inf"),
+) -> None:
+    """Say of each mutant whether it was "caught", ended by "time-out", or "survived".
+
+    None is begun after `end` of `time.perf_counter`; those that run then are waited for, as the slow ones are
+    oftener among them.
+    """
     running: dict[int, tuple[Mutant, float]] = {}
     waiting = iter(mutants)
     mutant = next(waiting, None)
     while mutant is not None or running:
+        if time.perf_counter() > end:
+            mutant = None
         while mutant is not None and len(running) < jobs:
             tests = room.of(mutant)
             if not tests:
                 report(mutant, "survived")  # no test comes here
             else:
                 limit = LEAST_LIMIT + TIMES_AS_LONG * room.seconds_of(tests)
-                running[_started(mutant, tests)] = mutant, time.monotonic() + limit
+                running[_started(mutant, tests, limit)] = mutant, time.monotonic() + PATIENCE * limit
             mutant = next(waiting, None)
         for pid, (tried, deadline) in list(running.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del running[pid]
                 code = os.waitstatus_to_exitcode(status)
-                report(tried, "survived" if code in (PASSED, NOTHING_RUN) else "caught")
+                passed = code in (PASSED, NOTHING_RUN)
+                report(tried, "survived" if passed else "time-out" if code == -signal.SIGXCPU else "caught")
             elif time.monotonic() > deadline:
                 os.killpg(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
@@ -192,13 +209,14 @@ def outcomes(mutants: Iterable[Mutant], room: Room, jobs: int, report: Callable[
         time.sleep(0.01)
 
 
-def _started(mutant: Mutant, tests: tuple[str, ...]) -> int:
+def _started(mutant: Mutant, tests: tuple[str, ...], limit: float) -> int:
     pid = os.fork()
     if pid:
         return pid
 
     def work() -> int:
         os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
         sys.meta_path.insert(0, _Planted(mutant))
         return _tested(tests)
 

@@ -1,0 +1,80 @@
+"""Densities in the user's units, evidence of weighted rows, and moves that keep a law of several columns."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.likelihood.form import Prepared
+from pymc_kbr.estimators.likelihood.local_mixture import FREEDOM, LocalMixture, propose_within
+from pymc_kbr.estimators.likelihood.posteriors import Start, weighted_rows
+from pymc_kbr.estimators.likelihood.streams import Streams
+
+
+class Normal:
+    """Independent standard normals about the parameters."""
+
+    def describe(self, theta, xp=np):
+        return theta
+
+    def log_density(self, described, points, xp=np):
+        return stats.norm.logpdf(points - described[:, None, :]).sum(axis=2)
+
+
+def test_densities_are_in_the_statistics_own_units(rng):
+    """The form is standard normal in the scaler's units: densities are those of the scaled normal."""
+    centre, scale = np.array([3.0, -1.0, 7.0]), np.array([10.0, 0.01, 5.0])
+    scaler = Scaler(centre, scale, np.array([True, True, False]))  # the last column is constant
+    evaluation = Evaluation(Normal(), lambda theta, xp=np: theta, scaler)
+    rows = centre + scale * rng.normal(size=(6, 3))
+    prepared = evaluation.prepare(rows)
+    expected = stats.norm.logpdf(rows[:, :2], centre[:2], scale[:2]).sum(axis=1)
+    described = evaluation.describe(np.zeros((6, 2)))
+    np.testing.assert_allclose(evaluation.log_density(described, prepared), expected)
+    trials = evaluation.log_likelihood(evaluation.describe(np.zeros((2, 2))), prepared)
+    np.testing.assert_allclose(trials, np.full(2, expected.sum()))
+
+
+class Discrete:
+    """Known log-likelihoods of rows."""
+
+    def log_likelihood(self, described, data):
+        return described[:, data]
+
+
+@pytest.mark.parametrize("shift", [0.0, 700.0, -700.0])
+def test_evidence_of_weighted_rows_is_their_mean_likelihood_whatever_the_weights_sum_to(shift, rng):
+    logs, weights = rng.normal(size=(9, 2)), rng.random(9)
+    for given, w in ((None, np.ones(9)), (np.log(weights) + shift, weights)):
+        found = weighted_rows(Discrete(), Start(np.zeros((9, 1)), logs, given, 0), (0, 1))
+        for column, (posterior, noted) in enumerate(found):
+            products = w * np.exp(logs[:, column])
+            np.testing.assert_allclose(posterior, products / products.sum())
+            assert noted["log_evidence"] == pytest.approx(np.log(products.sum() / w.sum()))
+            assert noted["ancestors"] == pytest.approx(products.sum() ** 2 / np.sum(products**2))
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_moves_in_several_dimensions_keep_the_students_law_and_its_tails(fresh, rng):
+    """Squared distances over q are F distributed with q and FREEDOM degrees of freedom, before and after."""
+    n, q = 4000, 6
+    root = np.tril(rng.normal(size=(q, q))) + 2 * np.eye(q)
+    mixture = LocalMixture(
+        np.zeros((1, 1)), rng.normal(size=(1, 1, q)), root[None, None], np.linalg.inv(root)[None, None]
+    )
+    scales = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(n, 1)))
+    points = mixture.means[0, 0] + (scales * rng.normal(size=(n, q))) @ root.T
+    proposed, _ = propose_within(
+        mixture, points[None], np.full((1, n), fresh), np.full((1, n), 0.7), Streams([rng])
+    )
+    for cloud in (points, proposed[0]):
+        squares = np.sum(((cloud - mixture.means[0, 0]) @ mixture.inverses[0, 0].T) ** 2, axis=1)
+        assert stats.kstest(squares / q, stats.f(q, FREEDOM).cdf).pvalue > 1e-4
+
+
+def test_prepared_observations_are_each_by_itself(rng):
+    prepared = Prepared(rng.normal(size=(3, 2, 1)), rng.normal(size=(3, 2)))
+    for i, one in enumerate(prepared.each()):
+        np.testing.assert_array_equal(one.points, prepared.points[i : i + 1])
+        np.testing.assert_array_equal(one.log_volume, prepared.log_volume[i : i + 1])
