@@ -111,7 +111,7 @@ def emulated(study: Study, simulations: int, seed: int) -> Run:
         batched=study.batched,
         progressbar=False,
     )
-    table = pk.emulate(rows, EMULATED, model=model, noise=study.noise, random_seed=seed)
+    table = pk.emulate(rows, EMULATED, model=model, noise=study.noise, random_seed=seed, progressbar=False)
     fitted = pk.NadarayaWatson(study.noise, scale=False).fit(
         table.parameters, table.statistics, table.support, random_seed=seed
     )

@@ -37,3 +37,23 @@ def weighted_covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """
     centred = points - weights @ points
     return (weights[:, None] * centred).T @ centred
+
+
+def covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Covariance (p, p) of points (m, p), in any units, under weights (m,) of sum one.
+
+    Raises
+    ------
+    ValueError
+        If no float holds it.
+    """
+    units = units_of(points)
+    with np.errstate(over="ignore"):
+        found = weighted_covariance(points / units, weights) * units[:, None] * units
+    large = np.flatnonzero(np.isinf(found).any(axis=0))
+    if len(large):
+        raise ValueError(
+            f"parameters in columns {large.tolist()} go up to {np.abs(points[:, large]).max():.2g}, and no "
+            "float holds the squares of their deviations; give them in larger units, or ask for quantiles"
+        )
+    return found

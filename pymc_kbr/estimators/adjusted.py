@@ -11,7 +11,8 @@ from sklearn.base import clone
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
-from pymc_kbr.estimators.adjustments import Adjustment, make_adjustment
+from pymc_kbr.estimators.adjustments import Adjustment, NoAdjustment, make_adjustment
+from pymc_kbr.estimators.checks import warn_of_wide
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.rejection import Rejection
 from pymc_kbr.estimators.row_weights import RowWeights
@@ -125,6 +126,10 @@ class Adjusted(Estimator):
 
     def _fit(self, rng: np.random.Generator) -> None:
         self._fit_inner(rng)
+        if not isinstance(make_adjustment(self.adjustment), NoAdjustment):
+            names = getattr(self, "names_", None)
+            points, support = self._sampled.points, self.table_.support
+            warn_of_wide(points, support, None if names is None else names.parameters)
         self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
 
     def fit_sharing(self, fitted: Adjusted, rng: np.random.Generator) -> Self:

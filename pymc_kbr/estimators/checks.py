@@ -9,19 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.bijections import Interval, Step
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
 
 def warn_of_outliers(table: FittedTable) -> None:
     """Say which statistics are measured by the deviation of a few rows."""
-    if not isinstance(table.scaler, Scaler):
+    if not isinstance(table.scaler, Scaler | Transformed):
         return
     columns, sample = np.flatnonzero(table.scaler.kept), table.sample
+    scaler = table.scaler if isinstance(table.scaler, Scaler) else table.scaler.scaler
     # Of rows that are read in parts, those that make up a deviation need not be in the sample.
-    known = np.ones(len(columns)) if table.streamed and np.any(table.scaler.scale != 1) else None
+    known = np.ones(len(columns)) if table.streamed and np.any(scaler.scale != 1) else None
     for found in outliers(sample.statistics, known):
         few = f"few rows that are not among the {len(sample.numbers)} looked at"
         if len(found.rows):
@@ -42,6 +46,44 @@ DIFFERENT = 1e-9
 
 FARTHEST = 1e100
 """Of an observation, in the table's scale: farther off, distances to all rows are the same number."""
+
+
+WIDE = 50.0
+"""Times its median, beyond which the highest hundredth of a positive parameter is far: of a log-normal whose
+logarithm has a deviation above 1.7.
+"""
+
+
+def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | None) -> None:
+    """Say which parameters (m, p) are positive over orders of magnitude, and have no bound that says so.
+
+    A regression of them as they are is one of their largest values; with a bound it is one of logarithms.
+    """
+    unbounded = [
+        column
+        for block in support.blocks
+        if block.smooth
+        for i, column in enumerate(block.columns)
+        if not block.steps or _without_ends(block.steps[0], i)
+    ]
+    for column in unbounded:
+        values = points[:, column]
+        middle, high = np.quantile(values, [0.5, 0.99])
+        if values.min() > 0 and high > WIDE * middle:
+            name = f"in column {column}" if names is None else repr(names[column])
+            warnings.warn(
+                f"the parameter {name} is positive in all rows, with a median of {middle:.3g} and a "
+                f"hundredth of them above {high:.3g}, and has no bound: rows are moved by a regression that "
+                "hangs on the largest of them; give its lower bound to the table, as "
+                "`Support.from_bounds({name: (0, None)}, names)`, or take its logarithm for the parameter",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _without_ends(step: Step, place: int) -> bool:
+    """Whether a step is of intervals, of which one is the whole line."""
+    return isinstance(step, Interval) and np.isinf(step.lower[place]) and np.isinf(step.upper[place])
 
 
 def refuse_both(ratio: Any, prior: Any, own: Any) -> None:

@@ -11,6 +11,7 @@ from pymc_kbr.arrays.names import labels_of
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.filtering.conditioning import RULES
@@ -18,6 +19,7 @@ from pymc_kbr.filtering.training import Training, rows_of
 from pymc_kbr.filtering.units import Units
 from pymc_kbr.gram import make_solver
 from pymc_kbr.kernels import check_kernel
+from pymc_kbr.posterior.doubt import PosteriorWarning
 
 TUNINGS = ("held_out", "published")
 NUMBERS = (
@@ -91,7 +93,7 @@ def training_of(
     Raises
     ------
     TypeError, ValueError
-        If neither or both forms are given, or one is incomplete.
+        If neither or both forms are given, one is incomplete, or all states are the same.
     """
     apart = pairs is not None or transitions is not None
     together = states is not None or observations is not None
@@ -111,9 +113,19 @@ def training_of(
                 "transitions=(states, next states), or give the filter a known `transition`"
             )
         named = pairs[0] if isinstance(pairs, list | tuple) and len(pairs) else pairs
-        return Training.of_parts(pairs, transitions, controls), labels_of(named) or ()
+        return _varying(Training.of_parts(pairs, transitions, controls)), labels_of(named) or ()
     first = states[0] if isinstance(states, list | tuple) and len(states) else states
-    return Training.of_sequences(states, observations, controls), labels_of(first) or ()
+    return _varying(Training.of_sequences(states, observations, controls)), labels_of(first) or ()
+
+
+def _varying(training: Training) -> Training:
+    """Refuse a training of one state, of which every belief is the same."""
+    if not np.any(np.ptp(training.states, axis=0) > 0):
+        raise ValueError(
+            f"all {len(training.states)} training states are the same, {training.states[0].tolist()}; there "
+            "is nothing to filter: look at what is given as states"
+        )
+    return training
 
 
 def warn_of_outliers(training: Training) -> None:
@@ -128,6 +140,29 @@ def warn_of_outliers(training: Training) -> None:
                 UserWarning,
                 stacklevel=3,
             )
+
+
+FAR = 10.0
+"""Deviations beyond all training observations from which one is like none of them."""
+
+
+def warn_of_far(rows: np.ndarray, trained: np.ndarray) -> None:
+    """Say which observations (T, d) lie far beyond all those of the training (n, d), both scaled.
+
+    A Gaussian kernel is zero there: the update takes all such observations for one and the same.
+    """
+    beyond = np.fmax(trained.min(axis=0) - rows, rows - trained.max(axis=0)) / unit_deviations(trained)
+    far = beyond > FAR  # a gap is not far
+    if far.any():
+        row, column = np.argwhere(far)[0].tolist()
+        warnings.warn(
+            f"{far.any(axis=1).sum()} observation(s) lie far beyond those of the training, the first of them "
+            f"row {row} by {beyond[row, column]:.2g} deviations in column {column}: nothing was learnt of "
+            "such observations, and what is said of the state is an extrapolation; look at its units, "
+            "put NaN where it is an error, or train on a sequence with such observations",
+            PosteriorWarning,
+            stacklevel=4,
+        )
 
 
 def observed_rows(units: Units, observations: Any) -> np.ndarray:

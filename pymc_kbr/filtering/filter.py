@@ -210,6 +210,11 @@ class KernelBayesFilter:
         Returns
         -------
         FilteredStates
+
+        Warns
+        -----
+        PosteriorWarning
+            If observations lie ten deviations or more beyond all those of the training.
         """
         fitted = self._ready
         weights, _ = fitted.filtered(observations, initial, controls, times)

@@ -11,7 +11,7 @@ from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.filtering.belief import Belief
-from pymc_kbr.filtering.doors import controls_for, draws_of_states, observed_rows
+from pymc_kbr.filtering.doors import controls_for, draws_of_states, observed_rows, warn_of_far
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.points import Point
 from pymc_kbr.filtering.recursion import Recursion
@@ -46,6 +46,7 @@ class FittedFilter:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Filtered weights (T, N), and the scaled controls."""
         rows = observed_rows(self.units, observations)
+        warn_of_far(rows, self.recursion.training.observations)
         evenly_spaced(times, len(rows))
         ahead = isinstance(initial, Belief)
         scaled = self.controls(controls, len(rows) - 1, len(rows))
@@ -102,6 +103,7 @@ class FittedFilter:
     def stepped(self, belief: Belief | None, observation: Any, control: Any) -> np.ndarray:
         """Weights (N,) one step after a belief, given an observation."""
         row = observed_rows(self.units, np.atleast_1d(np.asarray(observation))[None])[0]
+        warn_of_far(row[None], self.recursion.training.observations)
         if belief is None:
             return self.recursion.update(self.recursion.start(), row)
         given = None if control is None else np.atleast_1d(np.asarray(control))[None]

@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.weighted import effective_sample_size, weighted_covariance, weighted_quantile
+from pymc_kbr.arrays.weighted import covariance, effective_sample_size, weighted_quantile
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.herding import herd
@@ -116,10 +116,9 @@ class Posterior:
     def cov(self) -> np.ndarray:
         """Posterior covariance, shape (p, p), of the weights projected onto the simplex.
 
-        Signed weights can have a negative variance; their projection cannot.
+        Signed weights can have a negative variance; their projection cannot. Refused beyond 1e308.
         """
-        units = units_of(self.atoms)
-        return weighted_covariance(self.atoms / units, self.simplex_weights) * units[:, None] * units
+        return covariance(self.atoms, self.simplex_weights)
 
     def quantile(self, q: float | np.ndarray | list[float]) -> np.ndarray:
         """Marginal quantiles of the weights projected onto the simplex.
@@ -163,7 +162,7 @@ class Posterior:
         embedding = self.embedding
         if bandwidth is not None:
             units = units_of(self.atoms)
-            variance = np.diag(weighted_covariance(self.atoms / units, self.simplex_weights))
+            variance = np.diag(covariance(self.atoms / units, self.simplex_weights))
             width = bandwidth * nonzero(np.sqrt(variance) * units)
             embedding = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights)
         mode = preimage.mode(embedding, starts)

@@ -33,6 +33,7 @@ def emulate(
     model: pm.Model | None = None,
     noise: Any = None,
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
 ) -> ReferenceTable:
     """Make a long table from a short one by predicting statistics from parameters.
 
@@ -52,6 +53,8 @@ def emulate(
         Standard deviations of the normal noise on the observation that the simulator leaves out, as
         in `zoom`. With it rows are drawn where they are likely, and errors are measured against it.
     random_seed : int or numpy.random.Generator, optional
+    progressbar : bool
+        Of the rows that are predicted.
 
     Returns
     -------
@@ -93,7 +96,7 @@ def emulate(
     ...     rate = pm.HalfNormal("rate", 1)
     ...     _ = pk.vector_simulator("y", fn, rate, observed=np.exp(-0.5 * times))
     ...     few = pk.zoom(600, rounds=2, noise=0.01, random_seed=1, progressbar=False)
-    ...     many = pk.emulate(few, 5000, noise=0.01, random_seed=1)
+    ...     many = pk.emulate(few, 5000, noise=0.01, random_seed=1, progressbar=False)
     >>> estimator = pk.NadarayaWatson(0.01, scale=False).fit(many.parameters, many.statistics)
     >>> bool(abs(estimator.condition(many.observed).mean()[0] - 0.5) < 0.01)
     True
@@ -134,7 +137,7 @@ def emulate(
     return dataclasses.replace(
         table,
         parameters=parameters,
-        statistics=emulator(parameters),
+        statistics=emulator(parameters, progressbar),
         support=support,
         failures=Failures.none(parameters.shape[1]),
         seed=None,

@@ -12,6 +12,7 @@ from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.gram import Gram, make_solver
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 BANDWIDTH_MULTIPLES = tuple(2.0 ** np.arange(-2, 5))
@@ -86,11 +87,12 @@ class Emulator:
         error = float(np.sqrt(choice.error / len(units)))
         return cls(error, gram, coefficients, directions.T * units, means, scaler)
 
-    def __call__(self, parameters: np.ndarray) -> np.ndarray:
+    def __call__(self, parameters: np.ndarray, progressbar: bool = False) -> np.ndarray:
         """Statistics (k, d) of parameters (k, p)."""
         x = self._scaler.transform(parameters)
         parts = np.array_split(x, max(1, len(x) // PREDICTED_AT_ONCE))
-        predicted = np.vstack([self._gram.cross(part).T @ self._coefficients for part in parts])
+        shown = tracked(parts, "predicting statistics", progressbar)
+        predicted = np.vstack([self._gram.cross(part).T @ self._coefficients for part in shown])
         return self._means + predicted @ self._directions
 
 

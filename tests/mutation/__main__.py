@@ -1,8 +1,8 @@
 """Mutants of each room, tried against the room's tests: ``python -m tests.mutation kernels gram``.
 
-A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried before the
-time was up is a sample as well. What is known already, of files that have not changed since, is not tried again;
-survivors are, with ``--survivors``, and there ``--tests`` names the new tests that they are to meet.
+A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried before
+the time was up is a sample as well. What is known already, of files that have not changed since, is not tried
+again; survivors are, with ``--survivors``, and there ``--tests`` names the new tests that they are to meet.
 ``--record`` writes the tables in this folder, of what was tried.
 """
 
@@ -31,6 +31,7 @@ ROOMS = {
     "regression": ("tests/regression",),
     "embedding": ("tests/embedding",),
     "posterior": ("tests/posterior",),
+    "estimators/likelihood": ("tests/estimators/likelihood", "tests/estimators/test_kernel_likelihood.py"),
     "estimators": ("tests/estimators",),
     "selection": ("tests/selection",),
     "rounds": ("tests/rounds",),
@@ -39,7 +40,7 @@ ROOMS = {
     "hypothesis_tests": ("tests/hypothesis_tests",),
     "tables": ("tests/tables",),
 }
-"""From a room to the tests that stand for it."""
+"""From a room to the tests that stand for it; what has a row of its own is no part of the room around it."""
 
 NOT_NUMERICS = (
     "posterior/arviz.py",
@@ -74,7 +75,12 @@ def arguments() -> argparse.Namespace:
 
 def sample(room: str, most: int, seed: int, part: str) -> tuple[list[Mutant], int]:
     """Some mutants of a room in random order, and the number of all."""
-    files = [path for path in sorted((PACKAGE / room).rglob("*.py")) if part in str(path)]
+    inner = [PACKAGE / other for other in ROOMS if other.startswith(f"{room}/")]
+    files = [
+        path
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        if part in str(path) and not any(path.is_relative_to(other) for other in inner)
+    ]
     found = [
         mutant
         for path in files
@@ -107,7 +113,7 @@ def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> di
         started = time.perf_counter()
         gc.collect()
         gc.freeze()  # the trees of what was drawn are not searched in every fork
-        tests = measured(tuple(options.tests) or ROOMS[room], PACKAGE, ROOT)
+        tests = measured(tuple(options.tests) or ROOMS[room], {mutant.path for mutant in new}, ROOT)
 
         def report(mutant: Mutant, what: str) -> None:
             outcome[mutant.key] = what

@@ -210,3 +210,11 @@ def test_draws_beyond_all_numbers_are_counted_and_refused():
     assert 0 < broken.sum() < len(broken)
     with pytest.raises(ValueError, match=r"^[1-9]\d* of 500 draws are infinite or no numbers.*zoom"):
         make(far, EVEN, positive).draw(500, 0)
+
+
+def test_covariances_that_no_float_holds_are_refused_by_the_columns():
+    wide = make(units=np.array([1.0, 1e160]))
+    with pytest.raises(ValueError, match=r"^parameters in columns \[1\] go up to .*e\+160, .*larger units"):
+        wide.cov()
+    assert np.isfinite(wide.quantile([0.1, 0.9])).all()
+    assert np.isfinite(wide.mode()).all()

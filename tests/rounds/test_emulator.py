@@ -3,11 +3,13 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from scipy.stats import chi2
 
 import pymc_kbr as pk
+from pymc_kbr.rounds import emulator
 from pymc_kbr.simulation import Forward
 
 TIMES = np.linspace(0.2, 3, 15)
@@ -178,3 +180,20 @@ def test_bounds_with_noise_keep_the_posterior_and_a_store_goes_on(tmp_path):
     del settings["noise"]
     bare = pk.zoom(1000, **settings)
     assert np.any(np.ptp(bare.parameters, axis=0) < np.ptp(table.parameters, axis=0) / 2)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_predicted_rows_are_counted_where_it_is_asked_for(shown, monkeypatch, rng):
+    asked = []
+    monkeypatch.setattr(
+        emulator, "tracked", lambda items, words, shown: asked.append((len(items), shown)) or items
+    )
+    x = rng.normal(size=(30, 1))
+    frame = pd.DataFrame({"a": x[:, 0], "s": np.sin(x[:, 0])})
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"])
+    fitted = emulator.Emulator.fit(table, np.ones(1), rng)
+    monkeypatch.setattr(emulator, "PREDICTED_AT_ONCE", 7)
+    found = fitted(x, shown)
+    assert asked == [(4, shown)]
+    np.testing.assert_allclose(found, fitted(x))
+    np.testing.assert_allclose(found[:, 0], np.sin(x[:, 0]), atol=0.05)

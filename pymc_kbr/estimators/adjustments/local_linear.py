@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Self
 
 import numpy as np
 
 from pymc_kbr.estimators.adjustments.adjustment import Adjustment, squared_residual_logarithms
+from pymc_kbr.posterior.doubt import PosteriorWarning
+
+FARTHEST = 10.0
+"""Deviations of one residual by which the regression at the observation may be off without a warning."""
 
 
 class LocalLinearAdjustment(Adjustment):
@@ -48,6 +53,11 @@ class LocalLinearAdjustment(Adjustment):
         ------
         ValueError
             If too few rows carry weight for as many slopes.
+
+        Warns
+        -----
+        PosteriorWarning
+            If the rows hardly vary in a direction in which the observation differs from them.
         """
         count = int(np.sum(weights > 0))
         if count < 2 * (len(x) + 1):
@@ -60,9 +70,23 @@ class LocalLinearAdjustment(Adjustment):
         design = np.hstack([np.ones((len(rows), 1)), self.statistics_[rows] - x])
         z = self.parameters_[rows]
         inverse = np.linalg.pinv(root * design)
+        # The regression at the observation is a sum of the rows' parameters with these factors.
+        error = float(np.linalg.norm(inverse[0] * root[:, 0]))
+        if error > FARTHEST:
+            warnings.warn(
+                f"the local-linear regression is uncertain at the observation by {error:.2g} deviations of "
+                "its residuals: the statistics of the rows with weight are collinear, and the observation's "
+                "are not; take fewer statistics, scale='linear_posterior_mean', or the adjustment "
+                "'kernel_ridge'",
+                PosteriorWarning,
+                stacklevel=2,
+            )
         coefficients = inverse @ (root * z)
         residuals = z - design @ coefficients
         if self.heteroscedastic:
             slopes = inverse @ (root * squared_residual_logarithms(residuals))
-            residuals = residuals * np.exp(0.5 * (slopes[0] - design @ slopes))
+            logs = design @ slopes
+            # Beyond all rows a straight line of logarithms is of no residual any more, and soon of no float.
+            here = np.clip(slopes[0], logs.min(axis=0), logs.max(axis=0))
+            residuals = residuals * np.exp(0.5 * (here - logs))
         return coefficients[0] + residuals

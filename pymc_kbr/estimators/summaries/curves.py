@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.scaling import unit_deviations, units_of
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
@@ -92,13 +93,17 @@ def choose_curves(
     group = Landmarks(few, np.full(few.shape, median_heuristic(theta) ** -2))
     basis, features = make_basis(theta, [group])
     chosen = []
-    for column, cell in zip(statistics.T, cells, strict=True):
+    wide = {found.column for found in outliers(statistics)}
+    for number, (column, cell) in enumerate(zip(statistics.T, cells, strict=True)):
         found = [
             (_density(curve, column[rows], features, basis.penalties), curve)
             for curve in _candidates(column, cell)
         ]
         best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
-        chosen.append(curve if best > found[0][0] + GAIN else found[0][1])
+        # The few rows that make up a deviation need not be among those looked at here; on a straight line
+        # all others would be one point.
+        bent = best > found[0][0] + GAIN or (number in wide and np.isfinite(best))
+        chosen.append(curve if bent else found[0][1])
     return chosen
 
 

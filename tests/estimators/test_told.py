@@ -1,0 +1,120 @@
+"""What is told instead of being taken in silence: wide parameters, collinear statistics, single outliers."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators import Adjusted, KernelLikelihood, Rejection
+from pymc_kbr.estimators.adjustments import LocalLinearAdjustment
+from pymc_kbr.estimators.checks import warn_of_outliers
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.summaries import Transformed
+from pymc_kbr.estimators.summaries.curves import Curve
+from pymc_kbr.posterior.doubt import PosteriorWarning
+
+POSITIVE = Support.from_bounds({"rate": (0, None)}, ["rate"])
+
+
+def a_wide_table(rng, deviation=3.0):
+    """A rate over many orders of magnitude, seen with a relative error of 30%."""
+    rate = np.exp(deviation * rng.normal(size=(1000, 1)))
+    return rate, rate * np.exp(0.3 * rng.normal(size=rate.shape))
+
+
+def adjusted(adjustment="kernel_ridge"):
+    return Adjusted(Rejection(0.3, kernel="epanechnikov", scale="transformed"), adjustment)
+
+
+def test_a_wide_positive_parameter_is_told_of_unless_it_has_its_bound(rng):
+    rate, x = a_wide_table(rng)
+    with pytest.warns(UserWarning, match=r"in column 0 is positive in all rows.*lower bound"):
+        adjusted("local_linear").fit(rate, x)
+    posterior = adjusted().fit(rate, x, POSITIVE, random_seed=1).condition([1.0])
+    # The logarithm's posterior is normal of deviation .3 about zero, but for the wide prior.
+    np.testing.assert_allclose(np.log(posterior.quantile([0.16, 0.5, 0.84])[:, 0]), [-0.3, 0, 0.3], atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rate: rate - 1e-9 - rate.min(),  # one of them is not positive
+        lambda rate: np.log(rate),
+        lambda rate: rate ** (1 / 3),  # of deviation one
+    ],
+)
+def test_parameters_that_are_not_wide_and_positive_are_not_told_of(change, rng):
+    rate, x = a_wide_table(rng)
+    adjusted("local_linear").fit(change(rate), x)
+    Adjusted(Rejection(0.3), "none").fit(rate, x)  # nothing is moved
+
+
+def test_only_the_column_that_is_wide_and_unbounded_is_told_of(rng):
+    rate, x = a_wide_table(rng)
+    both = np.hstack([rate, rate])
+    for support, named in (
+        (Support.unbounded(2), ["0", "1"]),
+        (Support.from_bounds({"a": (0, None)}, ["a", "b"]), ["1"]),
+        (Support.from_bounds({"a": (0, None)}, ["a", "b"], ["b"]), []),
+    ):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            adjusted("local_linear").fit(both, x, support)
+        assert [str(one.message).split("column ")[1][0] for one in told] == named
+
+
+def test_a_regression_far_from_all_rows_is_told_of_and_its_spread_stays_that_of_some_row(rng):
+    """Forty statistics that are sums of four up to rounding, and an observation that is none."""
+    theta = rng.normal(size=(300, 2))
+    four = theta @ rng.normal(size=(2, 4)) + 0.3 * rng.normal(size=(300, 4))
+    x = np.hstack([four, four @ rng.normal(size=(4, 36))]) * (1 + 1e-13 * rng.normal(size=(300, 40)))
+    fitted = LocalLinearAdjustment(heteroscedastic=True).fit(x, theta, None, rng)
+    weights = np.full(300, 1 / 300)
+    with pytest.warns(PosteriorWarning, match=r"uncertain at the observation by .* collinear"):
+        moved = fitted.move(x[0] + rng.normal(size=40), np.arange(300), weights)
+    plain = LocalLinearAdjustment().fit(x, theta, None, rng)
+    with pytest.warns(PosteriorWarning):
+        as_they_are = plain.move(x[0] + rng.normal(size=40), np.arange(300), weights)
+    assert np.all(np.isfinite(moved))
+    spread, without = (part.std(axis=0) for part in (moved, as_they_are))
+    assert np.all(spread < 30 * without)
+    fitted.move(x[0], np.arange(300), weights)  # among the rows: no word
+
+
+def test_spreads_are_those_at_the_observation_where_rows_are(rng):
+    """Residuals grow with the statistic: exp(x / 2) times as wide here as there."""
+    x = rng.uniform(-1, 1, size=(4000, 1))
+    theta = np.exp(0.5 * x) * rng.normal(size=(4000, 1))
+    fitted = LocalLinearAdjustment(heteroscedastic=True).fit(x, theta, None, rng)
+    found = [
+        fitted.move(np.array([at]), np.arange(4000), np.full(4000, 1 / 4000)).std() for at in (-0.8, 0.8)
+    ]
+    np.testing.assert_allclose(found, np.exp([-0.4, 0.4]), rtol=0.1)
+
+
+def test_one_outlier_that_is_not_looked_at_does_not_make_all_others_one_point(rng):
+    theta = rng.normal(size=(2500, 1))
+    x = theta + 0.5 * rng.normal(size=(2500, 1))
+    with_one = x.copy()
+    with_one[7] = 1e12
+    fitted = Transformed.fit(with_one, theta)
+    assert fitted.curves[0].kind == "asinh"
+    assert fitted.transform(x).std() > 0.5
+    assert Transformed.fit(x, theta).curves[0].kind == "linear"
+    assert KernelLikelihood().scale_of_statistics() == "transformed"
+    found = Rejection(0.05, scale="transformed").fit(theta, with_one).condition([1.0])
+    expected = Rejection(0.05, scale="transformed").fit(theta, x).condition([1.0])
+    np.testing.assert_allclose(found.mean(), expected.mean(), atol=0.15)
+
+
+def test_curves_that_leave_a_deviation_to_one_row_are_told_of(rng):
+    x = rng.normal(size=(200, 2))
+    x[3, 1] = 1e12
+    kept = np.array([True, False, True])
+    curves = (Curve("linear", 0.0, 1.0), Curve("linear", 0.0, 1.0))
+    summary = Transformed(kept, np.zeros(3), (None, None), curves, Scaler.fit(x))
+    table = FittedTable(summary, Scaler.fit(x).transform(x), x, Support.unbounded(2), 200)
+    with pytest.warns(UserWarning, match=r"statistic in column 2 is that of 1 of 200 rows \(3\)"):
+        warn_of_outliers(table)
