@@ -80,7 +80,7 @@ class Plan:
         plots.plot_chosen(table, output / f"{self.prefix}chosen.png")
 
     def _dimensions(self, quick: bool, output: Path) -> None:
-        trials, n, dimensions = (2, 60, (1, 2)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
+        trials, n, dimensions = (2, 60, (2,)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
         table = errors.over_dimensions(self.draw, trials, n, dimensions)
         errors.write(table, output / f"{self.prefix}dimensions.csv")
         picture = output / f"{self.prefix}dimensions.png"
@@ -91,7 +91,7 @@ class Plan:
 
     def over_sizes(self, quick: bool, output: Path) -> pd.DataFrame:
         """The table and the picture of sample sizes; an interrupted run goes on where it ended."""
-        trials = {60: 2, 100: 2} if quick else self.sizes
+        trials = {60: 2} if quick else self.sizes
         exact = self.exact_runs or {n: repeats for n, repeats in trials.items() if n <= self.exact_up_to}
         if quick:
             exact = dict(trials)

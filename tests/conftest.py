@@ -41,3 +41,9 @@ def no_second_fit(request, monkeypatch):
     """Leave out the check whether a table is too coarse, which takes a second, but where it is asked for."""
     if request.node.get_closest_marker("coarse") is None and "pymc_kbr.sample" in sys.modules:
         monkeypatch.setattr("pymc_kbr.sample.coarseness_of", lambda *given: None)
+
+
+@pytest.fixture
+def plain_layout(monkeypatch):
+    """Leave out what moves axes apart, which is Matplotlib's and takes most of a picture's time."""
+    monkeypatch.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *given: None)

@@ -63,6 +63,7 @@ def test_what_is_shortened_stands_there():
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("plain_layout")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
 def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

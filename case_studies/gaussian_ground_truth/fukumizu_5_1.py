@@ -131,11 +131,11 @@ def errors(d: int, run: int, only: Collection[str] | None = None) -> dict[str, f
     return line
 
 
-def table(runs: int, dimensions: Sequence[int]) -> pd.DataFrame:
-    """Mean errors over runs, a line a dimension."""
+def table(runs: int, dimensions: Sequence[int], only: Collection[str] | None = None) -> pd.DataFrame:
+    """Mean errors over runs, a line a dimension; `only` as in `of_the_paper`."""
     lines = []
     for d in dimensions:
-        means = pd.DataFrame([errors(d, run) for run in range(runs)]).mean()
+        means = pd.DataFrame([errors(d, run, only) for run in range(runs)]).mean()
         tried = means[[f"kde_{h:g}" for h in BANDWIDTHS]]
         lines.append({"d": d, "kde_best": tried.min(), **means.drop(tried.index)})
         print(pd.DataFrame(lines[-1:]).round(3).to_string(index=False, header=d == dimensions[0]), flush=True)

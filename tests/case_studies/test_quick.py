@@ -60,6 +60,7 @@ MAY_BE_EMPTY = {
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("plain_layout")
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_quick_command_writes_full_tables(study, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", [study, "--quick", "--output", str(tmp_path), *SHORTER.get(study, [])])
@@ -86,6 +87,7 @@ def test_committed_results_are_small(suffix):
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("plain_layout")
 @pytest.mark.parametrize("study", ["runtime", "rivals"])
 def test_a_users_own_coal_is_taken_without_its_first_rows(study, tmp_path, monkeypatch):
     table = load_coalescent().to_dataframe()[:450]

@@ -31,13 +31,14 @@ def table(n=500):
 
 def digest():
     """Of the scores of `select`, and of the draws of `sample_abc`, to the last bit."""
-    warnings.simplefilter("ignore")
-    few = ["localised", pk.Adjusted(pk.Localised(100)), pk.Adjusted(pk.Rejection(100, scale="relevance"))]
-    found = pk.select(table(200), candidates=few, random_seed=2, progressbar=False)
-    both = {"candidates": ["localised", pk.KernelLikelihood(particles=100)]}
-    idata = pk.sample_abc(
-        200, reference_table=table(110), selection=both, random_seed=3, progressbar=False, chains=1
-    )
+    few = ["localised", pk.Adjusted(pk.Localised(60)), pk.Adjusted(pk.Rejection(60, scale="relevance"))]
+    both = {"candidates": ["localised", pk.KernelLikelihood(particles=50)]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = pk.select(table(120), candidates=few, random_seed=2, progressbar=False)
+        idata = pk.sample_abc(
+            100, reference_table=table(110), selection=both, random_seed=3, progressbar=False, chains=1
+        )
     sha = hashlib.sha256(found.condition([0.1, 0.2, 0.0]).draw(50, 1).tobytes())
     for one in found.selection_.candidates:
         sha.update(f"{one.label} {one.note}".encode() + one.scores.tobytes())
@@ -46,33 +47,30 @@ def digest():
     return sha.hexdigest()
 
 
-def pinned(code, cores):
-    """A program that keeps to some cores, or to none in particular."""
-    return f"import os; os.sched_setaffinity(0, {cores!r})\n{code}" if cores else code
-
-
-def elsewhere(threads, cores):
-    """The digest that another process finds, on so many threads and cores."""
-    code = pinned("from tests.selection.test_reproducible import digest\nprint(digest())", cores)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()[-1]
-
-
-def test_load_threads_and_cores_change_no_bit():
-    one_core = sorted(os.sched_getaffinity(0))[:1] if hasattr(os, "sched_setaffinity") else []
-    alone = elsewhere(1, [])
-    # On the same core, where it is in the way of this test and of no other.
-    busy = subprocess.Popen([sys.executable, "-c", pinned("while True: pass", one_core)])
+def digest_under_load():
+    """The digest while another process is in the way, on one core and so of no other test."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+    # It inherits the core, and takes a quarter of it.
+    busy = subprocess.Popen([sys.executable, "-c", "import os; os.nice(5)\nwhile True: pass"])
     try:
-        assert elsewhere(3, one_core) == alone
+        found = digest()
         assert busy.poll() is None
     finally:
         busy.kill()
         busy.wait()
+    return found
+
+
+def test_load_threads_and_cores_change_no_bit():
+    """A fresh process under load, on one core and three threads, and this one, which has done more."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "3")
+    code = "from tests.selection.test_reproducible import digest_under_load\nprint(digest_under_load())"
+    there = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert there.stdout.split()[-1] == digest()
 
 
 def test_a_clock_that_runs_wild_changes_nothing(monkeypatch):
