@@ -76,6 +76,7 @@ def prior_ridge(
     theta = states[spread_out(len(states), MOST_ROWS)]
     scores = np.zeros(len(regularisations))
     for points, weights in beliefs:
+        # KuLSIF's score is of draws: a signed belief is one of draws that count for or against.
         rows, counts = spread_out_by_weight(np.abs(weights), MOST_ROWS)
         a = np.sign(weights[rows]) * counts
         if a.sum() > 0:  # a belief of no mass has no ratio

@@ -123,6 +123,7 @@ class Search:
             joint, rows = Joint(kernel, control, before.shape[1]), np.hstack([before, data.controls])
         if ridge is None:
             ridge = transition_ridge(rows, after, joint, centred) if len(before) else 1e-3
+        # A Gram matrix grows with its rows, and n eta beside it stays: more data need no other strength.
         eta = given.prior_regularisation or PRIOR_STRENGTH / len(data.pairs)
         placeholder = of_family(given.observation_kernel, given.observation_bandwidth, 1.0, data.observations)
         return FilterSettings(
@@ -203,6 +204,8 @@ def is_better(squares: np.ndarray, than: np.ndarray) -> bool:
     """Whether errors (T,) are lower than others (T,) by `EVIDENCE` standard errors of the difference."""
     if not np.all(np.isfinite(than)):
         return True
+    # Errors of neighbouring steps are dependent, and make each other's error look small; means of blocks are
+    # hardly so.
     blocks = np.array_split(squares - than, max(2, len(squares) // STEPS_TOGETHER))
     means = np.array([block.mean() for block in blocks])
     return bool(means.mean() < -EVIDENCE * means.std(ddof=1) / np.sqrt(len(means)))
@@ -236,6 +239,7 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
     found = held.challenge(
         [search.with_observations(search.of_state_scale(scale, search.part), *point) for scale in scales]
     )
+    # Medians and lambda' once more, of all rows; what the held-out steps chose is kept.
     settings = search.with_observations(
         search.of_state_scale(state if found is None else scales[found]), *point
     )
@@ -271,6 +275,7 @@ def _by_regression(search: Search, scale: float) -> FilterSettings:
         ridges,
     )
     ridge = found.ridge / len(data.pairs)
+    # delta is added to the square of what lambda is added to.
     regularisation = given.regularisation or (ridge if given.rule == "iw_kbr" else ridge**2)
     return replace(settings, observation_kernel=found.kernel, regularisation=regularisation)
 

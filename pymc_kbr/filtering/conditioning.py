@@ -59,6 +59,7 @@ def conditioned(
     if not centred:
         weights[rows] = rule.operator(part, prior, regularisation).solve(at)
         return weights
+    # A mean under signed weights may lie outside of all features: the centre is that of the positive ones.
     positive = np.maximum(prior, 0)
     if not positive.any():
         return weights
@@ -66,5 +67,6 @@ def conditioned(
     mean = part.apply(centre)
     about = at - total * mean - (centre @ at - total * (centre @ mean))
     found = rule.operator(part.centred(centre), prior, regularisation).solve(about)
+    # The coefficients of centred features: the mean is taken out, and the prior put back.
     weights[rows] = found - found.sum() * centre + total * prior
     return weights

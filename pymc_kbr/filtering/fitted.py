@@ -50,6 +50,7 @@ class FittedFilter:
         evenly_spaced(times, len(rows))
         ahead = isinstance(initial, Belief)
         scaled = self.controls(controls, len(rows) - 1, len(rows))
+        # Its first step is no update of a prior: the regression stands for prior and likelihood together.
         if isinstance(initial, str):
             if initial != "conditional_mean":
                 raise ValueError(

@@ -114,6 +114,7 @@ class Recursion:
         gamma = np.full(self.count, 1 / self.count)
         if initial is not None:
             rows = self._part(self.training.pairs)
+            # In parts: a prior may be known by far more draws than there are states.
             blocks = [rows.cross(initial[i : i + 1024]).sum(axis=1) for i in range(0, len(initial), 1024)]
             gamma = self._sum_rule(np.sum(blocks, axis=0) / len(initial))
         weights[self.training.pairs] = gamma
@@ -133,6 +134,7 @@ class Recursion:
             return predicted.weights
         gram = self.observed(there)
         values = gram.cross(observation[None, there])[:, 0]
+        # Small systems take longer to share out among threads than to solve.
         with self._threads():
             return self._placed(
                 conditioned(
@@ -160,6 +162,7 @@ class Recursion:
 
     def observed(self, there: np.ndarray) -> Gram:
         """The Gram matrix of the training observations in some of their columns; kept once it is made."""
+        # Gaps come in few patterns: one factorisation for each.
         key = there.tobytes()
         if key not in self._observed:
             kernel = of_columns(self.settings.observation_kernel, np.flatnonzero(there))
@@ -201,6 +204,7 @@ class Recursion:
         assert settings.control_kernel is not None
         joint = Joint(settings.state_kernel, settings.control_kernel, data.states.shape[1])
         points = np.hstack([data.states[data.previous], data.controls])
+        # A product of two kernels of low rank r has rank r^2: both are factored together.
         if isinstance(gram, LowRankGram):
             return gram_of(self.how.solver, joint, points, np.random.default_rng(self.how.seed + 2))
         assert isinstance(gram, KeptGram)

@@ -36,6 +36,7 @@ class SumRule:
     def __init__(self, gram: Gram, regularisation: float, centred: bool) -> None:
         n = gram.size
         self._operator = gram.regularised(n * regularisation)
+        # With a large eta weights are even, and not zero: what is regularised is their difference from 1 / n.
         self._own = gram.apply(np.full(n, 1 / n)) if centred else None
 
     def __call__(self, values: np.ndarray, total: float | np.ndarray = 1.0) -> np.ndarray:
@@ -79,6 +80,7 @@ class Regression:
         if self._centre is None:
             return self._operator.solve(values)
         c, mean = self._centre, self._mean
+        # Inner products of features about their mean; the constant of the regression then carries the total.
         about = values - np.multiply.outer(mean, total) - (c @ values - total * (c @ mean))
         found = self._operator.solve(about)
         return found + np.multiply.outer(c, total - found.sum(axis=0))
@@ -215,6 +217,7 @@ class KnownTransition:
             features = self._gram.feature_map(flat).reshape(n, count, -1).mean(axis=1)
             return self._gram.features, features
         assert isinstance(self._gram, KeptGram)
+        # 64 states at once: all draws of all states would take as many Gram matrices as there are draws.
         columns = [
             self._gram.kernel(self._gram.points, draws[i : i + 64].reshape(-1, p))
             .reshape(n, -1, count)

@@ -74,6 +74,7 @@ class Units:
         """
         if self.has_columns:
             return self.observations.transform(rows)
+        # A network takes whole observations: nothing is known of the features of a part.
         gaps = np.isnan(rows)
         missing = gaps.all(axis=1)
         partly = gaps.any(axis=1) & ~missing

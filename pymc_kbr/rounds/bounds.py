@@ -139,6 +139,7 @@ def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_Range
     for lower, upper in sides:
         truth = table.parameters[checked]
         inside = np.all((truth >= lower[1:]) & (truth <= upper[1:]), axis=1)
+        # Volumes by their logarithms: a product of many small sides is no float.
         size = float(np.mean(np.sum(np.log(upper[1:] - lower[1:]), axis=1)))
         ranges.append(_Range(lower[0], upper[0], float(inside.mean()), size))
     return ranges
@@ -187,6 +188,7 @@ def likely_bounds(
     # An error of the emulator moves the likelihood by as many deviations as it is long, at most.
     reach = LIKELY_DEVIATIONS + emulator.error * np.sqrt(len(noise))
     kept = 10 + 2 * parameters.shape[1]
+    # Squared distances add up: at the hypotenuse a row is so many deviations less likely than the likeliest.
     most_away = max(np.hypot(away.min(), reach), np.partition(away, kept)[kept])
     likely = parameters[away <= most_away]
     added = (LIKELY_MARGIN if len(likely) >= FEW_LIKELY_ROWS else MARGIN_OF_FEW) * np.ptp(likely, axis=0)

@@ -84,6 +84,7 @@ class Emulator:
         directions = _directions(targets, choice.error)
         gram = make_solver("auto").gram(choice.kernel, x, rng, choice.ridge)
         coefficients = gram.regularised(choice.ridge).solve(targets @ directions)
+        # The sum over statistics, shared out among them.
         error = float(np.sqrt(choice.error / len(units)))
         return cls(error, gram, coefficients, directions.T * units, means, scaler)
 
@@ -109,6 +110,7 @@ def _directions(targets: np.ndarray, error: float) -> np.ndarray:
         return np.eye(targets.shape[1])
     values, vectors = eigh(targets.T @ targets / len(targets), driver="evd")
     kept = np.cumsum(np.maximum(values, 0)) >= error
+    # One direction at least, where all of them are error.
     kept[-1] = True
     return vectors[:, kept]
 

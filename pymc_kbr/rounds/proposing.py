@@ -134,6 +134,7 @@ def region_of(proposal: Proposal, parameters: np.ndarray, least: int) -> Support
 def _between(proposal: Proposal, parameters: np.ndarray, reach: float) -> Support:
     support = proposal.support
     away = reach * np.sqrt(np.einsum("kqq->kq", proposal.covariances) / NEAR_FACTOR)
+    # Half of the parts are the defensive ones, four times as wide: they would keep every row.
     near = slice(0, len(away) // 2)  # the parts that are not widened
     ends = (proposal.means - away)[near].min(axis=0), (proposal.means + away)[near].max(axis=0)
     lower, upper = (support.backward(end[None])[0] for end in ends)

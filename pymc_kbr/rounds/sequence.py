@@ -60,6 +60,7 @@ class Rounds:
         """Make the rounds, those that a store does not hold, and the table of them all."""
         draws, rounds = self.asked["draws"], self.asked["rounds"]
         entropy = entropy_of(self.options.random_seed)
+        # Simulations and proposals have seeds apart: a round that a store holds changes no other.
         seeds = np.random.default_rng(entropy).integers(2**63, size=(2, rounds))
         sizes = self.asked.get("sizes", [draws // rounds] * rounds)
         left, last = draws, rounds == 1
@@ -193,6 +194,7 @@ class Rounds:
         if last is None:
             return self.tables[0]
         parameters = np.vstack([table.parameters for table in self.tables])
+        # Failures were drawn too: a round's share is that of what it asked for.
         sizes = np.array([len(table) + len(table.failures) for table in self.tables])
         log_prior = self.forward.log_prior(parameters)
         parts = [
@@ -201,6 +203,8 @@ class Rounds:
             else proposal.log_ratio(parameters, log_prior, int(size))
             for proposal, size in zip(self.proposals, sizes, strict=True)
         ]
+        # All rounds are one mixture in the denominator: a row that one of them hardly draws has no huge
+        # weight where another draws it often.
         log_ratio = logsumexp(parts, b=(sizes / sizes.sum())[:, None], axis=0)
         region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
         log_known = self.forward.log_known

@@ -81,6 +81,7 @@ def widening(
 def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:
     apart = truth - draws.mean(axis=0)
     unit = unit_deviations(draws)
+    # Draws of a few rows lie in a plane, and what is off it must not count as infinitely far.
     covariance = np.cov((draws / unit).T).reshape(len(truth), -1) + 1e-6 * np.eye(len(truth))
     found: float = (apart / unit) @ np.linalg.solve(covariance, apart / unit)
     return found

@@ -113,6 +113,7 @@ def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> Ch
     density = float(np.mean(form.log_density(described, points[:, None, :])))
     pvalues = _uniform(form.transforms(described, points), theta)
     worst = int(np.argmin(pvalues.min(axis=0)))
+    # Bonferroni: the smallest of so many p-values is small by chance.
     return Choice(name, form, {name: density}, min(1.0, pvalues.size * pvalues.min()), worst)
 
 

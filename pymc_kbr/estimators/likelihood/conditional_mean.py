@@ -91,6 +91,7 @@ def regress_weighted(
         weights = precisions[:, j] / precisions[:, j].sum()
         weighted = f * weights[:, None]
         core = weighted.T @ f
+        # Functions that differ where no weight is are the same: the products may be singular.
         core[np.diag_indices(count)] += 1e-10 * np.trace(core) / count
         # Both forms are diagonal in the eigenvectors of the penalty against the weighted products.
         values, vectors = eigh(np.diag(p), core)

@@ -41,6 +41,8 @@ class Evaluation:
         if isinstance(summary, Transformed):
             return Prepared(*summary.points(statistics))
         points = summary.transform(statistics)[:, None, :]
+        # A density in the user's units is that in scaled ones over the product of the scales. Summaries have
+        # no inverse, and their densities stay in their own units.
         volume = -np.log(summary.scale[summary.kept]).sum() if isinstance(summary, Scaler) else 0.0
         return Prepared(points, np.full((len(points), 1), volume))
 
@@ -99,6 +101,7 @@ def _over_trials(logs: np.ndarray, trials: Prepared) -> np.ndarray:
     if s == 1:
         return each[:, :, 0].sum(axis=1)
     highest = each.max(axis=2, keepdims=True)
+    # Where a trial is impossible at all points of its cell this is infinity less infinity.
     with np.errstate(invalid="ignore"):
         averaged = highest[:, :, 0] + np.log(np.mean(np.exp(each - highest), axis=2))
     return averaged.sum(axis=1)

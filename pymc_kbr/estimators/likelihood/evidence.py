@@ -182,6 +182,7 @@ def choose_kernel(
         # Inputs that were given up come back: more is known now.
         logs = np.maximum(start[0].logs(), centre - RETURN)
         first = np.append(logs, np.log(start[1]))
+    # At exp(-7) of its start an input has no say any more; farther there is nothing to gain.
     bounds = [(c - 7, c + 3.5) for c in centre] + [(-14.0, 3.0)]
     found = minimize(
         objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": effort.iterations}

@@ -140,6 +140,7 @@ def fit_location_scale(
     new residuals; and by the law of these, where held-out rows are denser for it.
     """
     n, e = points.shape
+    # Every choice below is made on the same rows, so that gains of one and of another can be compared.
     held_out = np.zeros(n, dtype=bool)
     held_out[rng.permutation(n)[: max(1, int(HELD_OUT * n))]] = True
     seed = int(rng.integers(2**31))
@@ -148,6 +149,7 @@ def fit_location_scale(
     known = compared.mean if isinstance(compared, LocationScale) else None
     of_mean, features = mean_basis(theta, points, landmarks, rng, known)
     mean = regress(features, of_mean.penalties, points)
+    # Linear residuals are still correlated by all that bends; those of the regression are not.
     again = whitening(mean.residuals)
     into, points = again @ into, points @ again.T
     mean = regress(features, of_mean.penalties, points)
@@ -158,6 +160,7 @@ def fit_location_scale(
     r = residuals @ whiten.T
     chosen = choose_spread(parts, r, of_spread.penalties, RIDGES, below, held_out)
     factors = _factors(parts @ chosen.coefficients, r, below) @ (whiten @ back)
+    # Residuals are the inverse factor times independent ones: its rows hold their deviations.
     precisions = 1 / np.sum(np.linalg.inv(factors) ** 2, axis=2)
     mean = regress_weighted(features, of_mean.penalties, points, precisions, mean)
     penalties = chosen.ridge * of_spread.penalties
@@ -175,6 +178,7 @@ def fit_location_scale(
         mean = sharper
         shape = shaped()
     spread = of_spread.mix @ _squared(shape.coefficients, e, shape.below)
+    # The first function of the basis is the constant.
     spread[0] += _squared(np.concatenate([np.zeros(e), shape.below.constants])[None, :], e, shape.below)[0]
     return LocationScale(
         of_mean.landmarks,

@@ -83,6 +83,7 @@ class _Regression:
         f, points, law = self.features[rows], self.points[rows], self.law.rows(rows)
         first = self._least_squares(rows)
         residuals = points - f @ first
+        # Squared scores stand for second derivatives: in these units L-BFGS needs few steps.
         information = np.mean(law.slopes(residuals)[1] ** 2, axis=0)
         prior = shrink * self.penalties / np.mean(residuals**2, axis=0)
         unit = 1 / np.sqrt(information + prior)
@@ -154,6 +155,7 @@ def regress_by_law(
     n = len(points)
     coefficients = np.zeros((features.shape[1], points.shape[1]))
     coefficients[smooth] = regression.fit(np.ones(n, dtype=bool), shrink)
+    # Under this law there is no closed form without a row: each fifth is predicted by the others.
     left_out = np.empty_like(points)
     for rows in np.array_split(rng.permutation(n), FOLDS):
         others = np.zeros(n, dtype=bool)

@@ -154,6 +154,7 @@ def let_move(
         new = _log_likelihood(x, phi[first:], z[first:]) / (len(z) - first)
         if new > score:
             best, score = (penalty, x), new
+        # The two largest may both be too stiff to gain anything.
         elif penalty < PENALTIES[1]:
             break
     if best is None:
@@ -212,6 +213,7 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     """
     moves = np.concatenate([base.log_shares, base.means, np.log(base.deviations)])
     _, scores = _scores(np.broadcast_to(moves, (len(z), len(moves))), z)
+    # A residual far out has a score that looks like dependence on whatever its row's inputs are.
     scores = np.clip(scores, *np.quantile(scores, [0.001, 0.999], axis=0))
     whitened = _orthonormal(scores - scores.mean(axis=0))
     found = []
@@ -243,6 +245,7 @@ def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:
     landmarks = (u - centre)[:LANDMARKS]
     scales = np.full(len(matter), 1 / (BANDWIDTH * np.sqrt(len(matter))))
     values, vectors = eigh(gaussian(landmarks, landmarks, scales))
+    # Smooth functions have large eigenvalues; over their roots all coefficients have one prior.
     kept = np.flatnonzero(values > 1e-4 * values[-1])[-FEATURES:]
     return ShapeFeatures(
         selection[:q], selection[q:], centre, landmarks, vectors[:, kept] / np.sqrt(values[kept])

@@ -54,6 +54,7 @@ class Gains:
         self.tried[rows] = 0.8 * self.tried[rows] + member.sum(axis=1) / m
         tries = member[..., DIFFERENCE].sum(axis=1)
         rate = (member[..., DIFFERENCE] * accepted).sum(axis=1) / np.maximum(tries, 1)
+        # A rate of few tries is mostly chance, and moves the length by less.
         step = np.where(tries > 0, np.minimum(1.0, tries / 30) * (rate - WANTED), 0.0)
         self.log_length[rows] = np.clip(self.log_length[rows] + step, -4, 2)
 
@@ -105,9 +106,13 @@ def propose(
     first, second = _pairs(others.shape[1], m, streams)
     difference = others[rows, first] - others[rows, second]
     first, second = _pairs(len(start), m, streams)
+    # How far a single point may move is not known: lengths over four orders of magnitude.
     wide = (start[first] - start[second]) * 10 ** (-4 * streams.uniform(m))[..., None]
+    # 2.38 / sqrt(q) is the best length for normal targets of many dimensions (ter Braak 2006); a difference
+    # of two points has twice their covariance, hence the 2.
     usual = 2.38 / np.sqrt(2 * q) * np.exp(length)[:, None]
     factor = np.where(kinds == JUMP, 1.0, usual * np.exp(0.3 * streams.normal(m)))[..., None]
+    # Without it the points reach no more than a lattice of their own differences.
     tremor = 1e-3 * streams.normal(m, q) @ np.swapaxes(scale, 1, 2)
     along = points + np.where((kinds == WIDE)[..., None], wide, factor * difference) + tremor
     symmetric = steps == 0

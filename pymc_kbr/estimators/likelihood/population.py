@@ -85,6 +85,7 @@ class Population:
         k = len(values)
         base = base - logsumexp(base)
         weights = np.where(np.isfinite(values), base, -np.inf)
+        # More than there are particles is lost by resampling: the step may as well be longer.
         wanted = np.minimum(SHARE * effective_size(weights), particles)
         self.temperature = next_step(values, np.ones(k), wanted, weights)
         weights = weights + scaled(values, self.temperature)
@@ -172,6 +173,7 @@ class Population:
         new = self.temperature[rows, None] * np.where(fine, values, 0) + np.where(fine, prior, 0)
         log_ratio = np.where(fine, new - old + log_ratio, -np.inf)
         accepted = -streams.exponential(shape[1]) < log_ratio
+        # A step below rounding is none, and would pass for a particle that is like no other.
         accepted &= np.any(proposed != points, axis=2)
         labels = self.labels + np.arange(shape[1])
         self.labels += shape[1]
@@ -238,6 +240,7 @@ class Population:
         """Mixtures of both halves, each for the moves of the other, and the scale within their parts."""
         m = self.free.shape[1]
         streams = self.streams.rows(rows)
+        # A proposal that was learnt from the points it moves would not leave the target as it is.
         halves = (slice(m // 2, m), slice(0, m // 2))
         within, clouds = np.zeros((len(rows), *self.scale.shape[1:])), []
         for half, other in enumerate(halves):

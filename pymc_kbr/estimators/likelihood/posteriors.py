@@ -76,6 +76,7 @@ def weighted_rows(
         logs = evaluation.log_likelihood(start.described, data) + base
         weights = np.exp(logs - logsumexp(logs))
         noted = {
+            # Weights of the rows need not have sum one: the evidence is a mean under them.
             "log_evidence": float(logsumexp(logs) - logsumexp(base)),
             "ancestors": effective_sample_size(weights),
         }

@@ -127,6 +127,7 @@ def fit_prior_density(
     _check(draws, support, log_weights)
     weights = np.exp(log_weights - logsumexp(log_weights)) if log_weights is not None else None
     free = support.forward(draws)
+    # A draw on an edge is infinite here: it counts as the farthest that is not.
     for column in range(free.shape[1]):
         ends = free[np.isfinite(free[:, column]), column]
         free[:, column] = np.clip(free[:, column], ends.min(), ends.max())
@@ -180,6 +181,7 @@ def _is_flat(
     size = _dependence(draws, trial, rng)
     if size:
         logs = logs + _trial_gain(draws, trial, size, rng)
+    # A uniform density has no number to be fitted: it is left on evidence alone.
     gain, error = draws.gain(logs - _flat_simplex(held[:, list(columns)]))
     return gain <= ERRORS * error
 
@@ -190,6 +192,7 @@ def _flat_simplex(free: np.ndarray) -> np.ndarray:
 
 def _joint(scores: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> LocalMixture:
     if np.ptp(weights) > 0:
+        # The mixture takes no weights: rows are drawn by theirs.
         scores = scores[rng.choice(len(scores), len(scores), p=weights / weights.sum())]
     return fit_mixtures(scores[None], np.ones(scores.shape[1]), (size,), Streams([rng]), rounds=30)
 

@@ -35,6 +35,7 @@ class Flat:
 
     def scores(self, free: np.ndarray) -> np.ndarray:
         """Standard normal quantiles (n,) of the values' distribution function."""
+        # By the nearer tail: one minus 1e-17 is one, whose quantile is infinite.
         return -np.sign(free) * ndtri_exp(log_expit(-np.abs(free)))
 
     def describe(self) -> str:
@@ -103,6 +104,7 @@ class NormalMixture:
     def scores(self, free: np.ndarray) -> np.ndarray:
         """Standard normal quantiles (n,) of the values' distribution function."""
         below, above = self._log_shares(free, 1), self._log_shares(free, -1)
+        # The smaller of the two shares has all its digits.
         return np.where(below < above, ndtri_exp(below), -ndtri_exp(above))
 
     def describe(self) -> str:
@@ -180,6 +182,7 @@ def fit_mixture(
         shares = (counts + 1 / total) / (1 + size / total)
         means = members @ x / np.maximum(counts, 1e-300)
         scatter = (members * (x - means[:, None]) ** 2).sum(axis=1)
+        # The last term is the variance within a cell of the grid that values were rounded to.
         variances = (scatter + variance / size**2 / total) / (counts + 1 / total) + unit**2 / 12
         now = w @ (np.log(sums) + top)
         if now < before + 0.01 / total:

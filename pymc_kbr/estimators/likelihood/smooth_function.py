@@ -128,6 +128,7 @@ def fit_mean(basis: Basis, targets: np.ndarray, noise: np.ndarray) -> Fitted:
     factor = cholesky(with_unit_prior(features.T @ features), lower=True, check_finite=False)
     v = cho_solve((factor, True), features.T @ (targets * root))
     residuals = targets - basis.features @ v
+    # Without row i its residual is r_i / (1 - h_i): n regressions from one.
     left_out = residuals / (1 - leverages(features, factor))
     return Fitted(basis.function(v), targets - left_out)
 
@@ -161,6 +162,7 @@ def fit_log_variance(basis: Basis, squares: np.ndarray, start: np.ndarray) -> Fi
         scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
         step = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
         change, length = features @ step, 1.0
+        # Far from the maximum a whole step overshoots: the exponential is no parabola.
         while (new := objective(v + length * step, g + length * change)) > value and length > 1e-3:
             length /= 2
         gain, value = value - new, min(new, value)
@@ -169,6 +171,8 @@ def fit_log_variance(basis: Basis, squares: np.ndarray, start: np.ndarray) -> Fi
         v, g = v + length * step, g + length * change
         if gain < 1e-4 * len(g) ** 0.5:
             break
+    # Without row i a Newton step from the maximum takes its score s / 2 and its information 1 / 2 away: with
+    # h = f' A^-1 f / 2 the log variance moves by -s h / (1 - h).
     h = leverages(np.sqrt(0.5) * features, factor)
     scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
     return Fitted(basis.function(v), g - h / (1 - h) * scores)

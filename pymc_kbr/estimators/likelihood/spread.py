@@ -112,6 +112,7 @@ def fit_spread(
         for place, (j, k) in enumerate(zip(below.rows.tolist(), below.columns.tolist(), strict=True)):
             through[:, k] += at.entries[:, place] * at.z[:, j]
             slopes[:, e + place] = at.z[:, j] * at.scaled[:, k]
+        # Where a logarithm is cut off the loss does not feel it.
         slopes[:, :e] = (through * at.scaled - 1) * (np.abs(values[:, :e]) < LARGEST_LOG)
         gradient = features.T @ slopes / n + penalties[:, None] * w
         return float(loss), ((gradient @ directions) * unit).ravel()
@@ -171,6 +172,7 @@ def choose_spread(
         reached = float(np.mean(logdet - 0.5 * np.sum(z**2, axis=1)))
         if best is None or reached > best.held_out:
             best = ChosenSpread(start, ridge, reached)
+        # The largest ridges may all be far too large, and the second the worse by chance.
         elif reached < best.held_out - NO_BETTER and count > 1:
             break
     assert best is not None

@@ -14,6 +14,7 @@ SMALLEST = 1e-20
 def effective_size(log_weights: np.ndarray) -> np.ndarray:
     """(sum w)^2 / sum w^2 along the last axis; zero where no weight is positive."""
     top = log_weights.max(axis=-1, keepdims=True)
+    # Likelihoods of many trials lie far below the smallest float: over the largest they do not.
     weights = np.exp(log_weights - np.where(np.isfinite(top), top, 0))
     square = (weights**2).sum(axis=-1)
     return np.where(square > 0, weights.sum(axis=-1) ** 2 / np.where(square > 0, square, 1), 0.0)
@@ -44,6 +45,7 @@ def next_step(
     step = largest.copy()
     short = size_after(step) < size
     low, high = np.full(len(step), np.log(SMALLEST)), np.log(largest)
+    # Thirty halvings of the logarithm's range leave a relative error below 1e-7.
     for _ in range(30 if short.any() else 0):
         middle = (low + high) / 2
         enough = size_after(np.exp(middle)) >= size
@@ -80,6 +82,7 @@ def resample(log_weights: np.ndarray, size: int, uniform: np.ndarray) -> np.ndar
     ends = np.cumsum(np.exp(log_weights - top), axis=1)
     ends /= ends[:, -1:]
     picks = (uniform[:, None] + np.arange(size)) / size
+    # Sums round: a pick just below one must not fall on a particle that is impossible.
     last = [int(np.flatnonzero(np.isfinite(row))[-1]) for row in log_weights]
     found = np.stack([np.searchsorted(e, p, side="right") for e, p in zip(ends, picks, strict=True)])
     return np.minimum(found, np.array(last)[:, None])
