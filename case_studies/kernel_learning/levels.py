@@ -68,6 +68,12 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         ["normal"],
         {"permutations": 99, "bandwidth": "bayesian"},
     ),
+    "mmd, several": (
+        pk.mmd_test,
+        two_samples,
+        ["normal", "cauchy"],
+        {"permutations": 99, "bandwidth": "several"},
+    ),
     "hsic": (pk.hsic_test, independent, ["normal", "cauchy"], {"permutations": 99}),
     "hsic, gamma": (
         pk.hsic_test,
@@ -80,6 +86,12 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         independent,
         ["normal"],
         {"permutations": 99, "bandwidth": "bayesian"},
+    ),
+    "hsic, several": (
+        pk.hsic_test,
+        independent,
+        ["normal", "cauchy"],
+        {"permutations": 99, "bandwidth": "several"},
     ),
 }
 
@@ -151,6 +163,7 @@ def power(quick: bool, output: Path) -> None:
     tests: dict[str, Callable[..., Any]] = {
         "hsic, median": partial(pk.hsic_test, permutations=199),
         "hsic, learnt": partial(pk.hsic_test, permutations=199, bandwidth="bayesian"),
+        "hsic, several": partial(pk.hsic_test, permutations=199, bandwidth="several"),
         "hyppo's Hsic": partial(fast, Hsic),
         "hyppo's Dcorr": partial(fast, Dcorr),
         "hyppo's MGC": multiscale,

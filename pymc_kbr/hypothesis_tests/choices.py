@@ -71,7 +71,7 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
         if bandwidth not in LEARNT:
             raise ValueError(
                 f"bandwidth is {bandwidth!r}; it may be 'median', {', '.join(map(repr, LEARNT))}, or "
-                "numbers above zero"
+                "numbers above zero; of `mmd_test` and `hsic_test` 'several', too"
             )
         if kernel not in (None, "gaussian"):
             raise ValueError(

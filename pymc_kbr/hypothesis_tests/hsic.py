@@ -11,9 +11,10 @@ from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.hypothesis_tests.blocks import block_sizes, by_blocks
-from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, chosen_kernel, for_both
+from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, for_both
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
+from pymc_kbr.hypothesis_tests.several import kernels_of, of_several, refuse_without_permutations
 from pymc_kbr.kernels import Kernel, frequencies
 
 EXACT_ROWS = 5000
@@ -48,8 +49,10 @@ def hsic_test(
     kernel : str or Kernel or pair of these, optional
         "gaussian" (where left out), "laplace", "matern", or a kernel with its own bandwidth; a pair (a tuple)
         has one for x and one for y.
-    bandwidth : "median", "bayesian" or float, or pair of these or of lists with one for each column
+    bandwidth : "median", "bayesian", "several" or float, or pair of these or of lists, one for each column
         Of each sample by its own median heuristic or maximum marginal likelihood, or given; see `mmd_test`.
+        "several" tries four of each sample, together sixteen times as long: for what a kernel of median
+        bandwidth is too wide for, such as waves.
     statistic : "unbiased" or "biased"
     null : "permutation" or "gamma"
         p-values by permuting the rows of y against those of x, or by the gamma distribution with the mean and
@@ -102,22 +105,34 @@ def hsic_test(
     rng = np.random.default_rng(random_seed)
     bandwidth_x, bandwidth_y = for_both("bandwidth", bandwidth)
     kernel_x, kernel_y = for_both("kernel", kernel)
-    kernels = chosen_kernel(x, kernel_x, bandwidth_x), chosen_kernel(y, kernel_y, bandwidth_y)
+    of_x, of_y = kernels_of(x, kernel_x, bandwidth_x), kernels_of(y, kernel_y, bandwidth_y)
+    kernels = [(one, other) for one in of_x for other in of_y]
     if form == "auto":
         form = "exact" if len(x) <= EXACT_ROWS else "random_features"
+    if len(kernels) > 1:
+        refuse_without_permutations(null, form)
     if form == "block":
-        return _by_blocks(x, y, kernels, block)
+        return _by_blocks(x, y, kernels[0], block)
     first, second = (
-        Side.exact(points, each) if form == "exact" else Side.approximate(points, each, features, rng)
-        for points, each in zip((x, y), kernels, strict=True)
+        [
+            Side.exact(points, one) if form == "exact" else Side.approximate(points, one, features, rng)
+            for one in several
+        ]
+        for points, several in ((x, of_x), (y, of_y))
     )
-    found = Dependences(first, second, statistic == "biased")
-    value = found(np.arange(len(x)))
+    found = [Dependences(one, other, statistic == "biased") for one in first for other in second]
+    values = np.array([each(np.arange(len(x))) for each in found])
     if null == "gamma":
-        distribution = found.gamma_null()
-        return TestResult(value, float(distribution.sf(value)), distribution, kernels, form)
-    permuted = np.array([found(rng.permutation(len(x))) for _ in range(permutations)])
-    return TestResult(value, by_permutation(value, permuted), permuted, kernels, form)
+        distribution, value = found[0].gamma_null(), float(values[0])
+        return TestResult(value, float(distribution.sf(value)), distribution, kernels[0], form)
+    permuted = np.empty((permutations, len(found)))
+    for line in permuted:
+        order = rng.permutation(len(x))
+        line[:] = [each(order) for each in found]
+    if len(kernels) > 1:
+        return of_several(values, permuted, kernels, form)
+    value, alone = float(values[0]), permuted[:, 0]
+    return TestResult(value, by_permutation(value, alone), alone, kernels[0], form)
 
 
 class Side:

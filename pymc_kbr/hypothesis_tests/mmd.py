@@ -10,9 +10,10 @@ import numpy as np
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_columns
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.hypothesis_tests.blocks import block_sizes, by_blocks
-from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, chosen_kernel, same_columns
+from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, same_columns
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
+from pymc_kbr.hypothesis_tests.several import kernels_of, of_several, refuse_without_permutations
 from pymc_kbr.hypothesis_tests.strata import as_strata
 from pymc_kbr.kernels import Kernel, frequencies
 
@@ -46,10 +47,12 @@ def mmd_test(
         Data frames, too: the columns of `y` are put in the order of those of `x`.
     kernel : str or Kernel, optional
         "gaussian" (where left out), "laplace", "matern", or a kernel with its own bandwidth.
-    bandwidth : "median", "bayesian...", float or sequence of float, length d
+    bandwidth : "median", "bayesian...", "several", float or sequence of float, length d
         By the median heuristic or the maximum marginal likelihood of both samples together, or given;
         of several local maxima "bayesian" takes the highest, "bayesian_shortest" that of the shortest
         lengthscale, "bayesian_all" the sum of all kernels: the highest need not be where samples differ.
+        "several" takes that of four, an eighth to nearly three times the median, at which the samples stand
+        out most from their permutations.
     statistic : "unbiased" or "biased"
         Without or with the pairs of a point with itself.
     null : "permutation" or "gamma"
@@ -113,24 +116,35 @@ def mmd_test(
             "form='exact' or 'random_features'"
         )
     rng = np.random.default_rng(random_seed)
-    chosen = chosen_kernel(pooled, kernel, bandwidth)
+    kernels = kernels_of(pooled, kernel, bandwidth)
     if form == "auto":
         form = "exact" if len(pooled) <= EXACT_ROWS else "random_features"
+    if len(kernels) > 1:
+        refuse_without_permutations(null, form)
     if form == "block":
-        return _by_blocks(x, y, chosen, block)
-    sums: GramSums | FactorSums
-    if form == "exact":
-        sums = GramSums(chosen(pooled))
-    else:
-        map_of = FourierFeatures(frequencies(chosen, features // 2, x.shape[1], rng))
-        sums = FactorSums(map_of(pooled))
-    found = Discrepancies(sums, len(x), statistic == "biased")
-    value = float(found(np.arange(len(pooled))[:, None] < len(x))[0])
+        return _by_blocks(x, y, kernels[0], block)
+    biased, first = statistic == "biased", np.arange(len(pooled))[:, None] < len(x)
+    found = [Discrepancies(_sums(pooled, each, form, features, rng), len(x), biased) for each in kernels]
+    values = np.array([float(each(first)[0]) for each in found])
     if null == "gamma":
-        distribution = found.gamma_null()
-        return TestResult(value, float(distribution.sf(value)), distribution, (chosen,), form)
-    permuted = found.permuted(permutations, rng, labels)
-    return TestResult(value, by_permutation(value, permuted), permuted, (chosen,), form)
+        distribution, value = found[0].gamma_null(), float(values[0])
+        return TestResult(value, float(distribution.sf(value)), distribution, (kernels[0],), form)
+    if len(kernels) > 1:
+        # Of one seed: the same permutations at all bandwidths.
+        seed = int(rng.integers(2**63))
+        permuted = [each.permuted(permutations, np.random.default_rng(seed), labels) for each in found]
+        return of_several(values, np.column_stack(permuted), [(each,) for each in kernels], form)
+    value, alone = float(values[0]), found[0].permuted(permutations, rng, labels)
+    return TestResult(value, by_permutation(value, alone), alone, (kernels[0],), form)
+
+
+def _sums(
+    pooled: np.ndarray, kernel: Kernel, form: str, features: int, rng: np.random.Generator
+) -> GramSums | FactorSums:
+    """Of all pairs of rows, or by random features."""
+    if form == "exact":
+        return GramSums(kernel(pooled))
+    return FactorSums(FourierFeatures(frequencies(kernel, features // 2, pooled.shape[1], rng))(pooled))
 
 
 @dataclass(frozen=True, eq=False)

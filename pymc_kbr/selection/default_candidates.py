@@ -28,7 +28,10 @@ MOST_FOR_RELEVANCE = 100
 
 
 MOST_FOR_CURVED = 250
-"""Statistics above which regression estimates are of the statistics alone, and not of curves of them."""
+"""Statistics above which regression estimates are of the statistics alone, and not of curves of them.
+
+`tests.statistical.curved_summaries` has the figures by which curves are taken below.
+"""
 
 MOST_FOR_CURVES = 100
 """Statistics above which choosing a curve for each would take a tenth of the work, and is not tried."""
