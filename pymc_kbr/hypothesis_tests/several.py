@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pymc_kbr.hypothesis_tests.choices import Bandwidth, chosen_kernel
@@ -45,7 +47,7 @@ def refuse_without_permutations(null: str, form: str) -> None:
 
 
 def of_several(
-    values: np.ndarray, permuted: np.ndarray, kernels: list[tuple[Kernel, ...]], form: str
+    values: np.ndarray, permuted: np.ndarray, kernels: Sequence[tuple[Kernel, ...]], form: str
 ) -> TestResult:
     """The largest of standardised statistics, against that of each permutation.
 
@@ -55,7 +57,7 @@ def of_several(
         Of the sample, at each choice of bandwidths.
     permuted : ndarray of shape (p, m)
         The same of permutations, each of them the same at all bandwidths.
-    kernels : list of m tuples of Kernel
+    kernels : sequence of m tuples of Kernel
     form : str
 
     Returns
