@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -29,6 +30,13 @@ def file_of(arguments: argparse.Namespace, study: Path, name: str) -> Path:
     found.parent.mkdir(parents=True, exist_ok=True)
     print(f"results go into {found}", flush=True)
     return found
+
+
+def redraw(draw: Callable[[Path, Path], None], study: Path, picture: str) -> None:
+    """The command that draws a study's picture from its tables, without computing them anew."""
+    parser = argparse.ArgumentParser(description=f"{picture}, from the study's tables.")
+    add_destination(parser, f"folder of {picture}")
+    draw(study, folder_of(parser.parse_args(), study) / picture)
 
 
 def _temporary(study: Path) -> Path:

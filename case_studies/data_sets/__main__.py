@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.data_sets.picture import draw
 from case_studies.data_sets.problems import PROBLEMS, Problem
 from case_studies.destination import add_destination, folder_of
 from pymc_kbr.posterior.scores import energy_score
@@ -133,7 +134,7 @@ def _by_size(
 
 
 def main() -> None:
-    """Write problems.csv, a line a problem and kind of columns, and sizes.csv, g-and-k by size."""
+    """Write problems.csv, a line a problem and kind of columns, sizes.csv, g-and-k by size, and a picture."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -155,6 +156,8 @@ def main() -> None:
         if len(of_sizes):
             of_sizes.round(4).to_csv(output / "sizes.csv", index=False)
             print(of_sizes.round(4).to_string(index=False), flush=True)
+    if "g-and-k" in names:
+        draw(output, output / "data_sets.png")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
+from case_studies.missing_statistics.picture import draw
 
 HERE = Path(__file__).parent
 PARAMETERS = 2
@@ -111,7 +112,7 @@ def seconds(estimators: dict[str, Any], rows: int, observations: int) -> pd.Data
 
 
 def main() -> None:
-    """Write gaps.csv and seconds.csv."""
+    """Write gaps.csv, its picture and seconds.csv."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -131,6 +132,7 @@ def main() -> None:
     found.round(4).to_csv(output / "gaps.csv", index=False)
     print(found.round(4).to_string(index=False))
     fast = {name: estimator for name, estimator in estimators.items() if name in ("adjusted", "localised")}
+    draw(output, output / "missing_statistics.png")
     timed = seconds(fast, rows, many)
     timed.round(3).to_csv(output / "seconds.csv", index=False)
     print(timed.round(3).to_string(index=False))

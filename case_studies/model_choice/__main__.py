@@ -12,6 +12,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
+from case_studies.model_choice.picture import draw
 from case_studies.model_choice.toys import TOYS
 from pymc_kbr.selection.model_choice.forest import Forest
 from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
@@ -91,7 +92,7 @@ def _exact_of_rows(toy: str, tables: dict[str, pk.ReferenceTable], rows: int, ra
 
 
 def main() -> None:
-    """Write toys.csv."""
+    """Write toys.csv and model_choice.png."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -99,7 +100,7 @@ def main() -> None:
     parser.add_argument("--observations", type=int, default=500, help="of each model")
     parser.add_argument("--methods", nargs="+", default=list(OURS))
     parser.add_argument("--quick", action="store_true", help="200 rows, 10 observations")
-    add_destination(parser, "folder of toys.csv")
+    add_destination(parser, "folder of toys.csv and its picture")
     arguments = parser.parse_args()
     rows, count = (200, 10) if arguments.quick else (arguments.rows, arguments.observations)
     methods = ["kernel_logistic", "nearest_rows"] if arguments.quick else arguments.methods
@@ -108,6 +109,7 @@ def main() -> None:
         lines += lines_of(toy, rows, count, methods, number)
         table = pd.DataFrame(lines)
         table.round(4).to_csv(output / "toys.csv", index=False)
+    draw(output, output / "model_choice.png")
     print(table.round(4).to_string(index=False))
 
 
