@@ -1,0 +1,42 @@
+"""Limits from which a fault is named, and seeds that decide."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.checking import diagnostics, statistic_contributions
+from tests.checking.test_special_cases import a_table
+
+
+@pytest.mark.parametrize(("size", "named"), [(49.0, True), (50.0, False)])
+def test_fifty_atoms_are_enough(size, named):
+    found = diagnostics._effective_sample_size(SimpleNamespace(effective_sample_size=size), False)
+    assert (found is not None) is named
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.06, True), (0.04, False)])
+def test_a_twentieth_beyond_the_simulations_is_extrapolated(share, named):
+    found = diagnostics._extrapolated(SimpleNamespace(settings={"share_beyond_rows": share}))
+    assert (found is not None) is named
+    assert diagnostics._extrapolated(SimpleNamespace(settings={})) is None
+
+
+class Held(Exception):
+    """Carries the state of the generator that rows are held out by."""
+
+
+def test_the_seed_decides_which_rows_are_held_out(monkeypatch):
+    def hold_out(estimator, table, rows, observed, rng):
+        raise Held(rng.bit_generator.state["state"]["state"])
+
+    monkeypatch.setattr(statistic_contributions, "hold_out", hold_out)
+    states = []
+    for seed in (1, 1, 2):
+        with pytest.raises(Held) as held:
+            pk.statistic_contributions(pk.Rejection(5), a_table(), random_seed=seed, progressbar=False)
+        states.append(held.value.args[0])
+    assert states[0] == states[1] != states[2]
+    expected = np.random.default_rng(2).bit_generator.state["state"]["state"]
+    assert states[2] == expected
