@@ -2,8 +2,9 @@
 
 A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried before
 the time was up is a sample as well. What is known already, of files that have not changed since, is not tried
-again; survivors are, with ``--survivors``, and there ``--tests`` names the new tests that they are to meet.
-``--record`` writes the tables in this folder, of what was tried.
+again; survivors are, with ``--survivors``. ``--tests`` names some of a room's tests: new ones that survivors are
+to meet, or the quick ones, of which what is caught is the least. ``--record`` writes the tables in this folder,
+of what was tried.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--file", default="", help="only files whose path holds this")
     parser.add_argument("--survivors", action="store_true", help="try again what survived")
-    parser.add_argument("--tests", nargs="*", default=[], help="these instead of the room's, for survivors")
+    parser.add_argument("--tests", nargs="*", default=[], help="these instead of the room's own")
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="of each room, its tests included"
     )
@@ -132,10 +133,12 @@ def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> di
     return tried
 
 
-def record(room: str, chosen: list[Mutant], outcome: dict[str, str], every: int, seed: int) -> None:
+def record(
+    room: str, chosen: list[Mutant], outcome: dict[str, str], every: int, options: argparse.Namespace
+) -> None:
     """Write a room's rows of the tables; why a survivor does not matter is kept from the table before."""
-    counts = [room, every, len(chosen), len(outcome), seed]
-    replace(HERE / "samples.csv", room, ["room", "mutants", "drawn", "tried", "seed"], [counts])
+    counts = [room, every, len(chosen), len(outcome), options.seed, " ".join(options.tests or ROOMS[room])]
+    replace(HERE / "samples.csv", room, ["room", "mutants", "drawn", "tried", "seed", "tests"], [counts])
     chosen = [mutant for mutant in chosen if mutant.key in outcome]
     reasons = {tuple(row[:4]): row[4] for row in read(HERE / "survivors.csv")}
     survived = [mutant for mutant in chosen if outcome[mutant.key] == "survived"]
@@ -188,7 +191,7 @@ def main() -> None:
         chosen, every = sample(room, options.most, options.seed, options.file)
         outcome = try_room(room, chosen, options)
         if options.record:
-            record(room, chosen, outcome, every, options.seed)
+            record(room, chosen, outcome, every, options)
 
 
 if __name__ == "__main__":
