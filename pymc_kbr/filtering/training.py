@@ -130,6 +130,7 @@ class Training:
                 held.append(
                     (self.states[rows], self.observations[rows], None if u_all is None else u_all[rows])
                 )
+            # One step alone has no transition.
             if length - taken >= 2:
                 kept.append((start, first))
             left -= taken

@@ -236,6 +236,7 @@ def _lags_of_series(
     probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
     with side_by_side(len(probes)) as map_:
         own = np.column_stack(map_(lambda j: probing.log_density(j, *seen), probes.tolist()))
+    # Single conditionals stand for all: what one shared by all values loses is taken at a few of these.
     lost = own.mean() - best.log_densities(*seen, probes).mean()
     if lost < (LOST_TO_SINGLES if size > MOST_SPARINGLY else 0.0):
         return np.array(best.lags)

@@ -143,6 +143,7 @@ def make_basis(
     starts = np.cumsum([0, *[len(group) for group in groups]])
     features = np.hstack([kernel[:, a:b] @ w for a, b, w in zip(starts, starts[1:], whiten, strict=False)])
     overlap = flat.T @ features / n
+    # Kernels without their linear part, so that this is not penalised a second time by way of them.
     features -= flat @ overlap
     values, vectors = eigh(features.T @ features / n)
     kept = values > NEGLIGIBLE * max(values[-1], 1e-300)
@@ -154,6 +155,7 @@ def make_basis(
     for a, b, w in zip(starts, starts[1:], whiten, strict=False):
         mix[1 + q + a : 1 + q + b, flat.shape[1] :] = w @ root[rows : rows + w.shape[1]]
         rows += w.shape[1]
+    # A function of mean square one over the rows has the squared norm one over its eigenvalue.
     penalties = np.concatenate([[0.0], np.full(flat.shape[1] - 1, of_linear), 1 / values[kept]])
     return Basis(landmarks, mix, penalties), np.hstack([flat, features @ root])
 

@@ -46,6 +46,7 @@ def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> 
     leverage = np.minimum((features**2 / n) @ shrinks, LARGEST_LEVERAGE)
     coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)
     lowest, ridges = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
+    # The first fit stands whatever its freedom: there must be one.
     for k in range(_within_freedom(leverage, least=1)):
         slopes = shrinks[:, k, None] * right
         left_out = (points - features @ slopes) / (1 - leverage[:, k, None])

@@ -68,6 +68,7 @@ def mean_basis(
     first = best = last = _best_scale(theta[some], points[some], np.eye(q))
     for _ in range(TURNS if q > 1 else 0):
         last = _best_scale(theta[some], points[some], _directions(theta[some], last))
+        # Directions are many numbers more: plain distances are not left for what chance may gain.
         if last.error < best.error - (GAIN * points.shape[1] if best is first else 0.0):
             best = last
     chosen = theta[rng.permutation(n)[:landmarks]]

@@ -107,6 +107,7 @@ def choose_lags(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator)
     found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
     if not len(found) or found.max() == 0:
         return [np.append(lags[found], 1)]
+    # Screening sees lags that matter by themselves; a memory that fades is many that hardly do.
     filled = np.arange(1, min(found.max() + PROLONGED, longest) + 1)
     filled = np.concatenate([found[found == 0], filled])
     return [lags[found], filled] if found.max() > 1 and len(filled) > len(found) else [lags[found]]
@@ -135,6 +136,7 @@ def fit_series(
     """
     n, size = points.shape
     start = int(lags.max())
+    # A value of a series is hardly independent of its neighbours: of the pooled ones some at random do.
     row, time = (cells[:most_rows] for cells in _pairs(n, start, size, rng))
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)

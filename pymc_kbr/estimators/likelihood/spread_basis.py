@@ -98,6 +98,7 @@ def choose_basis(
         found = choose_spread(
             values, residuals[some] @ frame.whiten.T, basis.penalties, RIDGES_COMPARED, frame.below, left
         )
+        # Densities in two frames are compared in one unit.
         return found.held_out + float(np.log(np.diag(frame.whiten)).sum())
 
     with side_by_side(2) as map_:
@@ -113,6 +114,7 @@ def whitening(residuals: np.ndarray) -> np.ndarray:
     """Lower triangular W with W times the residuals of unit covariance."""
     cov = np.atleast_2d(np.cov(residuals.T))
     unit = np.sqrt(np.diag(cov))
+    # In units of one: deviations may differ by more than a float's digits, and then rounding decides.
     factor = cholesky(cov / unit / unit[:, None] + 1e-9 * np.eye(len(cov)), lower=True)
     return solve_triangular(factor, np.eye(len(cov)), lower=True) / unit
 

@@ -107,6 +107,7 @@ def compare_models(
     held, x, single = _without_gaps(held, *_observations(held, observed))
     failed = _failed(held)
     rng = np.random.default_rng(random_seed)
+    # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
     equal = np.full(len(names), 1 / len(names))
     rows = Rows.joined(held, equal, x)
     _warn_of_far(rows, x)

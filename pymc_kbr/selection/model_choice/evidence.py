@@ -25,6 +25,7 @@ class Evidence:
             self._fitted.append(
                 KernelLikelihood(particles=PARTICLES).fit(*given, ratio=ratio, random_seed=rng)
             )
+        # Evidences are of models by themselves: the prior's shares come in by hand.
         shares = np.bincount(rows.model, rows.weights, minlength=rows.models)
         self._log_shares = np.log(shares / shares.sum())
         return self

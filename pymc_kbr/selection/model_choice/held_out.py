@@ -124,6 +124,7 @@ class CrossValidated:
     def errors(self) -> np.ndarray:
         """Standard errors (k, models) by the jackknife over the folds: how much other rows would say."""
         around = self.at_observed - self.at_observed.mean(axis=0)
+        # The jackknife of five parts: each fit lacks a fifth, so that deviations are smaller than of samples.
         found: np.ndarray = np.sqrt((FOLDS - 1) / FOLDS * np.sum(around**2, axis=0))
         return found
 
@@ -133,6 +134,7 @@ def cross_validate(
 ) -> CrossValidated:
     """Fit a method to all rows but a part, for each part."""
     order = rng.permutation(len(rows))
+    # A classifier that conditions anew on each row is asked for some of them.
     most = max(1, SLOW.get(name, len(rows)) // FOLDS)
     probabilities, numbers, at_observed = [], [], []
     importance = np.zeros(rows.statistics.shape[1])
