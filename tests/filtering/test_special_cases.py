@@ -32,23 +32,25 @@ def sequence(rng):
 # --- smoothing ---
 
 
+@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("controlled", [False, True])
-def test_each_step_back_begins_at_the_smoothed_one_under_its_own_control(controlled, sequence):
+def test_each_step_back_begins_at_the_smoothed_one_under_its_own_control(controlled, centred, sequence):
     z, x, observed, u, later = sequence
     given = {"controls": u} if controlled else {}
     ahead = {"controls": later} if controlled else {}
-    kbf = fixed().fit(z, x, **given)
+    kbf = fixed(centred=centred).fit(z, x, **given)
     filtered, smoothed = kbf.filter(observed, **ahead), kbf.smooth(observed, **ahead)
     g, m = gram(z, z, SETTINGS["state_bandwidth"]), N - 1
     own, expected = np.full(m, 1 / m), filtered.weights[-1]
     inverse = np.linalg.inv(g[:m, :m] + m * SETTINGS["prior_regularisation"] * np.eye(m))
     for t in range(STEPS - 2, -1, -1):
-        gamma = own + inverse @ (g[:m] @ filtered.weights[t] - g[:m, :m] @ own)
+        base = own if centred else np.zeros(m)
+        gamma = base + inverse @ (g[:m] @ filtered.weights[t] - g[:m, :m] @ base)
         if controlled:
             near = gram(u[:m], later[t : t + 1], kbf.settings_.control_kernel.bandwidth)[:, 0]
             gamma = gamma * near / near.mean()
         back = conditioned(
-            g[1:, 1:], gamma, g[1:] @ expected, SETTINGS["backward_regularisation"], "iw_kbr", True
+            g[1:, 1:], gamma, g[1:] @ expected, SETTINGS["backward_regularisation"], "iw_kbr", centred
         )
         expected = np.append(back, 0.0)
         np.testing.assert_allclose(smoothed.weights[t], expected, atol=1e-7)

@@ -1,10 +1,15 @@
-"""Units of what is conditioned on, the least rows of a block, and draws of a power curve."""
+"""Units of what is conditioned on, the least rows of a block, draws of a power curve, and a drawn witness."""
 
 from types import SimpleNamespace
 
+import matplotlib as mpl
+import numpy as np
 import pytest
 
 from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, power_curve
+from pymc_kbr.hypothesis_tests.witness import Witness
+
+mpl.use("agg")
 
 
 def test_units_of_what_is_conditioned_on_do_not_matter(rng):
@@ -34,3 +39,25 @@ def test_each_repetition_has_a_sample_and_a_seed_of_its_own():
 
     found = power_curve(test, lambda setting, rng: (rng.random(),), [0, 1], repeats=5, random_seed=3)
     assert len({*found.pvalues.ravel(), *seeds}) == 20
+
+
+def test_a_witness_is_drawn_over_its_own_points_with_its_interval():
+    at = np.array([[2.0], [-1.0], [0.5]])
+    found = Witness(at, np.array([0.3, -0.2, 0.1]), at[:, 0] - 1, at[:, 0] + 1, np.ones(1))
+    ax = found.plot()
+    line, zero = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), [-1.0, 0.5, 2.0])
+    np.testing.assert_array_equal(line.get_ydata(), [-0.2, 0.1, 0.3])
+    np.testing.assert_array_equal(zero.get_ydata(), [0, 0])
+    (band,) = ax.collections
+    corners = band.get_paths()[0].vertices
+    for point in at[:, 0]:
+        ends = corners[corners[:, 0] == point, 1]
+        assert (ends.min(), ends.max()) == (point - 1, point + 1)
+    both = np.hstack([at, -at])
+    plane = Witness(both, found.mean, np.array([0.1, -1.0, -1.0]), np.array([1.0, -0.1, 1.0]), np.ones(2))
+    (points,) = plane.plot().collections
+    np.testing.assert_array_equal(points.get_offsets(), both)
+    np.testing.assert_array_equal(points.get_array(), found.mean)
+    assert list(points.get_sizes() > 10) == [True, True, False]
+    assert points.get_clim() == (-0.3, 0.3)

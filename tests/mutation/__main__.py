@@ -2,9 +2,9 @@
 
 A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried before
 the time was up is a sample as well. What is known already, of files that have not changed since, is not tried
-again; survivors are, with ``--survivors``. ``--tests`` names some of a room's tests: new ones that survivors are
-to meet, or the quick ones, of which what is caught is the least. ``--record`` writes the tables in this folder,
-of what was tried.
+again; survivors alone are, with ``--survivors``. ``--tests`` names some of a room's tests: new ones that survivors
+are to meet, or the quick ones, of which what is caught is the least. ``--record`` writes the tables in this
+folder, of what was tried.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--file", default="", help="only files whose path holds this")
-    parser.add_argument("--survivors", action="store_true", help="try again what survived")
+    parser.add_argument("--survivors", action="store_true", help="only what survived, once more")
     parser.add_argument("--tests", nargs="*", default=[], help="these instead of the room's own")
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="of each room, its tests included"
@@ -105,9 +105,7 @@ def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> di
     """Outcomes of a room's mutants, those that were known included."""
     outcome = known(options.kept)
     new = [
-        mutant
-        for mutant in chosen
-        if mutant.key not in outcome or (options.survivors and outcome[mutant.key] == "survived")
+        mutant for mutant in chosen if outcome.get(mutant.key) == ("survived" if options.survivors else None)
     ]
     print(f"{room}: {len(chosen)} mutants, {len(new)} to try", flush=True)
     if new:
@@ -137,7 +135,10 @@ def record(
     room: str, chosen: list[Mutant], outcome: dict[str, str], every: int, options: argparse.Namespace
 ) -> None:
     """Write a room's rows of the tables; why a survivor does not matter is kept from the table before."""
-    counts = [room, every, len(chosen), len(outcome), options.seed, " ".join(options.tests or ROOMS[room])]
+    tests = " ".join(options.tests or ROOMS[room])
+    if options.survivors:  # which were tried against others before
+        tests = next((row[5] for row in read(HERE / "samples.csv") if row[0] == room), tests)
+    counts = [room, every, len(chosen), len(outcome), options.seed, tests]
     replace(HERE / "samples.csv", room, ["room", "mutants", "drawn", "tried", "seed", "tests"], [counts])
     chosen = [mutant for mutant in chosen if mutant.key in outcome]
     reasons = {tuple(row[:4]): row[4] for row in read(HERE / "survivors.csv")}
