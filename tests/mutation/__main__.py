@@ -1,10 +1,10 @@
 """Mutants of each room, tried against the room's tests: ``python -m tests.mutation kernels gram``.
 
-A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried before
-the time was up is a sample as well. What is known already, of files that have not changed since, is not tried
-again; survivors alone are, with ``--survivors``. ``--tests`` names some of a room's tests: new ones that
-survivors are to meet, or the quick ones, of which what is caught is the least. ``--record`` writes the tables in
-this folder, of what was tried.
+A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried
+before the time was up is a sample as well. What is known already, of files that have not changed since,
+is not tried again; survivors alone are, with ``--survivors``. ``--tests`` names some of a room's tests:
+new ones that survivors are to meet, or the quick ones, of which what is caught is the least.
+``--record`` writes the tables in this folder, of what was tried.
 """
 
 from __future__ import annotations
