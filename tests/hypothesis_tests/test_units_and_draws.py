@@ -2,14 +2,11 @@
 
 from types import SimpleNamespace
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, power_curve
 from pymc_kbr.hypothesis_tests.witness import Witness
-
-mpl.use("agg")
 
 
 def test_units_of_what_is_conditioned_on_do_not_matter(rng):
@@ -42,6 +39,7 @@ def test_each_repetition_has_a_sample_and_a_seed_of_its_own():
 
 
 def test_a_witness_is_drawn_over_its_own_points_with_its_interval():
+    pytest.importorskip("matplotlib").use("agg")
     at = np.array([[2.0], [-1.0], [0.5]])
     found = Witness(at, np.array([0.3, -0.2, 0.1]), at[:, 0] - 1, at[:, 0] + 1, np.ones(1))
     ax = found.plot()
