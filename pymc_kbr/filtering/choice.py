@@ -161,6 +161,7 @@ class Search:
     def squares(self, settings: FilterSettings) -> np.ndarray:
         """Squared errors of filtered means at the held-out steps."""
         self.tried += 1
+        # The last factorisations go on where kernels and ridges of the states are the same.
         recursion = self._last = Recursion(self.part, settings, self.how, self._last)
         squares = []
         for states, observations, controls in self.held:

@@ -117,6 +117,7 @@ class FilteredStates:
     def effective_sample_size(self) -> np.ndarray:
         """Kish's effective sample size of the weights at each time, shape (T,); zero where all are zero."""
         squares = np.sum(self.weights**2, axis=1)
+        # Where a prediction is positive at no observed state all weights are zero.
         return np.divide(self.total_weight**2, squares, out=np.zeros(len(self)), where=squares > 0)
 
     def renamed(self, names: tuple[str, ...]) -> FilteredStates:

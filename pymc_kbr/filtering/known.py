@@ -52,6 +52,7 @@ class DrawnTransition:
             assert control is not None
             known = self.unscale_controls(control)
             given.append(np.broadcast_to(known, (len(rows), len(known))))
+        # The same seed at each step: a filter is a function of the observations.
         found = np.asarray(self.function(*given, np.random.default_rng(self.seed)), dtype=float)
         if found.shape != rows.shape:
             raise ValueError(

@@ -41,6 +41,7 @@ def learn(
     units = Units.of(training, arguments.scale, arguments.features)
     how, given = _how(arguments, training, units, seed), _given(arguments)
     for_choice, steps = units, steps_held_out(training)
+    # A summary that comes fitted is taken as it is, for the choice too.
     if steps and arguments.features is not None and not is_fitted(arguments.features):
         part, _ = training.split(steps)
         for_choice = units.of_features(part, arguments.features)

@@ -36,6 +36,7 @@ def nearest_rotation(mean: np.ndarray) -> np.ndarray:
            [0., 0., 1.]])
     """
     left, _, right = np.linalg.svd(mean.reshape(3, 3))
+    # The singular vectors' product may be a reflection: the least direction then turns round.
     left[:, 2] *= np.sign(np.linalg.det(left @ right))
     return (left @ right).ravel()
 
@@ -72,6 +73,7 @@ def make_point(point: Any, states: np.ndarray) -> Point:
             )
         return found
 
+    # Tried at once: an error in a user's function would else come with the first filtered step.
     projected(states.mean(axis=0))
     return projected
 

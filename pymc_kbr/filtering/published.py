@@ -45,6 +45,7 @@ def choose_as_published(training: Training, how: How, given: Given) -> Chosen:
     The papers do not print their grids; these are ours. Everything is in the scale of weights of sum one.
     """
     _check(training, how, given)
+    # Fukumizu 2013 validates on the second half, Xu 2022 on the last steps.
     steps = sum(training.lengths) // 2
     if given.rule == "iw_kbr":
         steps = min(LAST_STEPS, steps)

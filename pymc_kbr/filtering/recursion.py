@@ -79,6 +79,7 @@ class Recursion:
         self.training, self.settings, self.how = training, settings, how
         self.size, self.count = len(training.states), len(training.pairs)
         taken = like is not None and _of_states(like.settings) == _of_states(settings)
+        # Most candidates of a choice differ in the update alone.
         if like is not None and taken:
             self.states, self._sum_rule, self._transition = like.states, like._sum_rule, like._transition
         else:

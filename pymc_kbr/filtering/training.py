@@ -68,6 +68,7 @@ class Training:
         lengths = tuple(map(len, z))
         ends = np.cumsum(lengths)
         rows = np.arange(ends[-1])
+        # No transition leads from the end of one sequence to the beginning of the next.
         previous = np.setdiff1d(rows, ends - 1)
         return cls(
             np.vstack(z),
@@ -123,6 +124,7 @@ class Training:
         held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
         left = held_out
         for start, length in reversed(list(zip(starts, self.lengths, strict=True))):
+            # A sequence of one step is none: what would leave one is taken whole, or not at all.
             taken = 0 if left < 2 else left if length - left >= 2 else length
             first = start + length - taken
             if taken >= 2:
@@ -146,6 +148,7 @@ class Training:
     def _controls_of_rows(self) -> np.ndarray | None:
         if self.controls is None:
             return None
+        # No control acts after a sequence's last state: what stands there is never read.
         rows = np.zeros((len(self.states), self.controls.shape[1]))
         rows[self.previous] = self.controls
         return rows
@@ -200,6 +203,7 @@ def evenly_spaced(times: Any, count: int) -> None:
     if t.shape != (count,):
         raise ValueError(f"there are {count} rows and times of shape {t.shape}; give one time a row")
     steps = np.diff(t).astype(float)
+    # Times that are floats are even up to rounding.
     if len(steps) and (steps.min() <= 0 or np.ptp(steps) > 1e-6 * np.abs(steps).max()):
         raise ValueError(
             f"the steps between times go from {steps.min():g} to {steps.max():g}; one transition is "

@@ -230,6 +230,7 @@ class KnownTransition:
         """See `Transition`."""
         left, right = self._once if self._once is not None else self._ahead(control)
         w = weights[self._pairs]
+        # As two thin products: their own product would be as large as the Gram matrix.
         values = left @ w if right is None else left @ (right.T @ w)
         gamma = self._sum_rule(values, float(w.sum()))
         ahead = np.zeros_like(weights)

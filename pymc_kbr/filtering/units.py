@@ -106,6 +106,7 @@ class Units:
         return replace(
             training,
             states=self.states(training.states),
+            # Where estimates stand for observations, training rows have those of a fit without them.
             observations=coordinates(self.observations, training.observations),
             controls=None if training.controls is None else self.controls(training.controls),
         )

@@ -101,6 +101,7 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
     basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
     basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start)
+    # Only ratios count: the factor is the noise of the next choice of a kernel.
     deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
     if np.std(np.log(deviations)) > UNEVEN:
         # Once more, now that it is known where residuals are small.
@@ -118,6 +119,7 @@ def _spread_basis(
     inputs: Inputs, landmarks: Inputs, squares: np.ndarray, rng: np.random.Generator, effort: Effort
 ) -> tuple[Basis, np.ndarray]:
     """A basis for log variances, by a regression of log squares, and a first guess of them (n,)."""
+    # The logarithm of a squared normal lies below that of its variance by a constant, on average.
     logs = np.log(squares) + LOG_CHI_SQUARE
     constant, unit = logs.mean(), logs.std()
     standard = (logs - constant) / unit

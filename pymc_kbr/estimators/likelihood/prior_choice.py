@@ -70,12 +70,14 @@ def choose_margin(draws: Draws, block: Block, position: int, column: int) -> tup
         gain, error = draws.gain(logs[best] - margin.log_density(held))
         if gain <= ERRORS * error:
             return margin, margin
+    # Where no bound is known the draws' own range may be the prior's, as of a uniform one without bounds.
     if not simple and (interval is not None or not block.steps):
         ranges = [
             range_of(draws.ranges[:, column], draws.total, side) for side in {0, int(below) - int(above)}
         ]
         gains = [draws.gain(r.log_density(held))[0] for r in ranges]
         if max(gains) > draws.gain(logs[best])[0]:
+            # It holds the ends of all draws already, and needs no second fit.
             return (ranges[int(np.argmax(gains))],) * 2
     return mixtures[best], fit_mixture(everything, draws.weights, mixtures[best], turn)
 

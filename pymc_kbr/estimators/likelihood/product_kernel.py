@@ -123,5 +123,6 @@ class ProductKernel:
 
 def _spread(a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Weighted sums of the squared differences of a (n, d) and b (m, d) by columns, shape (d,)."""
+    # Expanded, no array of all differences is made.
     squares = weights.sum(axis=1) @ a**2 + weights.sum(axis=0) @ b**2
     return squares - 2 * np.sum(a * (weights @ b), axis=0)

@@ -87,6 +87,7 @@ def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
         gain = new - logs
         if gain.mean() > GAIN + gain.std() / np.sqrt(len(gain)):
             best, logs = parts, new
+        # Two modes of three parts may show with the third only: one size that gains nothing ends it not yet.
         elif parts > best + 1:
             break
     return fit_parts(some, best, rng)
