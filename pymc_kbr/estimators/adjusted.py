@@ -48,6 +48,13 @@ class Adjusted(Estimator):
     ValueError
         By `fit`, for an adjustment or a smoothing that there is not, and weights of draws of a prior.
 
+    Warns
+    -----
+    UserWarning
+        By `fit`, if a parameter without bounds is positive over orders of magnitude.
+    PosteriorWarning
+        By `condition`, if statistics are collinear that the observation's are not ("local_linear").
+
     Notes
     -----
     Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Atoms on an
