@@ -54,8 +54,10 @@ def ways(problem: Asked, statistics: str) -> Iterator[tuple[str, pk.Estimator | 
     """Name, estimator (none stands for `select`), and whether it is told the parameters' bounds."""
     few = pk.Rejection(problem.tolerance, kernel="epanechnikov")
     yield f"rejection, {statistics}", pk.Rejection(problem.tolerance), True
-    if statistics != "raw series":  # fifty times more columns than there are nearest rows
-        yield f"regression ABC, {statistics}", pk.Adjusted(few, "local_linear"), False
+    if statistics == "raw series":  # forty times more columns than there are nearest rows
+        yield f"adjusted, {statistics}", pk.Adjusted(), True
+        return
+    yield f"regression ABC, {statistics}", pk.Adjusted(few, "local_linear"), False
     yield f"auto, {statistics}", None, True
 
 

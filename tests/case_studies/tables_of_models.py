@@ -121,6 +121,26 @@ def of_problem(problem: str) -> Table:
     )
 
 
+def of_asked(problem: str) -> Table:
+    """Every method on one of the questions of other projects' trackers."""
+
+    def lines() -> pd.DataFrame:
+        every = frame(OTHERS_PROBLEMS, "asked")
+        return every[every["problem"] == problem]
+
+    return Table(
+        lines,
+        {"method": word(0)},
+        {
+            1: ["simulations"],
+            2: ["seconds"],
+            3: ["distance", "largest_distance"],
+            4: ["ratio"],
+            5: ["coverage"],
+        },
+    )
+
+
 def of_all_data_sets() -> pd.DataFrame:
     """A line a problem of the gallery, on all its data sets."""
     lines = frame(OTHERS_PROBLEMS, "gallery").set_index("problem")
@@ -139,5 +159,6 @@ EACH_PROBLEM = [
             1: ["energy_score_all_regression", "coverage_all_regression"],
             2: ["energy_score_all_chosen", "coverage_all_chosen"],
         },
-    )
+    ),
+    *(of_asked(one) for one in ("4,096 points", "exponential", "a hundred statistics")),
 ]

@@ -183,6 +183,17 @@ GALLERY = Table(
     {2: ["simulations"], 3: ["seconds"], 4: ["error_of_mean"], 5: ["error_of_deviation"]},
     of_keys=(0, 1),
 )
+JOINT_WIDTH = Table(
+    lambda: frame(DRAWS, "joint_width"),
+    {"method": word(0)},
+    {
+        1: ["coverage_50", "uniformity_p"],
+        2: ["rate"],
+        3: ["shape"],
+        4: ["along"],
+        5: ["across"],
+    },
+)
 TABLES = {
     GAUSSIAN: [
         XU_30,
@@ -212,7 +223,7 @@ TABLES = {
         tables_of_models.HISTORY,
         NEW_PRIOR,
     ],
-    DRAWS: [C2ST, HELD_OUT, NUTS],
+    DRAWS: [C2ST, HELD_OUT, NUTS, JOINT_WIDTH],
     SIMULATORS: [GALLERY],
     tables_of_sbi_benchmark.SBI: tables_of_sbi_benchmark.TABLES,
     tables_of_filtering.FILTERING: tables_of_filtering.TABLES,

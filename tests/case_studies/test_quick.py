@@ -37,6 +37,7 @@ STUDIES = {
     "missing_statistics": ["gaps", "seconds"],
     "data_sets": ["problems", "sizes"],
     "gallery": ["gallery"],
+    "posterior_draws.joint_width": ["joint_width"],
     "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {"simulators": ["--models", "normal", "lotka_volterra"]}
