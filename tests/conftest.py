@@ -11,6 +11,24 @@ hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
 
+def pytest_addoption(parser):
+    words = "of a parametrised test, run no combination whose values all occur in others that are run"
+    parser.addoption("--each-value-once", action="store_true", help=words)
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--each-value-once"):
+        return
+    seen, kept = set(), []
+    for item in items:
+        values = item.callspec.params if hasattr(item, "callspec") else {}
+        new = {(item.path, item.originalname, name, id(value)) for name, value in values.items()} - seen
+        if new or not values:
+            kept.append(item)
+        seen |= new
+    items[:] = kept
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)

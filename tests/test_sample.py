@@ -35,7 +35,7 @@ def data():
 def idata(data):
     with make_model(data), warnings.catch_warnings():
         warnings.simplefilter("error", pk.PosteriorWarning)
-        return pk.sample_abc(2000, simulations=2000, random_seed=1, progressbar=False)
+        return pk.sample_abc(1000, simulations=800, random_seed=1, progressbar=False)
 
 
 def test_auto_is_the_default_and_says_what_it_chose(idata):
@@ -58,7 +58,7 @@ def test_its_posterior_is_the_exact_one(idata, data):
 
 def test_another_prior_is_taken_by_auto(data):
     model, sceptical = make_model(data), make_model(data, (0.0, 0.2))
-    table = pk.simulate(2000, model=model, random_seed=1, progressbar=False)
+    table = pk.simulate(1000, model=model, random_seed=1, progressbar=False)
     few = {"candidates": ["localised", "adjusted", pk.KernelLikelihood("location_scale")]}
     given = {"reference_table": table, "model": model, "prior": sceptical, "selection": few}
     found = pk.sample_abc(1000, random_seed=1, progressbar=False, **given)

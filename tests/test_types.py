@@ -16,10 +16,10 @@ strict = True
 follow_imports = normal
 [mypy-pymc_kbr.*]
 follow_imports = silent
-[mypy-arviz.*,pymc.*,pytensor.*]
+[mypy-arviz.*,dask.*,h5py.*,matplotlib.*,pymc.*,pytensor.*,rich.*,scipy.*,sklearn.*,xarray.*,zarr.*]
 follow_imports = skip
 """
-"""No signature is told from another by the last three's types, which take longer to read than all others."""
+"""No signature is told from another by the last ones' types, which take longer to read than all others."""
 WRONG = {
     'pk.Localised(neighbours="x")': "arg-type",
     "pk.Localised(neighbors=5)": "call-arg",

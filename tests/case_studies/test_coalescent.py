@@ -56,6 +56,7 @@ def test_localised_beats_rejection_on_held_out_rows():
         assert abs(local[f"coverage_90_{parameter}"] - 0.9) < 0.02 + 3 * 0.021
 
 
+@pytest.mark.usefixtures("plain_layout")
 @pytest.mark.filterwarnings("ignore")
 def test_the_main_job_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["coalescent", "--quick", "--output", str(tmp_path)])

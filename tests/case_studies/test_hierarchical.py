@@ -162,7 +162,7 @@ def test_densities_are_told_apart_from_chance():
 
 @pytest.mark.statistical
 def test_intervals_hold_for_data_sets_of_1_to_200_trials():
-    lines = each_data_set(waiting_likelihood(4_000, 400), 60, 9)
+    lines = each_data_set(waiting_likelihood(2_000, 200), 60, 9)
     assert lines["trials"].min() <= 10
     assert lines["trials"].max() >= 150
     for name in ("log drift", "log threshold"):

@@ -44,10 +44,11 @@ def test_the_networks_test_is_sbibms(rng):
 def test_classifiers_tell_what_differs_and_nothing_else(test, rng):
     one, two = rng.normal(size=(300, 2)), rng.normal(size=(300, 2))
     # 600 guesses of a fair coin have a deviation of 0.02.
-    assert test(one, two) == pytest.approx(0.5, abs=0.08)
+    alike = test(one, two)
+    assert alike == pytest.approx(0.5, abs=0.08)
     assert test(one, two + 2.5) > 0.85
     # Units do not matter.
-    assert test(1e3 * one + 5, 1e3 * two + 5) == pytest.approx(test(one, two), abs=0.02)
+    assert test(1e3 * one + 5, 1e3 * two + 5) == pytest.approx(alike, abs=0.02)
 
 
 def test_the_forest_sees_repeated_draws(rng):
@@ -236,11 +237,11 @@ def test_rounds_count_their_simulations(monkeypatch):
 
     monkeypatch.setattr(methods.Clock, "__call__", counted)
     monkeypatch.setattr(methods, "ROUNDS", 2)
-    answer = methods.METHODS["rounds"](task, 400)(1)
+    answer = methods.METHODS["rounds"](task, 240)(1)
     assert answer.draws.shape == (200, 2)
     assert np.isfinite(task.log_prior(answer.draws)).all()
     # Besides a few rows of each round, by which it is seen whether the function takes many at once.
-    assert sum(size for size in simulated if size > 50) == 400
+    assert sum(size for size in simulated if size > 50) == 240
     assert {"simulate", "fit", "condition"} == set(answer.seconds)
 
 

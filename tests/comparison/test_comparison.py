@@ -41,8 +41,15 @@ ARGUMENTS = {
 
 
 @pytest.fixture(scope="module")
-def result():
-    return compare(table(), exact=exact, modes=True, **ARGUMENTS)
+def stored(tmp_path_factory):
+    """The lines of a comparison, and the file in which they are kept."""
+    path = tmp_path_factory.mktemp("comparison") / "lines.csv"
+    return compare(table(), exact=exact, modes=True, store=path, **ARGUMENTS), path
+
+
+@pytest.fixture
+def result(stored):
+    return stored[0]
 
 
 def test_every_estimator_budget_and_repetition_has_a_line(result):
@@ -91,9 +98,8 @@ def test_an_interrupted_comparison_goes_on(tmp_path, result):
     pd.testing.assert_frame_equal(resumed[columns], result[columns], check_dtype=False, rtol=1e-12)
 
 
-def test_a_finished_comparison_is_read(tmp_path, monkeypatch, result):
-    path = tmp_path / "lines.csv"
-    first = compare(table(), exact=exact, modes=True, store=path, **ARGUMENTS)
+def test_a_finished_comparison_is_read(stored, monkeypatch):
+    first, path = stored
     monkeypatch.setattr(pk.Rejection, "fit", lambda *_, **__: pytest.fail("computed again"))
     second = compare(table(), exact=exact, modes=True, store=path, **ARGUMENTS)
     pd.testing.assert_frame_equal(first, second, check_dtype=False)

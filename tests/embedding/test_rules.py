@@ -158,6 +158,7 @@ def test_draws_without_weight_have_no_say_in_the_choice():
         choose_ratio(theta, draws, kernels, weights=np.where(np.arange(260) % 2, 1.0, -1.001))
 
 
+@pytest.mark.statistical
 def test_kulsif_is_the_ratio_where_it_is_known():
     rng = np.random.default_rng(7)
     theta, draws = rng.uniform(-3, 3, (2000, 1)), rng.normal(0, 1, (2000, 1))

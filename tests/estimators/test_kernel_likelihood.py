@@ -39,6 +39,7 @@ def exact(x, trials=1):
     return np.linalg.solve(precision, trials * MIX @ x / SD**2), np.linalg.inv(precision)
 
 
+@pytest.mark.statistical
 def test_log_likelihoods_are_near_the_exact_ones(fitted):
     rng = np.random.default_rng(5)
     theta = rng.normal(size=(400, 2))
@@ -77,6 +78,7 @@ def test_trials_narrow_the_posterior_as_they_should(fitted):
     np.testing.assert_allclose(alone.mean(), fitted.condition(sets, trials=True)[0].mean())
 
 
+@pytest.mark.statistical
 def test_another_prior_is_multiplied(table):
     x = np.array([0.5, -1.0, 0.3])
     draws = np.random.default_rng(2).normal(1.0, 0.3, size=(4000, 2))

@@ -46,6 +46,7 @@ def test_the_posterior_mean_is_a_statistic(noisy):
     assert np.corrcoef(one[:, 0], theta[:, 0])[0, 1] > np.corrcoef(x[:, 0], theta[:, 0])[0, 1] - 0.01
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "scale", ["relevance", "posterior_mean", "linear_posterior_mean", "curved_posterior_mean"]
 )
@@ -104,6 +105,7 @@ def _slopes(x, targets, weights, penalty):
     return np.linalg.solve(x.T @ (weights[:, None] * x) + penalty, x.T @ (weights[:, None] * targets))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("scale", "noise"),
     [

@@ -106,6 +106,7 @@ def test_moments_are_those_of_all_permutations(rng):
     assert null.var() == pytest.approx(values.var() / 36**2)
 
 
+@pytest.mark.statistical
 def test_gamma_null_of_two_samples_has_the_moments_of_all_partitions(pair):
     x, y = pair
     pooled, kernel = np.vstack([x, y]), Gaussian(1.0)

@@ -44,6 +44,7 @@ def independent(kind, rng):
     return columns(kind, rng, 25), columns(kind, rng, 25)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["normal", "cauchy"])
 @pytest.mark.parametrize(("test", "simulate"), [(mmd_test, two_samples), (hsic_test, independent)])
 def test_level(test, simulate, kind):
@@ -51,6 +52,7 @@ def test_level(test, simulate, kind):
     assert BAND[0] <= curve.power[0] <= BAND[1]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("test", "simulate"), [(mmd_test, two_samples), (hsic_test, independent)])
 def test_level_of_the_gamma_approximation(test, simulate):
     curve = power_curve(

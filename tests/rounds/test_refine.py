@@ -318,8 +318,9 @@ def test_posteriors_are_widened_by_as_much_as_they_are_too_narrow(factor):
 
 def test_a_narrow_posterior_is_found_by_the_learned_likelihood():
     exact, deviation = np.array([0.5, -0.3]) / (1 + 0.01**2), 0.01
-    table = pk.refine(400, model=linear_model(0.01), rounds=4, random_seed=1, **QUIET)
-    fitted = pk.KernelLikelihood(particles=1000).fit(
+    learnt = pk.KernelLikelihood("autoregressive", particles=500)
+    table = pk.refine(400, model=linear_model(0.01), rounds=4, estimator=learnt, random_seed=1, **QUIET)
+    fitted = pk.KernelLikelihood("autoregressive", particles=1000).fit(
         table.parameters, table.statistics, table.support, ratio=table.prior_ratio, random_seed=1
     )
     drawn = fitted.condition(table.observed).draw(1000, np.random.default_rng(1))

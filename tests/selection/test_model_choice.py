@@ -23,6 +23,7 @@ from pymc_kbr.tables.failures import Failures
 
 matplotlib.use("Agg")
 TOY = TOYS["variance known or not"]()
+HALVES = np.array([0.5, 0.5])
 QUICK = {"method": "kernel_logistic", "random_seed": 1}
 
 
@@ -41,6 +42,12 @@ def choice(tables, observations):
     return pk.compare_models(tables, observations[0], **QUICK)
 
 
+@pytest.fixture(scope="module")
+def one(tables, observations):
+    """At a single observation."""
+    return pk.compare_models(tables, observations[0][3], **QUICK)
+
+
 @pytest.mark.parametrize(
     ("classifier", "most"),
     [
@@ -57,8 +64,9 @@ def choice(tables, observations):
 )
 def test_each_method_is_near_the_exact_probabilities(classifier, most, tables, observations):
     statistics, _, exact = observations
-    rows = Rows.joined(tables, np.array([0.5, 0.5]))
-    some = slice(None, None, 25 if isinstance(classifier, Evidence) else 10)
+    dear = isinstance(classifier, Evidence)
+    some = slice(None, None, 25 if dear else 10)
+    rows = Rows.joined({name: _first(table, 700 if dear else 2000) for name, table in tables.items()}, HALVES)
     found = classifier.fit(rows, np.random.default_rng(0)).probabilities(statistics[some])
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert found.min() >= 0
@@ -73,10 +81,9 @@ def test_stated_errors_are_the_errors(choice, observations):
     assert 0.4 < error / stated < 2.5
 
 
-def test_probabilities_of_one_and_of_many_observations(choice, tables, observations):
+def test_probabilities_of_one_and_of_many_observations(choice, one, tables, observations):
     assert choice.probabilities.shape == (300, 2)
     assert list(choice.probabilities) == ["known", "unknown"]
-    one = pk.compare_models(tables, observations[0][3], **QUICK)
     assert isinstance(one.probabilities, pd.Series)
     np.testing.assert_allclose(one.probabilities, choice.probabilities.iloc[3], rtol=1e-6)
     named = pd.Series(observations[0][3][::-1], index=["s1", "s0"])
@@ -99,8 +106,7 @@ def test_which_statistic_decides(choice):
     assert found["s1"] > 10 * abs(found["s0"])
 
 
-def test_prior_odds_multiply_the_bayes_factor(tables, observations):
-    one = pk.compare_models(tables, observations[0][3], **QUICK)
+def test_prior_odds_multiply_the_bayes_factor(one, tables, observations):
     told = {"known": 0.9, "unknown": 0.1}
     moved = one.with_prior(told)
     np.testing.assert_allclose(moved.bayes_factors, one.bayes_factors)
@@ -115,11 +121,7 @@ def test_prior_odds_multiply_the_bayes_factor(tables, observations):
 def test_numbers_of_rows_play_no_part(tables, observations):
     """A table half as long says the same, with more noise."""
     shorter = dict(tables)
-    shorter["known"] = dataclasses.replace(
-        tables["known"],
-        parameters=tables["known"].parameters[:700],
-        statistics=tables["known"].statistics[:700],
-    )
+    shorter["known"] = _first(tables["known"], 700)
     found = pk.compare_models(shorter, observations[0], **QUICK)
     assert abs(np.mean(found.at_observed - observations[2], axis=0)[0]) < 0.02
     plain = pk.compare_models(shorter, observations[0], method="nearest_rows", random_seed=1)
@@ -224,8 +226,7 @@ def result_of(**variables):
     return pack({"posterior": dataset})
 
 
-def test_draws_are_mixed_by_the_probabilities(tables, observations):
-    one = pk.compare_models(tables, observations[0][3], **QUICK)
+def test_draws_are_mixed_by_the_probabilities(one):
     share = one.probabilities["known"]
     rng = np.random.default_rng(0)
     results = {
@@ -278,7 +279,10 @@ def test_refusals(tables, observations):
     for wrong, words in (
         ({"known": tables["known"]}, "two or more"),
         ({**tables, "known": renamed}, "they must be the same"),
-        ({**tables, "known": _short(tables["known"])}, "at least 50"),
+        (
+            {**tables, "known": dataclasses.replace(_first(tables["known"], 20), failures=Failures.none(1))},
+            "at least 50",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             pk.compare_models(wrong, x)
@@ -302,10 +306,8 @@ def test_refusals(tables, observations):
         pk.compare_models(other)
 
 
-def _short(table):
-    return dataclasses.replace(
-        table, parameters=table.parameters[:20], statistics=table.statistics[:20], failures=Failures.none(1)
-    )
+def _first(table, n):
+    return dataclasses.replace(table, parameters=table.parameters[:n], statistics=table.statistics[:n])
 
 
 def test_refusals_of_models():

@@ -127,7 +127,7 @@ def test_a_pool_of_processes_can_be_given_and_says_what_it_ran_when_it_breaks(tm
 
     store = tmp_path / "table.zarr"
     words = r"the executor with it, while \d+ chunk\(s\) were under way, rows \d+ to \d+"
-    with ProcessPoolExecutor(2) as executor, pytest.raises(RuntimeError, match=words):
+    with ProcessPoolExecutor(1) as executor, pytest.raises(RuntimeError, match=words):
         table(4000, model(dies), executor=executor, store=store)
     kept = pk.StoredTable.open(store)
     assert len(kept) + kept.unfinished == 4000

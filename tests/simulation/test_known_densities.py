@@ -43,6 +43,13 @@ def exact(data):
     return data.sum() / SD**2 / precision, precision**-0.5
 
 
+@pytest.fixture(scope="module")
+def simulated():
+    """A model and its table."""
+    model = model_of()
+    return model, pk.simulate(2000, model=model, random_seed=2, progressbar=False)
+
+
 @pytest.mark.parametrize("known", ["normal", "potential"])
 def test_rows_carry_the_likelihood_and_its_variable_is_no_statistic(known):
     table = pk.simulate(300, model=model_of(known), random_seed=1, progressbar=False)
@@ -54,13 +61,12 @@ def test_rows_carry_the_likelihood_and_its_variable_is_no_statistic(known):
 
 
 @pytest.mark.parametrize("estimator", ["rejection", "kernel_likelihood", "auto"])
-def test_the_posterior_is_that_of_all_data(estimator):
-    model = model_of()
-    table = pk.simulate(3000, model=model, random_seed=2, progressbar=False)
+def test_the_posterior_is_that_of_all_data(estimator, simulated):
+    model, table = simulated
     given = pk.Rejection(0.1) if estimator == "rejection" else estimator
     few = ["localised", "adjusted", pk.KernelLikelihood("location_scale")] if estimator == "auto" else None
     result = pk.sample_abc(
-        2000,
+        1000,
         reference_table=table,
         model=model,
         estimator=given,
@@ -76,13 +82,12 @@ def test_the_posterior_is_that_of_all_data(estimator):
     assert set(result["observed_data"].data_vars) == {"y", "z"}
 
 
-def test_another_prior_keeps_what_is_known():
-    model = model_of()
-    table = pk.simulate(3000, model=model, random_seed=2, progressbar=False)
+def test_another_prior_keeps_what_is_known(simulated):
+    model, table = simulated
     with pm.Model() as other:
         pm.Normal("mean", -1, 0.3)
     result = pk.sample_abc(
-        2000,
+        1000,
         reference_table=table,
         model=model,
         prior=other,

@@ -55,7 +55,7 @@ def test_the_mode(model, likelihood):
 def test_nuts_and_what_follows(model, likelihood):
     mean, deviation = exact(model, likelihood)
     with model:
-        idata = pm.sample(400, tune=400, chains=2, cores=1, random_seed=1, progressbar=False)
+        idata = pm.sample(400, tune=150, chains=2, cores=1, random_seed=1, progressbar=False)
         pm.compute_log_likelihood(idata, progressbar=False)
         predicted = pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False)
     draws = idata["posterior"]["t"].values.reshape(-1, 2, 2)

@@ -99,7 +99,9 @@ def test_a_parameter_may_be_bound_by_another_one_and_go_to_the_simulator_with_it
     np.testing.assert_allclose(t.statistics, np.tile((upper + 10 * below)[:, None], 4), atol=6e-3)
 
 
-def test_free_variables_of_any_kind():
+def test_free_variables_of_any_kind(monkeypatch):
+    # One draw in six is ordered, and such draws are made one by one.
+    monkeypatch.setattr("pymc_kbr.simulation.prior.draws.BLOCK_ROWS", 128)
     with pm.Model(coords={"group": ["x", "y"]}) as made:
         top = pm.HalfNormal("top", 1)
         pm.Uniform("below", 0, 2 * top)
@@ -112,7 +114,7 @@ def test_free_variables_of_any_kind():
         pm.Deterministic("total", effect.sum())
         chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0))
         pm.Simulator("y", models.normal, effect.sum() + share[0] + count.sum(), chol[0, 0], observed=DATA)
-    t = table(600, made)
+    t = table(100, made)
     parts = t.parameter_columns.split(t.parameters)
     assert "effect[x]" in t.parameter_names
     assert t.parameter_names.count("count[1, 0]") == 1

@@ -163,6 +163,7 @@ def test_a_pair_of_dependent_statistics_is_learnt(pair, rng):
     assert np.mean(gaps) < 0.04 + 3 * np.std(gaps) / np.sqrt(1000)
 
 
+@pytest.mark.statistical
 def test_values_of_a_series_share_one_conditional(fitted_series, rng):
     assert fitted_series.series is not None
     assert fitted_series.series.lags == (1,)
@@ -224,12 +225,12 @@ def test_a_fitted_form_is_pickled(pair, rng):
 def test_many_statistics_are_compared_as_a_series_alone() -> None:
     rng = np.random.default_rng(12)
     size = MOST_SPARINGLY + 2
-    theta = rng.normal(size=(1000, 1))
-    series = np.cumsum(rng.normal(size=(1000, size)), axis=1) * np.exp(0.3 * theta)
+    theta = rng.normal(size=(400, 1))
+    series = np.cumsum(rng.normal(size=(400, size)), axis=1) * np.exp(0.3 * theta)
     found = fit_autoregressive(theta, series, np.random.default_rng(1), SPARING)
     assert found.series is not None
     assert len(found.conditionals) < size
-    each = rng.normal(size=(1000, size)) + theta * np.where(np.arange(size) % 2, 3.0, -3.0) * np.arange(size)
+    each = rng.normal(size=(400, size)) + theta * np.where(np.arange(size) % 2, 3.0, -3.0) * np.arange(size)
     with pytest.raises(ValueError, match=f"the {size} statistics do not share one conditional"):
         fit_autoregressive(theta, each, np.random.default_rng(1), SPARING)
 

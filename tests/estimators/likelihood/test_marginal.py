@@ -8,15 +8,16 @@ import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.marginal import MarginalLocationScale
 
 LOADINGS = np.array([[1.0, 0.0], [0.3, 1.0], [1.0, 1.0]])
+N = 700
 
 
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(5)
-    theta = rng.normal(size=(1500, 2))
+    theta = rng.normal(size=(N, 2))
     spread = np.exp(0.3 * theta[:, :1])
-    noise = rng.normal(size=(1500, 3)) @ np.array([[1.0, 0.4, 0.0], [0.0, 0.7, -0.3], [0.0, 0.0, 0.6]])
-    skewed = noise[:, [2]] + 0.5 * rng.exponential(size=(1500, 1))
+    noise = rng.normal(size=(N, 3)) @ np.array([[1.0, 0.4, 0.0], [0.0, 0.7, -0.3], [0.0, 0.0, 0.6]])
+    skewed = noise[:, [2]] + 0.5 * rng.exponential(size=(N, 1))
     return theta, theta @ LOADINGS.T + spread * np.hstack([noise[:, :2], skewed])
 
 
@@ -68,10 +69,10 @@ def test_draws_are_distributed_as_it_says(fitted):
 
 def test_gaps_are_integrated_out_and_nothing_is_fitted(rows, monkeypatch):
     counts = np.random.default_rng(1).poisson(np.exp(0.3 * rows[0][:, :1] + 1)).astype(float)
-    constant = np.full((1500, 1), 3.0)
+    constant = np.full((N, 1), 3.0)
     x = np.hstack([rows[1], counts, constant])
     with pytest.warns(UserWarning, match="constant"):
-        fitted = pk.KernelLikelihood("location_scale", particles=2000).fit(rows[0], x, random_seed=1)
+        fitted = pk.KernelLikelihood("location_scale", particles=1000).fit(rows[0], x, random_seed=1)
     monkeypatch.setattr(pk.KernelLikelihood, "_fit", None)
     observed = x[7].copy()
     observed[[0, 4]] = np.nan

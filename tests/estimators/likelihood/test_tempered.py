@@ -51,6 +51,7 @@ def test_posteriors_and_evidence_of_normal_models(q, deviation, rng):
     assert all(steps[-1] == 1 and np.all(np.diff(steps) > 0) for steps in done.temperatures)
 
 
+@pytest.mark.statistical
 def test_four_modes_far_apart_keep_their_weights_and_evidence(rng):
     """Signs of two of three parameters do not matter, and modes are twenty deviations apart."""
     deviation, k, m = 0.1, 20, 500
@@ -196,6 +197,7 @@ def test_one_possible_row_is_enough(rng):
     assert stats.kstest(radius**2, stats.uniform.cdf).statistic < 2 * 1.63 / np.sqrt(500)
 
 
+@pytest.mark.statistical
 def test_a_posterior_a_millionth_of_the_prior(rng):
     """From few rows, through dozens of temperatures."""
     k, q, deviation = 12, 2, 1e-6
