@@ -166,16 +166,16 @@ def test_smaller_ridges_are_tried_until_they_lose():
 def test_density_and_draws_of_a_near_singular_law():
     # Differences of statistics are known a hundred times better than themselves, at scales that move.
     rng = np.random.default_rng(9)
-    n, e = 3000, 3
+    n, e = 4000, 3
     theta = rng.normal(size=(n, 2))
     factor = np.linalg.cholesky(0.9999 * np.ones((e, e)) + 0.0001 * np.eye(e))
     scales = np.exp(0.4 * theta[:, [0, 1, 1]])
     points = scales * (rng.normal(size=(n, e)) @ factor.T)
-    form = fit_location_scale(theta[:2000], points[:2000], rng)
-    test, at = points[2000:], theta[2000:]
+    form = fit_location_scale(theta[:3000], points[:3000], rng)
+    test, at = points[3000:], theta[3000:]
     logs = form.log_density(form.describe(at), test[:, None, :])[:, 0]
-    exact = multivariate_normal(np.zeros(e), factor @ factor.T).logpdf(test / scales[2000:]) - np.log(
-        scales[2000:]
+    exact = multivariate_normal(np.zeros(e), factor @ factor.T).logpdf(test / scales[3000:]) - np.log(
+        scales[3000:]
     ).sum(axis=1)
     # A tenth of what a law of independent residuals would lose.
     assert np.mean(exact - logs) < -0.1 * np.log(np.diag(factor)).sum()
