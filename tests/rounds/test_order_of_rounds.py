@@ -13,7 +13,7 @@ from pymc_kbr.rounds import emulate as emulate_module
 from pymc_kbr.rounds import learn_simulators, zoom
 from pymc_kbr.rounds.emulator import Emulator, _directions
 from pymc_kbr.rounds.sequence import Rounds
-from pymc_kbr.simulation import Forward, SimulationOptions, simulate_table, weights_of
+from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table, weights_of
 
 QUIET = {"progressbar": False}
 
@@ -205,3 +205,22 @@ def test_what_is_the_same_in_all_rows_is_no_input_of_a_learned_simulator(rng):
     assert statistics is table.statistics
     assert (support, how) == ("support", {"random_seed": 9})
     np.testing.assert_array_equal(learned.columns, [0, 2])
+
+
+# --- rows of rounds at posterior draws ---
+
+
+def test_rows_at_posterior_draws_are_weighted_by_what_is_known_as_well():
+    """The same rows in a model with another observed variable: weights times its density."""
+    tables = [pk.simulate(40, model=a_model(), random_seed=seed, **QUIET) for seed in (1, 2)]
+    ratios = []
+    for known in (False, True):
+        forward = Forward.of_columns(a_model(known))
+        proposal = Proposal(np.ones(1), np.full((1, 1), 0.3), np.ones((1, 1, 1)), forward.support, 0.25)
+        rounds = Rounds(
+            forward, pk.Rejection(5), SimulationOptions(40, **QUIET), {}, None, tables, [None, proposal]
+        )
+        pooled = rounds._pooled()
+        ratios.append(pooled.prior_ratio)
+    expected = ratios[0] * np.exp(-0.5 * ((1.0 - pooled.parameters[:, 0]) / 0.5) ** 2)
+    np.testing.assert_allclose(ratios[1] / ratios[1].sum(), expected / expected.sum())
