@@ -216,7 +216,8 @@ def test_rows_at_posterior_draws_are_weighted_by_what_is_known_as_well():
     ratios = []
     for known in (False, True):
         forward = Forward.of_columns(a_model(known))
-        proposal = Proposal(np.ones(1), np.full((1, 1), 0.3), np.ones((1, 1, 1)), forward.support, 0.25)
+        covariances = np.array([[[1.0]], [[4.0]]])
+        proposal = Proposal(np.full(2, 0.5), np.full((2, 1), 0.3), covariances, forward.support, 0.25)
         rounds = Rounds(
             forward, pk.Rejection(5), SimulationOptions(40, **QUIET), {}, None, tables, [None, proposal]
         )
