@@ -11,6 +11,7 @@ from sklearn.mixture import GaussianMixture
 
 import pymc_kbr as pk
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.joined import joined
@@ -124,9 +125,10 @@ def test_an_estimator_is_fitted_to_the_rows_and_weights_that_it_is_given(forward
 
 def test_rounds_of_a_learned_likelihood_hold_rows_out_and_have_enough_left():
     assert least_rows(2, 3, pk.Rejection(5)) == 20 + 10 * 2
-    few, many = (least_rows(2, d, pk.KernelLikelihood()) for d in (2, 12))
-    assert few > 40
-    assert many >= few
+    few, many = (least_rows(2, d, pk.KernelLikelihood()) for d in (2, 40))
+    assert few == 12 + fewest_rows(2, 2)
+    assert many == 12 + fewest_rows(2, 40)
+    assert many > few > 40
 
 
 # --- mixtures ---
