@@ -25,6 +25,8 @@ SHORTER = {
     '"localised", "adjusted", "sample_smc"]': '"localised"]',
     "repetitions=3": "repetitions=1",
     "rows=1000": "rows=150",
+    "simulations=1000": "simulations=300",
+    "size=1000": "size=300",
     "pk.refine(1_000, model=model,": "pk.refine(500, model=model, rounds=2,",
     "pk.zoom(8_000": "pk.zoom(1500",  # its rounds have a least size
     "pk.zoom(3_000": "pk.zoom(1500",

@@ -65,6 +65,7 @@ def condition_all(
             drawn = posterior.draw(DRAWS, np.random.default_rng(random_seed))
             draws[name, sample] = drawn
             lower, upper = np.quantile(drawn, [0.05, 0.95], axis=0)
+            mean, mode = posterior.mean(), posterior.mode()
             for i, parameter in enumerate(table.parameter_names):
                 rows.append(
                     {
@@ -72,8 +73,8 @@ def condition_all(
                         "sample": sample,
                         "parameter": parameter,
                         "truth": truth[i],
-                        "mean": posterior.mean()[i],
-                        "mode": posterior.mode()[i],
+                        "mean": mean[i],
+                        "mode": mode[i],
                         "lower_5": lower[i],
                         "upper_95": upper[i],
                         "effective_sample_size": posterior.effective_sample_size,

@@ -67,12 +67,13 @@ def test_the_posterior_is_that_under_the_new_prior(name, densities, table, old, 
 
 
 def test_draws_of_the_prior_serve_too(table):
-    draws = np.random.default_rng(3).normal(1, 0.5, size=(2000, 1))
-    idata = pk.sample_abc(1000, reference_table=table, prior=draws, estimator="kbr", random_seed=4)
+    draws = np.random.default_rng(3).normal(1, 0.5, size=(700, 1))
+    idata = pk.sample_abc(500, reference_table=table, prior=draws, estimator="kbr", random_seed=4)
     assert idata["posterior"]["mean"].values.mean() == pytest.approx(1.25, abs=0.35 / 3)
 
 
-def test_the_same_seed_gives_the_same_draws(table, new):
+def test_the_same_seed_gives_the_same_draws(old, new):
+    table = pk.simulate(200, model=old, random_seed=1, progressbar=False)
     estimator = ESTIMATORS["iw_kbr"](**FIXED["iw_kbr"])
 
     def run():
