@@ -117,7 +117,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--observations", type=int, default=20, help="with each pattern")
+    parser.add_argument("--observations", type=int, default=10, help="with each pattern")
     parser.add_argument(
         "--estimators", nargs="+", default=["adjusted", "localised", "kernel_likelihood", "auto"]
     )
