@@ -132,6 +132,13 @@ def test_the_readme_has_the_recorded_table_of_all_models_and_what_it_says_of_the
     assert scores.markdown(lines) in text
 
 
+def test_the_readme_has_the_table_of_rounds():
+    lines = scores.lines_of(running.read(__main__.HERE / "rounds.csv"), REFERENCES)
+    text = __main__.README.read_text()
+    assert scores.summary(lines) in text
+    assert scores.markdown(lines) in text
+
+
 def test_scores_by_hand():
     def result(parameter, mean, deviation, named=""):
         values = {"mean": mean, "deviation": deviation, "seconds": "1"}

@@ -16,6 +16,9 @@ from tests.statistical.models import PROBLEMS, references, running, scores
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 
+RECORDED: dict[tuple[tuple[str, object], ...], str] = {(): "results", (("rounds", "auto"),): "rounds"}
+"""Settings with which tables are kept, and the name of a table and of its marks in the README."""
+
 
 def arguments() -> argparse.Namespace:
     """Of the command line."""
@@ -32,7 +35,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="models that have a line, too")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--record", action="store_true", help="into results.csv and the README, beside this file"
+        "--record",
+        action="store_true",
+        help="into results.csv, or with --rounds auto rounds.csv, and the README, beside this file",
     )
     where.add_argument("--output", type=Path, help="into this file; else one for temporary files")
     return parser.parse_args()
@@ -56,13 +61,14 @@ def main() -> None:
     }
     if not_taken := running.unknown_settings(settings):
         sys.exit(f"sample_abc does not take {', '.join(sorted(not_taken))}")
-    if options.record and settings:
-        sys.exit("only the defaults are recorded; leave --record or the settings out")
+    recorded = RECORDED.get(tuple(settings.items()))
+    if options.record and recorded is None:
+        sys.exit("only the defaults and --rounds auto are recorded; leave --record or other settings out")
     path = (
         options.output
         or Path(tempfile.gettempdir()) / f"models{''.join(f'-{x}' for x in settings.values())}.csv"
     )
-    path = HERE / "results.csv" if options.record else path
+    path = HERE / f"{recorded}.csv" if options.record else path
     chosen = options.models or list(PROBLEMS)
     if options.again:
         running.leave_out(path, set(chosen))
@@ -74,15 +80,15 @@ def main() -> None:
     lines = scores.lines_of(running.read(path), references.read())
     print(scores.markdown(lines), scores.summary(lines), sep="\n\n")
     if options.record:
-        put_into_readme(lines)
+        put_into_readme(str(recorded), lines)
 
 
-def put_into_readme(lines: list[scores.Line]) -> None:
-    """Replace what is between the README's marks."""
-    before, rest = README.read_text().split("<!-- table -->\n")
-    after = rest.split("<!-- end of table -->\n")[1]
+def put_into_readme(name: str, lines: list[scores.Line]) -> None:
+    """Replace what is between the README's marks of a table."""
+    before, rest = README.read_text().split(f"<!-- {name} -->\n")
+    after = rest.split(f"<!-- end of {name} -->\n")[1]
     table = f"{scores.summary(lines)}\n\n{scores.markdown(lines)}\n"
-    README.write_text(f"{before}<!-- table -->\n{table}<!-- end of table -->\n{after}")
+    README.write_text(f"{before}<!-- {name} -->\n{table}<!-- end of {name} -->\n{after}")
 
 
 if __name__ == "__main__":
