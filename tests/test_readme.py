@@ -27,6 +27,7 @@ SHORTER = {
     "rows=1000": "rows=150",
     "simulations=1000": "simulations=300",
     "size=1000": "size=300",
+    "size=(1000, 2)": "size=(300, 2)",
     "pk.refine(1_000, model=model,": "pk.refine(500, model=model, rounds=2,",
     "pk.zoom(8_000": "pk.zoom(1500",  # its rounds have a least size
     "pk.zoom(3_000": "pk.zoom(1500",

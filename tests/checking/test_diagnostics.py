@@ -173,7 +173,7 @@ def test_a_row_that_makes_a_statistics_deviation_is_named_with_its_column(value)
     assert "logarithm" in message
 
 
-def test_tails_that_a_logarithm_brings_back_are_no_outliers_but_a_row_that_went_wrong_is_one():
+def test_what_a_curve_brings_back_is_no_outlier_but_is_one_in_deviations():
     rng = np.random.default_rng(9)
     theta = rng.uniform(size=(4000, 1))
     heavy = np.exp(6 * rng.standard_normal((4000, 1)) * (0.2 + theta))
@@ -186,10 +186,20 @@ def test_tails_that_a_logarithm_brings_back_are_no_outliers_but_a_row_that_went_
         assert len(outliers(t)) == 1 + wrong
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            measured = pk.Rejection(100, scale="transformed").fit(theta, x, random_seed=1).table_
-        found = diagnose(posterior(), np.full((100, 1), 0.5), looked_at(t, measured))
-        messages = [concern.message for concern in found if concern.name == "outliers"]
-        assert ["'s0'" in message for message in messages] == [True] * wrong
+            curved, plain = (
+                pk.Rejection(100, scale=scale).fit(theta, x, random_seed=1).table_
+                for scale in ("transformed", True)
+            )
+        # The other rows keep their distances beside the one that went wrong.
+        ordinary = curved.statistics[np.arange(len(x)) != 7, 0].std()
+        assert ordinary > 0.5 * curved.statistics[:, 0].std()
+        named = []
+        for measured in (curved, plain):
+            found = diagnose(posterior(), np.full((100, 1), 0.5), looked_at(t, measured))
+            named.append([concern.message for concern in found if concern.name == "outliers"])
+        assert named[0] == []
+        assert sum("'s0'" in message for message in named[1]) == wrong
+        assert len(named[1]) == 1 + wrong
 
 
 def test_ordinary_and_skewed_statistics_are_not_called_outliers():

@@ -31,6 +31,9 @@ UNIFORM = 0.05
 ROWS_COMPARED, MOST_HELD_OUT = 2500, 1000
 """Rows to which forms are fitted that are compared, and rows that they are compared on."""
 
+MANY_ROWS = 3000
+"""From which a form that is compared finds its bandwidth on as many rows as one that is fitted to all."""
+
 
 class Choice(NamedTuple):
     """The form that was taken, and what held-out rows said.
@@ -103,7 +106,8 @@ def choose_form(
 def fit_chosen(choice: Choice, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
     if choice.name == "location_scale":
-        return fit_location_scale(theta, points, rng, compared=choice.form)
+        compared = choice.form if len(theta) >= MANY_ROWS else None
+        return fit_location_scale(theta, points, rng, compared=compared)
     return FORMS[choice.name](theta, points, rng)
 
 
