@@ -18,16 +18,13 @@ import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from case_studies.gallery.plot import draw
 from case_studies.gallery.problems import PROBLEMS, Problem
+from case_studies.gallery.smc import DRAWS, smc_draws
 from pymc_kbr.posterior.scores import energy_score
-from pymc_kbr.simulation.sample_smc import run_smc
 
 matplotlib.use("Agg")
 
 HERE = Path(__file__).parent
 SEED = 20261124
-DRAWS = 500
-"""Of each posterior, by every method."""
-
 LEVEL = 0.9
 """Of the intervals whose coverage is counted."""
 
@@ -74,15 +71,7 @@ def of_one_table(table: pk.ReferenceTable, observed: np.ndarray, quick: bool) ->
 def one_by_one(problem: Problem, row: np.ndarray, unit: np.ndarray, seed: int, quick: bool) -> Iterator[Run]:
     """Methods that simulate anew for each data set."""
     for epsilon in EPSILONS[: 1 if quick else None]:
-        run = run_smc(
-            problem.model(row, unit, epsilon),
-            draws=20 if quick else DRAWS,
-            chains=2,
-            cores=1,
-            random_seed=seed,
-        )
-        kept = np.random.default_rng(seed).permutation(len(run.draws))[:DRAWS]
-        yield f"sample_smc, epsilon {epsilon:g}", run.draws[kept], run.simulations, run.seconds
+        yield f"sample_smc, epsilon {epsilon:g}", *smc_draws(problem.model(row, unit, epsilon), seed, quick)
 
 
 def scored(

@@ -20,15 +20,12 @@ import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from case_studies.gallery.asked_plot import LEVELS, draw
 from case_studies.gallery.asked_problems import ASKED, Asked
-from pymc_kbr.simulation.sample_smc import run_smc
+from case_studies.gallery.smc import DRAWS, smc_draws
 
 matplotlib.use("Agg")
 
 HERE = Path(__file__).parent
 SEED = 20261126
-DRAWS = 500
-"""Of each posterior, by every method."""
-
 SHOWN = 0
 """The data set whose intervals are drawn."""
 
@@ -91,20 +88,8 @@ def by_smc(problem: Asked, data: np.ndarray, unit: np.ndarray, quick: bool) -> I
     observed = list(problem.statistics.values())[-1](data[None])[0]
     for epsilon in EPSILONS:
         started = time.process_time()
-        run = run_smc(
-            problem.model(observed, unit, epsilon),
-            draws=20 if quick else DRAWS,
-            chains=2,
-            cores=1,
-            random_seed=SEED,
-        )
-        kept = np.random.default_rng(SEED).permutation(len(run.draws))[:DRAWS]
-        yield (
-            f"sample_smc, epsilon {epsilon:g}",
-            run.draws[kept],
-            run.simulations,
-            time.process_time() - started,
-        )
+        draws, simulations, _ = smc_draws(problem.model(observed, unit, epsilon), SEED, quick)
+        yield f"sample_smc, epsilon {epsilon:g}", draws, simulations, time.process_time() - started
 
 
 def exact_draws(problem: Asked, weights: np.ndarray) -> np.ndarray:

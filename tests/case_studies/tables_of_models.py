@@ -101,44 +101,25 @@ BY_SIZE = Table(
 )
 
 
-def of_problem(problem: str) -> Table:
-    """Every method on one of the gallery's problems."""
+def of_methods(file: str, problem: str, places: dict[int, list[str]]) -> Table:
+    """Every method on one of the gallery's problems: simulations, seconds, and what else stands where."""
 
     def lines() -> pd.DataFrame:
-        every = frame(OTHERS_PROBLEMS, "gallery")
+        every = frame(OTHERS_PROBLEMS, file)
         return every[every["problem"] == problem]
 
-    return Table(
-        lines,
-        {"method": word(0)},
-        {
-            1: ["simulations"],
-            2: ["seconds"],
-            3: ["energy_score"],
-            4: ["less_regression", "standard_error"],
-            5: ["coverage"],
-        },
-    )
+    return Table(lines, {"method": word(0)}, {1: ["simulations"], 2: ["seconds"], **places})
+
+
+def of_problem(problem: str) -> Table:
+    """A problem of the gallery."""
+    scores = {3: ["energy_score"], 4: ["less_regression", "standard_error"], 5: ["coverage"]}
+    return of_methods("gallery", problem, scores)
 
 
 def of_asked(problem: str) -> Table:
-    """Every method on one of the questions of other projects' trackers."""
-
-    def lines() -> pd.DataFrame:
-        every = frame(OTHERS_PROBLEMS, "asked")
-        return every[every["problem"] == problem]
-
-    return Table(
-        lines,
-        {"method": word(0)},
-        {
-            1: ["simulations"],
-            2: ["seconds"],
-            3: ["distance", "largest_distance"],
-            4: ["ratio"],
-            5: ["coverage"],
-        },
-    )
+    """A question of another project's tracker."""
+    return of_methods("asked", problem, {3: ["distance", "largest_distance"], 4: ["ratio"], 5: ["coverage"]})
 
 
 def of_all_data_sets() -> pd.DataFrame:

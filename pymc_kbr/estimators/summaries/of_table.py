@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -40,15 +41,15 @@ class ByColumns:
         return self.columns.kept
 
 
-class Estimates(ByColumns):
+class Estimates(ByColumns, ABC):
     """A summary that estimates the parameters by a regression, which has seen those of the table's rows."""
 
     fitted_on: np.ndarray
     left_out: np.ndarray
 
+    @abstractmethod
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
-        raise NotImplementedError
 
     def coordinates(self, statistics: np.ndarray) -> np.ndarray:
         """As `transform`; `left_out` of the very rows that the regression was fitted on."""
