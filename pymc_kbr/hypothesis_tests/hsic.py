@@ -70,6 +70,8 @@ def hsic_test(
     Returns
     -------
     TestResult
+        With "several", `statistic` and `null` are in deviations of the permutations, and `kernels` those at
+        which the samples stand out most.
 
     Raises
     ------
