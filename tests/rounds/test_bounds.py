@@ -79,6 +79,15 @@ def test_the_narrowest_bounds_that_hold_are_taken(monkeypatch, ranges, taken):
     assert narrower(table(), None, True)[1]["a"] == taken
 
 
+@pytest.mark.parametrize("narrowest", [False, True, "linear_posterior_mean"])
+def test_where_no_metric_is_asked_for_the_narrowest_bounds_of_all_are_taken(monkeypatch, narrowest):
+    def ranges(table, kept, metric):
+        return [a_range(-0.1, 0.2, 1.0) if metric == narrowest else a_range(-0.4, 0.4, 1.0)]
+
+    monkeypatch.setattr(rounds_bounds, "_ranges", ranges)
+    assert narrower(table(), None, None)[1]["a"] == (-0.1, 0.2)
+
+
 def test_bounds_hold_for_as_many_simulated_rows_as_is_claimed():
     """Where neighbours in the statistics tell nothing, their range seldom holds the parameter's own value."""
     t = table()

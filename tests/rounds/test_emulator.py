@@ -1,6 +1,7 @@
 """Tables whose statistics are predicted, for simulators without noise."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pandas as pd
@@ -68,11 +69,12 @@ def test_the_posterior_is_the_exact_one(many):
     assert np.all(np.abs(np.log(found / deviation)) < 4 / np.sqrt(2 * size))
 
 
-def test_predicted_statistics_are_those_that_would_have_been_simulated(many):
+def test_predicted_statistics_are_those_that_would_have_been_simulated(few, many):
     simulated = np.array([decay(None, *row) for row in many.parameters[:500]])
     assert np.sqrt(np.mean((many.statistics[:500] - simulated) ** 2)) < 0.1 * NOISE
     assert many.simulations == 1000
-    assert "leave-one-out error" in many.provenance["emulated"]
+    words = rf"from {len(few)} rows; leave-one-out error \S+ of the noise"
+    assert re.fullmatch(words, many.provenance["emulated"])
     assert "emulate" in many.timings
 
 
@@ -116,12 +118,18 @@ def test_even_draws_are_nearer_to_the_prior_than_chance():
     assert np.array_equal(draws[4][:100], forward.draw(100, 4, bounds, even=True)[0])
 
 
-def test_without_noise_rows_are_drawn_from_the_tables_own_prior():
+def test_without_noise_rows_are_drawn_from_the_tables_own_prior(monkeypatch):
+    shown = []
+    monkeypatch.setattr(emulator, "tracked", lambda items, words, asked: shown.append(asked) or items)
     table = pk.simulate(60, model=decay_model(), random_seed=1, **QUIET)
     with pytest.warns(UserWarning, match="of their deviations in the table"):  # 60 rows for all of it
         many = pk.emulate(table, 600, model=decay_model(), random_seed=3)
     assert many.support == table.support
     assert len(many) == 600
+    assert re.fullmatch(
+        r"from 60 rows; leave-one-out error \S+ of the deviation", many.provenance["emulated"]
+    )
+    assert shown == [True]
 
 
 def test_a_noisy_simulator_is_warned_about():

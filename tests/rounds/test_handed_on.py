@@ -14,6 +14,7 @@ from pymc_kbr.rounds import bounds as rounds_bounds
 from pymc_kbr.rounds import emulate as emulate_module
 from pymc_kbr.rounds import refine, sequence, zoom
 from pymc_kbr.rounds.bounds import narrower, narrower_with_noise
+from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.simulation import simulate_table
 
 QUIET = {"progressbar": False}
@@ -210,3 +211,45 @@ def test_rounds_go_by_the_estimator_that_is_given_or_by_a_learned_likelihood(mon
             assert taken.particles == sequence.DRAWS
         else:
             assert taken is LINEAR or repr(taken) == repr(LINEAR)
+
+
+def together(**given):
+    nothing = dict.fromkeys(
+        ("estimator", "prior", "calibration", "reference_table", "store", "rounds", "statistics")
+    )
+    refuse_together(**(nothing | given))
+
+
+DRAWS = np.zeros((5, 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"estimator": pk.KernelBayes(prior=DRAWS), "prior": DRAWS}, "both the estimator and `prior`"),
+        ({"reference_table": a_table(30), "store": "folder"}, "both a reference table and a store"),
+        ({"statistics": ["s0"], "rounds": "auto"}, "leave rounds out"),
+        ({"rounds": 2, "reference_table": a_table(30)}, "of which nothing is simulated"),
+        ({"rounds": 2, "store": "folder"}, "which holds one table"),
+        ({"rounds": "auto", "prior": DRAWS}, "whose posterior the rounds do not go to"),
+    ],
+)
+def test_what_is_refused_together_is_taken_apart(given, words):
+    with pytest.raises(ValueError, match=words):
+        together(**given)
+    for name, value in given.items():
+        together(**{name: value})
+
+
+@pytest.mark.parametrize("estimator", [pk.KernelBayes(), pk.Rejection(5), None])
+def test_a_prior_is_taken_with_an_estimator_that_has_none(estimator):
+    together(estimator=estimator, prior=DRAWS, reference_table=a_table(30), calibration=object())
+
+
+def test_a_table_on_the_disk_is_taken_without_what_needs_it_in_memory(tmp_path):
+    pk.simulate(20, model=a_model(), store=tmp_path / "t.zarr", random_seed=1, **QUIET)
+    stored = pk.StoredTable.open(tmp_path / "t.zarr")
+    together(reference_table=stored)
+    for name in ("prior", "calibration"):
+        with pytest.raises(ValueError, match="with 20 rows, and `prior` and `calibration` need it in memory"):
+            together(reference_table=stored, **{name: DRAWS})

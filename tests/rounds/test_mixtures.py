@@ -91,7 +91,8 @@ def test_rows_are_weighted_by_the_prior_over_the_mixture_of_all_rounds(forward):
     words = table.provenance["refined"]
     assert f"{130 - len(table)} rows left out" in words
     assert "ended early" not in words
-    assert "ended early" in rounds._pooled(stopped=True).provenance["refined"]
+    early = rounds._pooled(stopped=True).provenance["refined"]
+    assert early == words + "; ended early, since the posterior did not change any more"
 
 
 def test_rows_of_the_first_round_are_draws_of_the_prior(forward):

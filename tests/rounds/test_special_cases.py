@@ -67,6 +67,20 @@ def test_many_statistics_come_back_in_their_units():
     assert np.abs((emulator(fresh) - function(fresh)) / units).max() < 1e-2
 
 
+def test_a_parameter_that_stands_there_three_times_changes_no_prediction():
+    """Distances and their median grow alike."""
+    rng = np.random.default_rng(7)
+    theta = rng.uniform(-1, 1, (80, 1))
+    x = np.sin(3 * theta) + 0.1 * rng.normal(size=(80, 1))
+    one, three = (
+        Emulator.fit(a_table(x, np.repeat(theta, copies, axis=1)), np.ones(1), np.random.default_rng(0))
+        for copies in (1, 3)
+    )
+    fresh = np.linspace(-0.9, 0.9, 20)[:, None]
+    np.testing.assert_allclose(three(np.repeat(fresh, 3, axis=1)), one(fresh), atol=1e-6)
+    assert three.error == pytest.approx(one.error)
+
+
 def test_sketches_keep_squares_and_directions_all_but_the_error():
     rng = np.random.default_rng(3)
     few, many = rng.normal(size=(400, 32)), rng.normal(size=(400, 60))
