@@ -196,6 +196,17 @@ def test_groups_for_arviz(name, exact, table):
     np.testing.assert_array_equal(result["joint_sbc"]["tarp"].to_numpy()[0], found.joint.tarp)
 
 
+def test_joint_coverage_is_shown_with_what_is_expected(exact):
+    low, high = exact.band(0.9)
+    expected = [
+        f"{line['region']}: coverage of 90% is {line['coverage_90']:.1%}, p of uniformity "
+        f"{line['uniformity_p']:.2g}"
+        for line in exact.joint_summary()
+    ]
+    expected.append(f"coverage of 90% is expected between {low:.1%} and {high:.1%}")
+    assert [line.strip() for line in repr(exact).splitlines()[-3:]] == expected
+
+
 def test_pictures(exact):
     axis = pk.plot_joint_calibration(exact)
     assert len(axis.lines) == 3
@@ -243,6 +254,8 @@ def test_refusals(table, exact):
         calibrated(Known, table, draws=5)
     with pytest.raises(ValueError, match="lie where the posterior of `around` is"):
         pk.calibrate(Known(), table, around=[9.0, 9.0], random_seed=1, progressbar=False)
+    with pytest.raises(ValueError, match="permutations is 0"):
+        pk.local_classifier_test(Known(), table, [0.0, 0.0], permutations=0)
     with pytest.raises(ValueError, match="no observation"):
         pk.local_classifier_test(Known(), table)
     for wrong in ([1.0, 2.0, 3.0], [[1.0, 2.0]]):

@@ -5,6 +5,9 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
+from scipy.spatial.distance import cdist
+from scipy.stats import gaussian_kde
 
 import pymc_kbr as pk
 from pymc_kbr.arrays import region as near_rows
@@ -15,10 +18,11 @@ from pymc_kbr.checking.calibrate import _nearest_parameters
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import CLEAR, Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import _misspecified
-from pymc_kbr.checking.held_out import HeldOut, hold_out
+from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
 from pymc_kbr.checking.observation_support import ObservationSupport
-from pymc_kbr.checking.prior_sensitivity import _diagnosis
+from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
+from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.tables.columns import Columns
@@ -84,6 +88,15 @@ def test_rows_held_out_are_no_rows_of_the_fit_and_each_once():
             assert 0.05 < np.mean(given["ratio"] == 1) < 0.9
     other = hold_out(Remembers(), table, 60, None, np.random.default_rng(2))
     assert set(other.rows) != set(hold_out(Remembers(), table, 60, None, np.random.default_rng(1)).rows)
+
+
+def test_densities_are_over_what_varies_in_the_draws():
+    draws = np.random.default_rng(1).normal(size=(50, 2))
+    draws[:, 1] = 3.0
+    points = np.array([[0.0, 3.0], [0.5, -9.0]])
+    np.testing.assert_allclose(_density_of(draws)(points), gaussian_kde(draws[:, 0])(points[:, 0]))
+    with pytest.raises(ValueError, match="one point; nothing lies near it"):
+        _density_of(np.ones((50, 2)))
 
 
 def test_calibration_is_in_units_of_the_rows_of_the_fit():
@@ -195,8 +208,9 @@ class Result(dict):
         def __init__(self, **variables):
             self.data_vars = variables
 
-    def __init__(self, count):
-        super().__init__(posterior=self.Group(a=np.arange(float(count)).reshape(1, count)))
+    def __init__(self, count, chains=1):
+        a = np.arange(float(count)).reshape(chains, -1)
+        super().__init__(posterior=self.Group(a=a, b=a[..., None] + 1000 * np.arange(3)))
 
 
 @pytest.mark.parametrize("exchangeable", [True, False])
@@ -208,10 +222,11 @@ def test_distances_leave_the_set_itself_out_and_the_observation_counts(exchangea
 
     def simulate(model, values, given):
         asked.append(values["a"])
+        np.testing.assert_array_equal(values["b"], values["a"][:, None] + 1000 * np.arange(3))
         return {"y": simulated}, {"y": data}, {"y": exchangeable}
 
     monkeypatch.setattr(predictive_check, "simulate_data", simulate)
-    found = pk.predictive_check(Result(count), draws=20, random_seed=1)
+    found = pk.predictive_check(Result(count, chains=2), draws=20, random_seed=1)
     assert len(asked[0]) == 20
     assert (len(np.unique(asked[0])) == 20) == (count == 60)
     sets = [np.reshape(d, (6, 2) if exchangeable else (1, 12)) for d in (data, *simulated)]
@@ -430,6 +445,45 @@ def test_an_observation_is_far_beyond_all_but_half_a_percent():
     assert made.contributions.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("noise", [(), (0.3, 30.0, 0.003)])
+def test_distances_are_to_the_ten_nearest_other_rows_in_deviations(noise):
+    table = a_table(n=150, observed=[2.0, 20.0, 0.3], noise=noise)
+    found, unit = pk.observation_support(table), table.statistics.std(axis=0)
+    x, y = table.statistics / unit, table.observed / unit
+    away = np.linalg.norm(x - y, axis=1)
+    near = np.argsort(away)[:10]
+    assert found.distance == pytest.approx(away[near].mean())
+    apart = (y - x[near].mean(axis=0)) ** 2
+    np.testing.assert_allclose(found.contributions, apart / apart.sum())
+    moved = table.noise * np.random.default_rng(0).normal(size=x.shape) / unit
+    between = cdist(x + moved, x)
+    nearest = np.argsort(between, axis=1)[:, :11]
+    gone = [i not in rows for i, rows in enumerate(nearest)]
+    # Without the row itself; where noise has moved it away all of the ten nearest are others.
+    expected = [between[i, rows[rows != i][:10]].mean() for i, rows in enumerate(nearest)]
+    np.testing.assert_allclose(found.references, expected)
+    assert 0 < np.sum(gone) < 150 if noise else not np.any(gone)
+
+
+def test_what_is_missing_in_an_observation_is_left_out():
+    table = a_table(observed=[0.1, 20.0, 0.3])
+    expected = pk.observation_support(table.with_statistics(["s", "u"]))
+    for scaled in (None, tabulate(table.parameters, table.statistics)):
+        found = pk.observation_support(table, [0.1, np.nan, 0.3], scaled=scaled)
+        assert found.names == ["s", "u"]
+        assert found.distance == expected.distance
+        for name in ("references", "contributions", "position"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    for given, words in ((None, "has no observation"), ([0.1, 0.3], r"shape \(2,\); the table has 3")):
+        with pytest.raises(ValueError, match=words):
+            pk.observation_support(a_table(), given)
+
+
+def test_sensitivities_go_by_each_numbers_place():
+    numbers = xr.Dataset({"a": 1.0, "m": ("i", [2.0, 3.0]), "k": (("i", "j"), [[4.0], [5.0]])})
+    assert _by_column(numbers) == {"a": 1, "m[0]": 2, "m[1]": 3, "k[0, 0]": 4, "k[1, 0]": 5}
+
+
 def test_what_is_sensitive_to_which():
     assert _diagnosis(0.04, 0.3) == "prior says little"
     assert _diagnosis(0.06, np.nan) == "prior matters"
@@ -470,6 +524,8 @@ def test_the_ridge_leaves_so_many_directions():
         values = np.random.default_rng(1).exponential(size=count)
         ridge = local_classifier._ridge(values)
         assert np.sum(values / (values + ridge)) == pytest.approx(wanted, rel=1e-6)
+        for unit in (1e-20, 1e20):
+            assert local_classifier._ridge(unit * values) == pytest.approx(unit * ridge)
 
 
 def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
