@@ -193,7 +193,11 @@ def test_arviz_draws_the_transforms(good):
 def test_a_summary_has_one_row_a_parameter(good):
     rows = good.summary()
     assert [row["parameter"] for row in rows] == ["a", "b"]
-    assert rows[0]["coverage_90"] == good.coverage()[0]
+    for i, row in enumerate(rows):
+        found = [row[f"coverage_{level}"] for level in (50, 90, 95)]
+        assert found == [good.coverage(level / 100)[i] for level in (50, 90, 95)]
+        assert row["uniformity_p"] == good.uniformity()[i]
+        assert row["contraction"] == np.median(good.contraction[:, i])
 
 
 @pytest.mark.parametrize("rows", [5, 2000])

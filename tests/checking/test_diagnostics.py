@@ -132,6 +132,9 @@ def test_messages_name_a_remedy():
         "edge",
         "coverage",
     }
+    support = observation_support(table([9.0, 9.0, 9.0]))
+    times = f"{support.distance / np.median(support.references):.1f} times as far"
+    assert times in next(c.message for c in found if c.name == "outside")
     assert "too narrow" in next(c.message for c in found if c.name == "coverage")
     assert "'rate'" in next(c.message for c in found if c.name == "edge")
 

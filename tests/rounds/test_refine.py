@@ -356,6 +356,7 @@ def test_the_mixtures_density_is_that_of_its_draws_formula():
     [
         ({"rounds": 0}, ValueError, "rounds is 0"),
         ({"rounds": 2.0}, TypeError, "rounds"),
+        ({"draws": 0}, ValueError, "draws is 0"),
         ({"draws": 200}, ValueError, "simulates 50; give each at least 62"),
         ({"prior_share": 0.0}, ValueError, "prior_share is 0.0"),
         ({"prior_share": "half"}, TypeError, "must be a number"),

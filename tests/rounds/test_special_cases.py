@@ -221,6 +221,10 @@ def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
     assert isinstance(few, pk.KernelLikelihood)
     assert (few.form, few.particles) == ("location_scale", sequence.DRAWS)
     assert isinstance(many, pk.Adjusted)
+    assert many.adjustment == "heteroscedastic_local_linear"
+    assert repr(many.estimator) == repr(
+        pk.Rejection(0.3, kernel="epanechnikov", scale="curved_posterior_mean")
+    )
 
 
 # --- what is handed on ---

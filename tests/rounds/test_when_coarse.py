@@ -88,6 +88,8 @@ def test_the_same_seed_makes_the_same_table(by_regression):
         (250, "auto", [125, 125]),
         (170, "auto", [85, 85]),
         (165, "auto", [82, 83]),
+        (4000, "auto", [2000, 666, 666, 668]),
+        (5000, "auto", [2048, 984, 984, 984]),  # two whole batches
         (1000, 3, [333, 333, 334]),
         (1000, 1, [1000]),
     ],
