@@ -18,7 +18,7 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import coarseness_of
-from pymc_kbr.checking.diagnostics import diagnose, warn
+from pymc_kbr.checking.diagnostics import NOT_UNIFORM, diagnose, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
@@ -39,6 +39,11 @@ from pymc_kbr.tables.stored_table import StoredTable
 
 if TYPE_CHECKING:
     import pymc as pm
+
+FEWEST_LOOKED_AT = 2_000
+"""Simulations from which it is looked, unasked, whether half of them are too coarse: of a choice among
+estimators by fewer rows chance decides much.
+"""
 
 LOOK, LOOK_WORK = 22, 10.0
 """What the numbers of a look at the first simulations are made from, beside their seed; and its work."""
@@ -106,8 +111,10 @@ def sample_abc(
         In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
         `refine`; with one, all are draws of the prior. "auto": up to half of them are such draws; where these
         are too coarse for the posterior the others are made in up to three rounds near the observation, and
-        otherwise the result is that of one round, which is made where left out. The attribute ``rounds`` of
-        the result says what was done.
+        otherwise the result is that of one round. Left out, as "auto", for an estimator that is chosen, from
+        2,000 simulations on; but one round with a store, another prior, a calibration or some statistics, and
+        of models that can be simulated at draws of the prior alone. The attribute ``rounds`` of the result
+        says what was done.
     statistics : sequence of str, optional
         The posterior given only these statistics, by the names of columns or of whole variables. The
         reference table in the result has all of them, and the attribute ``statistics_used`` names these.
@@ -156,7 +163,8 @@ def sample_abc(
     if table is None:
         how = {"random_seed": random_seed, "cores": cores, "executor": executor}
         how |= {"on_failure": on_failure, "timeout": timeout, "progressbar": progressbar}
-        table = _simulated(simulations, model, rounds, store, (given, selection), how)
+        alone = store is None and prior is None and calibration is None and statistics is None
+        table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
     seconds, all_statistics, model = Seconds(), table, model_of_table(table, model)
     path = None if stored is None else stored.store.path
     whose = model if prior is None else prior
@@ -204,15 +212,19 @@ def _simulated(
     store: str | Path | None,
     chosen_by: tuple[Estimator | None, Mapping[str, Any] | None],
     how: dict[str, Any],
+    *,
+    alone: bool,
 ) -> ReferenceTable:
     """The table of a model, all of the prior or in rounds.
 
-    `chosen_by` has the estimator, or how it is chosen, and `how` the further arguments of `simulate`.
+    `chosen_by` has the estimator, or how it is chosen, and `how` the further arguments of `simulate`; `alone`
+    is whether nothing else is given that goes with draws of the prior.
     """
     given = chosen_by[0]
     if given is not None and isinstance(simulations, int) and simulations > 1:
         given.check(simulations)  # before the work; other numbers are refused by `simulate`
-    if rounds is None:
+    many = isinstance(simulations, int) and simulations >= FEWEST_LOOKED_AT
+    if rounds is None and not (alone and many and given is None):
         return simulate(simulations, model=model, store=store, **how)
     if_coarse = partial(_if_coarse, chosen_by=chosen_by, model=model, progressbar=how["progressbar"])
     options = SimulationOptions(simulations, to_be_extended=False, **how)
@@ -225,7 +237,10 @@ def _if_coarse(
     model: pm.Model | None,
     progressbar: bool,
 ) -> Estimator | None:
-    """The estimator of a table, where its posterior is not what the rows nearest to it say."""
+    """The estimator of a table, where its posterior is not what the rows nearest to it say.
+
+    Or where it is a learned likelihood that does not hold in the whole table: nearer rows are more alike.
+    """
     # Of its own numbers: where nothing comes of it all others are what they would be without.
     rng = np.random.default_rng([LOOK, table.seed or 0])
     known = known_densities(model_of_table(table, model), table, model)
@@ -236,7 +251,8 @@ def _if_coarse(
     with working(progressbar, "Looking at the first simulations"):
         (posterior,) = fitted.posteriors(Observations.held_by(table))
         found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
-    return fitted if found is not None and found.coarse else None
+    bent = posterior.settings.get("transforms_pvalue", 1.0) < NOT_UNIFORM
+    return fitted if bent or (found is not None and found.coarse) else None
 
 
 def _less(selection: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from pymc_kbr.arrays.region import FEWEST_ROWS, ROWS_INSIDE, NearRows, Region, region_of
-from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.checking.near_rows import summaries_of
+from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
+from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -34,6 +35,8 @@ FEWEST_DRAWS = 50
 
 MOST_STATISTICS = 12
 """Statistics above which the likelihood is that of a few summaries of them."""
+
+Summaries = Callable[[np.ndarray], np.ndarray]
 
 MANY = 100
 """Times as many simulations, above which no number is given."""
@@ -99,6 +102,7 @@ def coarseness(
     *,
     ratio: np.ndarray | None = None,
     log_prior: LogDensity | None = None,
+    likelihood: KernelLikelihood | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> Coarseness | None:
     """Compare a posterior with what the rows nearest to it say.
@@ -113,6 +117,8 @@ def coarseness(
         The density of the posterior's prior over that of what the rows were drawn from.
     log_prior : callable, optional
         Log density of that prior; estimated from the rows where left out.
+    likelihood : KernelLikelihood, optional
+        What the posterior is from, where it is one of the statistics themselves.
     random_seed : int or numpy.random.Generator, optional
 
     Returns
@@ -129,14 +135,19 @@ def coarseness(
     one that is fitted to other rows must differ, too: this was added when both halves of the figures were
     known. The limits were settled on the first 100 models of `tests.statistical.coarse_models`;
     `tests/statistical/coarse.csv` has the figures of these and of 100 others. Above twelve statistics the
-    likelihood is that of linear summaries, which say less: there the warning seldom stays away.
+    likelihood is that of linear summaries, which say less: there the warning seldom stays away; but where the
+    posterior is from a learned likelihood of all statistics, it is that of how this changes along the
+    posterior, and whether the two agree is seen.
     """
     rng = np.random.default_rng(random_seed)
     drawn = posterior.draw(DRAWS, rng)
     region = region_of(drawn, table.support)
     if region is None:
         return None
-    given = drawn, region, table, ratio, log_prior
+    changes = None
+    if likelihood is not None and table.statistics.shape[1] > MOST_STATISTICS:
+        changes = changes_of(likelihood, drawn, table.support)
+    given = drawn, region, table, ratio, log_prior, changes
     found = _compared(*given, FEWEST_ROWS, rng)
     if found is None or not found.coarse or found.size >= CLEAR:
         return found
@@ -150,6 +161,7 @@ def _compared(
     table: ReferenceTable,
     ratio: np.ndarray | None,
     log_prior: LogDensity | None,
+    changes: Summaries | None,
     fewest: int,
     rng: np.random.Generator,
 ) -> Coarseness | None:
@@ -158,7 +170,7 @@ def _compared(
     # Warnings of the second fit are about itself, and not about the posterior.
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        other = _other(table, near, ratio, log_prior, rng)
+        other = _other(table, near, ratio, log_prior, changes, rng)
     if other is None:
         return None
     again = other.draw(DRAWS, rng)
@@ -201,7 +213,11 @@ def coarseness_of(
     if not known.streamed and known.ratio is not None:
         ratio = np.zeros(known.size)
         ratio[slice(None) if known.rows is None else known.rows] = known.ratio
-    return coarseness(posterior, table, ratio=ratio, log_prior=log_prior, random_seed=rng)
+    of_all = isinstance(fitted, KernelLikelihood) and isinstance(known.scaler, Scaler | Transformed)
+    likelihood = fitted if of_all else None
+    return coarseness(
+        posterior, table, ratio=ratio, log_prior=log_prior, likelihood=likelihood, random_seed=rng
+    )
 
 
 def _other(
@@ -209,6 +225,7 @@ def _other(
     near: NearRows,
     ratio: np.ndarray | None,
     log_prior: LogDensity | None,
+    changes: Summaries | None,
     rng: np.random.Generator,
 ) -> Posterior | None:
     """The posterior under a likelihood that is learnt from near rows, or None where none can be."""
@@ -220,7 +237,9 @@ def _other(
     statistics, observed = table.statistics[near.rows] + noise, table.observed
     assert observed is not None
     few = summaries_of(table, near)
-    ways: list[Any] = [few] if statistics.shape[1] > MOST_STATISTICS else [lambda x: x, few]
+    ways: list[Summaries] = [few] if statistics.shape[1] > MOST_STATISTICS else [lambda x: x, few]
+    if changes is not None:
+        ways.insert(0, changes)
     for way in ways:
         x, y = way(statistics), way(observed[None])
         if len(x) < fewest_rows(table.parameters.shape[1], x.shape[1]):

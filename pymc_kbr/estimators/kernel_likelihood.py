@@ -19,7 +19,7 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_settings
-from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen
+from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen, forms_of
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
@@ -41,7 +41,8 @@ class KernelLikelihood(Estimator):
     Parameters
     ----------
     form : str
-        "location_scale", "autoregressive", or "auto": that under which held-out rows are denser.
+        "location_scale", "autoregressive", "diagonal_scale", or "auto": that of the first two, or above 24
+        statistics of the last two, under which held-out rows are denser.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
@@ -65,8 +66,9 @@ class KernelLikelihood(Estimator):
 
     Notes
     -----
-    The forms are `likelihood.location_scale` and `likelihood.autoregressive`. Posteriors are drawn by
-    tempered sequential Monte Carlo; where a parameter is discrete, rows are weighted by their likelihood.
+    The forms are `likelihood.location_scale`, `likelihood.autoregressive` and `likelihood.diagonal_scale`.
+    Posteriors are drawn by tempered sequential Monte Carlo; where a parameter is discrete, rows are weighted
+    by their likelihood.
 
     Examples
     --------
@@ -111,7 +113,7 @@ class KernelLikelihood(Estimator):
         if isinstance(table.scaler, Transformed):
             points = table.scaler.dequantised(points, rng)
         check_rows(theta, points, table.scaler.kept)
-        names = list(FORMS) if self.form == "auto" else [self.form]
+        names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
         # Sums that BLAS divides among threads are rounded as it divides them.
         with one_blas_thread():
             few, known, self.settled = self._to_be_compared, self.settled, None
@@ -226,6 +228,11 @@ class KernelLikelihood(Estimator):
         if np.any(impossible(trials, self.table_)):
             return np.full(len(theta), -np.inf)
         return self._evaluation.log_likelihood(self.describe(theta), self._evaluation.prepare(trials))
+
+    def log_likelihoods(self, parameters: ArrayLike, statistics: np.ndarray) -> np.ndarray:
+        """Log-likelihoods (k, n) of n observations (n, d), each by itself, under k parameters (k, p)."""
+        theta = check_parameters(parameters, self.parameters_size)
+        return self._evaluation.log_densities(self.describe(theta), self._evaluation.prepare(statistics))
 
     def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator | int | None = None) -> Any:
         """One draw (k, d) of the statistics for each of k parameters (k, p)."""

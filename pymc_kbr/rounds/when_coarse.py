@@ -33,7 +33,7 @@ likelihood, unless one of many statistics was found the best.
 
 def simulate_in_rounds(
     model: pm.Model | None,
-    rounds: int | str,
+    rounds: int | str | None,
     if_coarse: Callable[[ReferenceTable], Estimator | None],
     options: SimulationOptions,
 ) -> ReferenceTable:
@@ -42,10 +42,11 @@ def simulate_in_rounds(
     Parameters
     ----------
     model : pymc.Model, optional
-    rounds : int or str
+    rounds : int, str or None
         So many of equal size, as in `refine`. "auto": up to half of the simulations are draws of the prior;
         where that table is too coarse the others are made in up to three rounds at draws of the posterior.
-        Otherwise the table is the one that `simulate` makes of this seed, as with one round.
+        Otherwise the table is the one that `simulate` makes of this seed, as with one round. None: "auto"
+        where the model can be simulated elsewhere than at draws of its prior, and one round where it cannot.
     if_coarse : callable
         From the first table to the estimator that was fitted to it, where that table is too coarse for its
         posterior, and None where it is not; not asked where `rounds` is a number.
@@ -62,11 +63,16 @@ def simulate_in_rounds(
     TypeError, ValueError, SimulationError
         As `refine`.
     """
-    forward, sizes = Forward.read(model), [options.draws]
+    forward, sizes, why = Forward.read(model), [options.draws], ""
     if rounds != 1:
-        sizes = _planned(forward, options.draws, rounds)
+        try:
+            sizes = _planned(forward, options.draws, rounds or "auto")
+        except ValueError as error:
+            if rounds is not None:
+                raise
+            why = f", since {error}"
     if len(sizes) == 1:
-        return _of_the_prior(forward, options, "1 round: all simulations are draws of the prior")
+        return _of_the_prior(forward, options, f"1 round: all simulations are draws of the prior{why}")
     d = forward.graph.statistics.size
     asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
 

@@ -86,7 +86,7 @@ def summary_cost(name: str, n: int, d: int, p: int) -> float:
     if name == "linear_posterior_mean":
         return 3e-3 + 2e-8 * n * d + 2.5e-10 * n * d * min(n, d)
     if name == "transformed":
-        return 0.05 + 0.045 * d + 5e-8 * n * d
+        return 0.05 + 0.02 * d + 5e-8 * n * d
     relevance = 0.4 + 2e-7 * min(n, RELEVANCE_ROWS) ** 2 * (1 + 0.055 * d)
     return relevance if name == "relevance" else relevance + _kernel_regression(min(n, 10_000), d)
 
@@ -111,6 +111,8 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
         return Cost(table + 0.25, search + 3e-7 * n)
     if isinstance(estimator, KernelLikelihood):
         fitted = min(n, ROWS_COMPARED)
+        if estimator.form == "diagonal_scale":
+            return Cost(1.5 + 2e-2 * d, 0.01 + 2.5e-4 * d)
         if d > MOST_SPARINGLY:  # a series, or refused
             return Cost(4.0 + 1e-2 * d, 0.1 + 1e-3 * d)
         return Cost(1.0 + 1e-3 * fitted * (0.3 + 0.1 * d) + 2e-5 * n * d, 0.1)

@@ -20,7 +20,7 @@ Above, regression estimates of the parameters are tried as statistics, too, and 
 MOST_FOR_LIKELIHOOD = MOST_SPARINGLY
 """Statistics above which a learned likelihood would take the whole budget.
 
-It is then tried as one conditional of a series, and as the likelihood of regression estimates.
+It is then tried in the form for many, as one conditional of a series, and as that of regression estimates.
 """
 
 MOST_FOR_RELEVANCE = 100
@@ -78,8 +78,9 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estim
         Adjusted(accepted(rows, estimated), "heteroscedastic_local_linear") for rows in (0.02 * n, 0.1 * n)
     ]
     of_many: list[Estimator] = [
-        KernelLikelihood("location_scale", scale=estimated),
+        KernelLikelihood("diagonal_scale", scale=d <= MOST_FOR_CURVED),
         KernelLikelihood("autoregressive", scale=False),
+        KernelLikelihood("location_scale", scale=estimated),
     ]
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
     joint.append(Adjusted(accepted(200, own), JointNeighbours()))

@@ -192,3 +192,27 @@ def test_sample_abc_closes_in_where_its_table_is_too_coarse(by_regression):
     far = pk.sample_abc(500, **given)["posterior"]
     assert "rounds" not in far.attrs
     assert float(near["mean"].std()) < 0.5 * float(far["mean"].std())
+
+
+def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(monkeypatch):
+    """And where there is nothing to propose with, one round is made, which says why."""
+    monkeypatch.setattr("pymc_kbr.sample.FEWEST_LOOKED_AT", 400)
+    few = {"selection": {"candidates": [LINEAR, pk.Rejection(20)]}, **QUIET}
+
+    def told(simulated, **given):
+        return pk.sample_abc(50, simulations=400, model=simulated, **{**few, **given})["posterior"].attrs
+
+    assert "the table of the first 200 was" in told(model())["rounds"]
+    assert "rounds" not in told(model(), prior=np.linspace(-1, 1, 400)[:, None])
+    assert "rounds" not in told(model(), estimator=LINEAR, selection=None)
+    with pm.Model() as discrete:
+        k = pm.Poisson("k", 3)
+        pm.Simulator("y", lambda rng, k, size: rng.normal(k, 1.0, size), k, observed=[2.0])
+    why = told(discrete)["rounds"]
+    assert why.startswith("1 round: all simulations are draws of the prior, since")
+    assert "'k'" in why
+
+
+def test_of_few_simulations_it_is_not_looked_unasked():
+    few = {"selection": {"candidates": [LINEAR, pk.Rejection(20)]}, **QUIET}
+    assert "rounds" not in pk.sample_abc(50, simulations=400, model=model(), **few)["posterior"].attrs

@@ -30,7 +30,8 @@ def test_every_candidate_can_be_fitted_measures_in_deviations_and_has_rows_enoug
     given = default_candidates(n, d)
     for one in given:
         one.check(n)
-        own_units = isinstance(one, pk.KernelLikelihood) and one.form == "autoregressive"
+        series = getattr(one, "form", "") == "autoregressive"
+        own_units = series or (getattr(one, "form", "") == "diagonal_scale" and d > MOST_FOR_CURVED)
         assert (inner(one).scale is False) if own_units else (inner(one).scale in (True, *SUMMARIES))
         assert 20 <= rows_with_weight(inner(one), n) <= n
 
@@ -63,10 +64,10 @@ def test_estimates_come_first_where_there_are_many_statistics():
 
 
 @pytest.mark.parametrize("d", [MOST_FOR_LIKELIHOOD, MOST_FOR_LIKELIHOOD + 1])
-def test_of_many_statistics_a_likelihood_is_that_of_a_series_or_of_estimates(d):
+def test_of_many_statistics_a_likelihood_is_that_of_all_of_a_series_or_of_estimates(d):
     likelihoods = [one for one in default_candidates(1000, d) if isinstance(one, pk.KernelLikelihood)]
     found = [(one.form, one.scale) for one in likelihoods]
-    many = [("location_scale", "curved_posterior_mean"), ("autoregressive", False)]
+    many = [("diagonal_scale", True), ("autoregressive", False), ("location_scale", "curved_posterior_mean")]
     assert found == (many if d > MOST_FOR_LIKELIHOOD else [("auto", True)])
 
 

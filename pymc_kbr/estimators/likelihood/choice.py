@@ -7,23 +7,38 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import kstest
+from scipy.stats import kstwo
 
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.autoregressive import SPARING, fit_autoregressive
+from pymc_kbr.estimators.likelihood.diagonal_scale import SPARING_LANDMARKS as FEWER_LANDMARKS
+from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import SPARING_LANDMARKS, fit_location_scale
+from pymc_kbr.estimators.likelihood.spread_basis import MOST_PAIRED
 
 Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
 
-FORMS: dict[str, Fit] = {"location_scale": fit_location_scale, "autoregressive": fit_autoregressive}
+FORMS: dict[str, Fit] = {
+    "location_scale": fit_location_scale,
+    "autoregressive": fit_autoregressive,
+    "diagonal_scale": fit_diagonal_scale,
+}
 """The fit of each form, by its name."""
 
 SPARINGLY: dict[str, Fit] = {
     "location_scale": partial(fit_location_scale, landmarks=SPARING_LANDMARKS),
     "autoregressive": partial(fit_autoregressive, effort=SPARING),
+    "diagonal_scale": partial(fit_diagonal_scale, landmarks=FEWER_LANDMARKS),
 }
 """The same, for what is only compared."""
+
+
+def forms_of(statistics: int) -> list[str]:
+    """Names of the forms that are tried of so many statistics."""
+    # Above, the first one's factor does not depend on the parameters but for its diagonal, at a higher cost.
+    return ["location_scale" if statistics <= MOST_PAIRED else "diagonal_scale", "autoregressive"]
+
 
 UNIFORM = 0.05
 """p-value of held-out rows' transforms above which, where that will do, no further form is tried."""
@@ -105,24 +120,36 @@ def choose_form(
 
 def fit_chosen(choice: Choice, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
-    if choice.name == "location_scale":
-        compared = choice.form if len(theta) >= MANY_ROWS else None
-        return fit_location_scale(theta, points, rng, compared=compared)
-    return FORMS[choice.name](theta, points, rng)
+    if choice.name == "autoregressive":
+        return fit_autoregressive(theta, points, rng)
+    compared = choice.form if len(theta) >= MANY_ROWS else None
+    fit = fit_location_scale if choice.name == "location_scale" else fit_diagonal_scale
+    return fit(theta, points, rng, compared=compared)
 
 
 def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> Choice:
     """What held-out rows say of one form."""
     described = form.describe(theta)
     density = float(np.mean(form.log_density(described, points[:, None, :])))
-    pvalues = _uniform(form.transforms(described, points), theta)
-    worst = int(np.argmin(pvalues.min(axis=0)))
-    # Bonferroni: the smallest of so many p-values is small by chance.
-    return Choice(name, form, {name: density}, min(1.0, pvalues.size * pvalues.min()), worst)
+    pvalue, worst = _uniform(form.transforms(described, points), theta)
+    return Choice(name, form, {name: density}, pvalue, worst)
 
 
-def _uniform(transforms: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """p-values (1 + 2 q, e) of the transforms being uniform: among all rows, and among halves of them."""
+def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
+    """p-value of transforms (n, e) being uniform, among all rows and halves, and the worst column.
+
+    Kolmogorov's and Smirnov's, in each group that of the column which is farthest from uniform.
+    """
     below = theta <= np.median(theta, axis=0)
     groups = [np.ones(len(theta), dtype=bool), *below.T, *~below.T]
-    return np.array([[kstest(column[rows], "uniform").pvalue for column in transforms.T] for rows in groups])
+    found = []
+    for rows in groups:
+        ordered = np.sort(transforms[rows], axis=0)
+        n = len(ordered)
+        steps = np.arange(n + 1)[:, None] / n
+        apart = np.maximum((steps[1:] - ordered).max(axis=0), (ordered - steps[:-1]).max(axis=0))
+        worst = int(np.argmax(apart))
+        found.append((float(kstwo.sf(apart[worst], n)), worst))
+    pvalue, worst = min(found)
+    # Bonferroni: the smallest of so many p-values is small by chance.
+    return min(1.0, pvalue * len(groups) * transforms.shape[1]), worst

@@ -31,7 +31,9 @@ class Fitted(NamedTuple):
     ridges: np.ndarray
 
 
-def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> Fitted:
+def regress(
+    features: np.ndarray, penalties: np.ndarray, points: np.ndarray, ridges: slice = slice(None)
+) -> Fitted:
     """Ridge regression on orthonormal features, each column's ridge by its leave-one-out error.
 
     Parameters
@@ -39,22 +41,24 @@ def regress(features: np.ndarray, penalties: np.ndarray, points: np.ndarray) -> 
     features : ndarray of shape (n, f)
     penalties : ndarray of shape (f,)
     points : ndarray of shape (n, e)
+    ridges : slice
+        Of `RIDGES`: those that are tried.
     """
     n = len(features)
-    right, shrinks = features.T @ points / n, _shrinks(penalties)
+    right, shrinks = features.T @ points / n, _shrinks(penalties)[:, ridges]
     # All ridges in one product: a matrix is read once, and not once for each of them.
     leverage = np.minimum((features**2 / n) @ shrinks, LARGEST_LEVERAGE)
     coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)
-    lowest, ridges = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
+    lowest, best = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
     # The first fit stands whatever its freedom: there must be one.
     for k in range(_within_freedom(leverage, least=1)):
         slopes = shrinks[:, k, None] * right
         left_out = (points - features @ slopes) / (1 - leverage[:, k, None])
         errors = np.mean(left_out**2, axis=0)
         better = errors < lowest
-        lowest[better], ridges[better] = errors[better], RIDGES[k]
+        lowest[better], best[better] = errors[better], RIDGES[ridges][k]
         coefficients[:, better], residuals[:, better] = slopes[:, better], left_out[:, better]
-    return Fitted(coefficients, residuals, ridges)
+    return Fitted(coefficients, residuals, best)
 
 
 def _shrinks(penalties: np.ndarray) -> np.ndarray:
@@ -91,14 +95,10 @@ def regress_weighted(
     for j in range(points.shape[1]):
         weights = precisions[:, j] / precisions[:, j].sum()
         weighted = f * weights[:, None]
-        core = weighted.T @ f
-        # Functions that differ where no weight is are the same: the products may be singular.
-        core[np.diag_indices(count)] += 1e-10 * np.trace(core) / count
-        # Both forms are diagonal in the eigenvectors of the penalty against the weighted products.
-        values, vectors = eigh(np.diag(p), core)
+        values, vectors = _orthonormal(p, weighted.T @ f)
         rotated, right = f @ vectors, vectors.T @ (weighted.T @ points[:, j])
         lowest = float(weights @ before.residuals[:, j] ** 2)
-        shrinks = _shrinks(np.maximum(values, 0))
+        shrinks = _shrinks(values)
         leverage = np.minimum((rotated**2 * weights[:, None]) @ shrinks, LARGEST_LEVERAGE)
         count_tried = _within_freedom(leverage, least=0)
         slopes = shrinks[:, :count_tried] * right[:, None]
@@ -109,3 +109,31 @@ def regress_weighted(
             residuals[:, j], coefficients[:, j] = left_out[:, best], 0
             coefficients[smooth, j] = vectors @ slopes[:, best]
     return Fitted(coefficients, residuals, before.ridges)
+
+
+def regress_alike(
+    features: np.ndarray,
+    penalties: np.ndarray,
+    points: np.ndarray,
+    weights: np.ndarray,
+    ridges: slice = slice(None),
+) -> Fitted:
+    """As `regress`, with the squared residuals of each row weighted (n,), those of all columns alike."""
+    count = min(FUNCTIONS_REWEIGHTED, features.shape[1])
+    smooth = np.argsort(penalties, kind="stable")[:count]
+    root = np.sqrt(weights / weights.mean())[:, None]
+    weighted = features[:, smooth] * root
+    values, vectors = _orthonormal(penalties[smooth], weighted.T @ weighted / len(weighted))
+    found = regress(weighted @ vectors, values, points * root, ridges)
+    coefficients = np.zeros((features.shape[1], points.shape[1]))
+    coefficients[smooth] = vectors @ found.coefficients
+    return Fitted(coefficients, found.residuals / root, found.ridges)
+
+
+def _orthonormal(penalties: np.ndarray, products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Penalties of combinations of functions whose mean products are zero and one, and these combinations."""
+    # Functions that differ where no weight is are the same: the products may be singular.
+    products[np.diag_indices(len(products))] += 1e-10 * np.trace(products) / len(products)
+    # Both forms are diagonal in the eigenvectors of the penalty against the weighted products.
+    values, vectors = eigh(np.diag(penalties), products)
+    return np.maximum(values, 0), vectors

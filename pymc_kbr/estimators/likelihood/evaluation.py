@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +64,20 @@ class Evaluation:
         trials : Prepared
             Of r trials.
         """
+        parts = [each.sum(axis=1) for each in self._each(described, trials)]
+        return np.concatenate(parts)
+
+    def log_densities(self, described: np.ndarray, observations: Prepared) -> np.ndarray:
+        """Log densities (k, r) of r observations, each under every row of `described` (k, w)."""
+        return np.concatenate(list(self._each(described, observations)))
+
+    def _each(self, described: np.ndarray, trials: Prepared) -> Iterator[np.ndarray]:
+        """Of some rows of `described` after others."""
         r, s, e = trials.points.shape
         step = max(1, NUMBERS_AT_ONCE // max(1, r * s * e))
         points = trials.points.reshape(1, r * s, e)
-        parts = [
-            _over_trials(self.form.log_density(described[i : i + step], points), trials)
-            for i in range(0, max(1, len(described)), step)
-        ]
-        return np.concatenate(parts)
+        for i in range(0, max(1, len(described)), step):
+            yield _averaged(self.form.log_density(described[i : i + step], points), trials)
 
     def draw(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, d) of the statistics for each of k parameters.
@@ -94,14 +101,13 @@ class Evaluation:
         return whole
 
 
-def _over_trials(logs: np.ndarray, trials: Prepared) -> np.ndarray:
-    """Sums (k,) over trials, of log densities (k, r * s) averaged over the points of each."""
+def _averaged(logs: np.ndarray, trials: Prepared) -> np.ndarray:
+    """Log densities (k, r * s), averaged over the points of each trial: (k, r)."""
     r, s, _ = trials.points.shape
     each = logs.reshape(len(logs), r, s) + trials.log_volume
     if s == 1:
-        return each[:, :, 0].sum(axis=1)
+        return each[:, :, 0]
     highest = each.max(axis=2, keepdims=True)
     # Where a trial is impossible at all points of its cell this is infinity less infinity.
     with np.errstate(invalid="ignore"):
-        averaged = highest[:, :, 0] + np.log(np.mean(np.exp(each - highest), axis=2))
-    return averaged.sum(axis=1)
+        return highest[:, :, 0] + np.log(np.mean(np.exp(each - highest), axis=2))

@@ -11,6 +11,7 @@ from scipy.special import logsumexp, ndtr
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive, without_unseen
+from pymc_kbr.estimators.likelihood.diagonal_scale import DiagonalScale, without_columns
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
@@ -105,7 +106,8 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
     """A likelihood of some of its statistics, by their numbers.
 
     None where the statistics are summaries, or none of those left varies; and where the form is the
-    autoregressive one and statistics that are left depend on others: see `without_unseen`.
+    autoregressive one and statistics that are left depend on others: see `without_unseen`; or that of a
+    diagonal scale in a frame that mixes statistics.
     """
     form, summary = evaluation.form, evaluation.of_statistics
     if not isinstance(summary, Scaler | Transformed):
@@ -114,11 +116,13 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
     if not len(varying):
         return None
     places = np.cumsum(summary.kept)[varying] - 1
-    found: MarginalLocationScale | Autoregressive | None = None
+    found: MarginalLocationScale | Autoregressive | DiagonalScale | None = None
     if isinstance(form, LocationScale):
         found = MarginalLocationScale(form, places)
     elif isinstance(form, Autoregressive):
         found = without_unseen(form, places)
+    elif isinstance(form, DiagonalScale):
+        found = without_columns(form, places)
     if found is None:
         return None
     return Evaluation(found, evaluation.of_parameters, summary.of_columns(columns))

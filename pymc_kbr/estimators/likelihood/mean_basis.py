@@ -36,12 +36,42 @@ class Tried(NamedTuple):
     error: float
 
 
+class Search(NamedTuple):
+    """What is tried for the kernel of the mean.
+
+    Attributes
+    ----------
+    scales : tuple of float
+        Bandwidths over the median heuristic, rising.
+    turns : int
+        Times that directions are taken from the slopes of the regression before.
+    gain : float
+        Nats a statistic, on average, for which Euclidean distances are left.
+    landmarks : int
+    ridges : slice
+        Of those that a regression tries.
+    walks : bool
+        Whether scales are tried from the last one down and up as long as errors fall, or all.
+    """
+
+    scales: tuple[float, ...] = SCALES
+    turns: int = TURNS
+    gain: float = GAIN
+    landmarks: int = LANDMARKS_COMPARED
+    ridges: slice = slice(None)
+    walks: bool = False
+
+
+USUAL = Search()
+
+
 def mean_basis(
     theta: np.ndarray,
     points: np.ndarray,
     landmarks: int,
     rng: np.random.Generator,
     known: Landmarks | None = None,
+    search: Search = USUAL,
 ) -> tuple[Basis, np.ndarray]:
     """The basis with the smallest leave-one-out error, and its values at the rows.
 
@@ -53,6 +83,7 @@ def mean_basis(
         Drawn from the rows.
     known : Landmarks, optional
         A kernel whose directions and bandwidth are taken, where these have been chosen before.
+    search : Search
 
     Notes
     -----
@@ -65,25 +96,39 @@ def mean_basis(
     if known is not None:
         return make_basis(theta, [known.moved(theta[rng.permutation(n)[:landmarks]])])
     some = rng.permutation(n)[:ROWS_COMPARED]
-    first = best = last = _best_scale(theta[some], points[some], np.eye(q))
-    for _ in range(TURNS if q > 1 else 0):
-        last = _best_scale(theta[some], points[some], _directions(theta[some], last))
+    first = best = last = _best_scale(theta[some], points[some], np.eye(q), search)
+    for _ in range(search.turns if q > 1 else 0):
+        last = _best_scale(theta[some], points[some], _directions(theta[some], last), search, last.scale)
         # Directions are many numbers more: plain distances are not left for what chance may gain.
-        if last.error < best.error - (GAIN * points.shape[1] if best is first else 0.0):
+        if last.error < best.error - (search.gain * points.shape[1] if best is first else 0.0):
             best = last
     chosen = theta[rng.permutation(n)[:landmarks]]
     return make_basis(theta, [_kernel(theta[some], chosen, best.directions, best.scale)])
 
 
-def _best_scale(theta: np.ndarray, points: np.ndarray, directions: np.ndarray) -> Tried:
-    tried = []
-    for scale in SCALES:
-        kernel = _kernel(theta, theta[:LANDMARKS_COMPARED], directions, scale)
+def _best_scale(
+    theta: np.ndarray, points: np.ndarray, directions: np.ndarray, search: Search, start: float = 1.0
+) -> Tried:
+    def tried(scale: float) -> Tried:
+        kernel = _kernel(theta, theta[: search.landmarks], directions, scale)
         basis, features = make_basis(theta, [kernel])
-        fitted = regress(features, basis.penalties, points)
+        fitted = regress(features, basis.penalties, points, search.ridges)
         error = float(np.sum(np.log(np.mean(fitted.residuals**2, axis=0) + 1e-300)))
-        tried.append(Tried(directions, scale, basis, fitted, error))
-    return min(tried, key=lambda one: one.error)
+        return Tried(directions, scale, basis, fitted, error)
+
+    if not search.walks:
+        return min(map(tried, search.scales), key=lambda one: one.error)
+    at = int(np.argmin(np.abs(np.log(np.array(search.scales) / start))))
+    best = tried(search.scales[at])
+    for way in (search.scales[at - 1 :: -1] if at else (), search.scales[at + 1 :]):
+        before = best.error
+        for scale in way:
+            if (one := tried(scale)).error >= best.error:
+                break
+            best = one
+        if best.error < before:
+            break
+    return best
 
 
 def _kernel(rows: np.ndarray, centres: np.ndarray, directions: np.ndarray, scale: float) -> Landmarks:

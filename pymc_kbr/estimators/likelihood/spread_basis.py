@@ -110,6 +110,12 @@ def choose_basis(
     return place, basis, values
 
 
+def spread_basis(theta: np.ndarray, rng: np.random.Generator) -> tuple[Basis, np.ndarray]:
+    """The basis with the first share, and its values at the rows (n, q), where no other is tried."""
+    groups = _groups(theta, rng)
+    return make_basis(theta, groups, _weights(groups, SHARES[0]), PENALTY_OF_LINEAR)
+
+
 def whitening(residuals: np.ndarray) -> np.ndarray:
     """Lower triangular W with W times the residuals of unit covariance."""
     cov = np.atleast_2d(np.cov(residuals.T))

@@ -57,7 +57,7 @@ def test_a_parameter_that_never_varies_is_refused():
 
 @pytest.mark.parametrize("form", [None, ["location_scale"], "scale"])
 def test_a_form_that_there_is_not_is_refused(form):
-    with pytest.raises(ValueError, match="it may be auto, location_scale, autoregressive"):
+    with pytest.raises(ValueError, match="it may be auto, location_scale, autoregressive, diagonal_scale"):
         pk.KernelLikelihood(form).fit(THETA, X)
 
 

@@ -1,4 +1,4 @@
-"""The autoregressive form written with PyTensor: the same numbers as with NumPy, and their gradient."""
+"""Forms written with PyTensor: the same numbers as with NumPy, and their gradient."""
 
 import numpy as np
 import pytensor
@@ -7,15 +7,22 @@ import pytest
 from pytensor.compile.mode import Mode
 
 from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
+from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 
 INTERPRETED = Mode(linker="py", optimizer="fast_compile")
 """Without compilers, which would take longer than the test."""
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, 4, 6])
 def fitted(request):
-    """Statistics whose shape moves with a parameter, each with a conditional of its own, and a series."""
+    """Statistics whose shape moves with a parameter, each with a conditional, a series, and many at once."""
     rng = np.random.default_rng(5)
+    if request.param == 6:
+        theta = rng.uniform(-1, 1, size=(600, 2))
+        x = theta @ rng.normal(size=(2, 6)) + np.exp(theta[:, :1]) * rng.standard_t(2, size=(600, 6))
+        form = fit_diagonal_scale(theta, x, rng, landmarks=50)
+        assert len(form.law) > 1
+        return form, theta[:2], rng.normal(size=(2, 3, 6))
     theta, x = rng.uniform(-1, 1, size=(600, 2)), np.zeros((600, request.param))
     for j in range(request.param):
         if request.param == 2:
@@ -34,8 +41,12 @@ def test_both_namespaces_agree(fitted):
     expected = form.log_density(form.describe(theta), points)
     found = logs.eval({symbols[0]: theta, symbols[1]: points}, mode=INTERPRETED)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
-    fixed = form.log_density(symbols[0], points[:1], pt).eval({symbols[0]: theta}, mode=INTERPRETED)
-    np.testing.assert_allclose(fixed, form.log_density(theta, points[:1]), rtol=1e-8, atol=1e-8)
+    fixed = form.log_density(form.describe(symbols[0], pt), points[:1], pt).eval(
+        {symbols[0]: theta}, mode=INTERPRETED
+    )
+    np.testing.assert_allclose(
+        fixed, form.log_density(form.describe(theta), points[:1]), rtol=1e-8, atol=1e-8
+    )
 
 
 def test_the_gradient_is_that_of_finite_differences(fitted):
@@ -48,5 +59,6 @@ def test_the_gradient_is_that_of_finite_differences(fitted):
         up, down = theta.copy(), theta.copy()
         up[:, i] += step
         down[:, i] -= step
-        numeric = (form.log_density(up, points) - form.log_density(down, points)).sum(axis=1) / (2 * step)
+        higher, lower = (form.log_density(form.describe(at), points).sum(axis=1) for at in (up, down))
+        numeric = (higher - lower) / (2 * step)
         np.testing.assert_allclose(found[:, i], numeric, rtol=1e-5, atol=1e-5)

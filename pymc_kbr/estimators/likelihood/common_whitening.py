@@ -1,0 +1,123 @@
+"""The scales of many statistics as functions of the parameters, in one constant frame."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.covariance import ledoit_wolf
+
+from pymc_kbr.estimators.likelihood.conditional_mean import regress
+
+LOG_CHI_SQUARE = 1.2703628
+"""Minus the mean of the logarithm of a squared standard normal variable."""
+
+LEAST_SQUARE = 1e-12
+"""Of a residual, in units of its variance, as its logarithm has no lowest value."""
+
+LARGEST_STEP = 20.0
+"""Of a log variance in a step towards the likelihood's maximum: a single outlier is not to decide it."""
+
+RIDGES = slice(None, None, 4)
+"""Every fourth of a regression's: it has one column more than there are statistics."""
+
+
+GAIN = 0.01
+"""Nats a statistic, on average, for which a frame is taken that mixes statistics."""
+
+
+class Whitened(NamedTuple):
+    """Residuals r of unit scale: z = exp(a(theta)) W r.
+
+    Attributes
+    ----------
+    whiten : ndarray of shape (e, e)
+        W, lower triangular.
+    coefficients : ndarray of shape (f, e)
+        Of a.
+    logs : ndarray of shape (n, e)
+        The values of a at the rows.
+    z : ndarray of shape (n, e)
+    held_out : float
+        Mean log density of held-out rows, as if z were normal.
+    """
+
+    whiten: np.ndarray
+    coefficients: np.ndarray
+    logs: np.ndarray
+    z: np.ndarray
+    held_out: float
+
+
+def fit_whitened(
+    residuals: np.ndarray, features: np.ndarray, penalties: np.ndarray, held_out: np.ndarray
+) -> Whitened:
+    """Choose the frame, and fit the scales in it.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n, e)
+        Each by all other rows.
+    features : ndarray of shape (n, f)
+        Orthonormal functions of the parameters, the first of them constant.
+    penalties : ndarray of shape (f,)
+    held_out : ndarray of bool, shape (n,)
+
+    Notes
+    -----
+    Log squared residuals are regressed: their mean over statistics, which has little noise, and what each
+    statistic adds to it, each with its own ridge. As these logarithms know only two fifths of what residuals
+    tell of their scale, a step of Fisher's scoring follows, the same regression of log variance + z^2 - 1.
+    """
+    tried = [_alike(residuals @ w.T, w, features, penalties, held_out) for w in _frames(residuals, held_out)]
+    apart, together = tried
+    whiten = (together if together.held_out > apart.held_out + GAIN * residuals.shape[1] else apart).whiten
+    u = residuals @ whiten.T
+    squares = u**2
+    first = features @ _each(_logs(u), features, penalties)
+    first += np.log(np.mean(squares * np.exp(-first), axis=0))
+    scored = first + np.minimum(squares * np.exp(-first), LARGEST_STEP) - 1
+    return _finished(u, whiten, -0.5 * _each(scored, features, penalties), features, held_out)
+
+
+def _frames(residuals: np.ndarray, held_out: np.ndarray) -> list[np.ndarray]:
+    """Each statistic by itself, and all together by their covariance, shrunk towards a multiple of one."""
+    fitted = residuals[~held_out]
+    unit = np.sqrt(np.mean(fitted**2, axis=0))
+    covariance, _ = ledoit_wolf(fitted / unit, assume_centered=True)
+    factor = cholesky(covariance, lower=True)
+    return [np.diag(1 / unit), solve_triangular(factor, np.eye(len(unit)), lower=True) / unit]
+
+
+def _logs(u: np.ndarray) -> np.ndarray:
+    """Log squares, whose mean is that of the log variance."""
+    return np.log(u**2 + LEAST_SQUARE) + LOG_CHI_SQUARE
+
+
+def _alike(
+    u: np.ndarray, whiten: np.ndarray, features: np.ndarray, penalties: np.ndarray, held_out: np.ndarray
+) -> Whitened:
+    """With one function of the parameters for the scales of all statistics."""
+    common = regress(features, penalties, _logs(u).mean(axis=1)[:, None]).coefficients
+    return _finished(u, whiten, -0.5 * np.repeat(common, u.shape[1], axis=1), features, held_out)
+
+
+def _each(logs: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    """Coefficients (f, e) of log variances: of their mean, and of what each adds."""
+    common = logs.mean(axis=1)[:, None]
+    found = regress(features, penalties, np.hstack([common, logs - common]), RIDGES).coefficients
+    return found[:, :1] + found[:, 1:]
+
+
+def _finished(
+    u: np.ndarray, whiten: np.ndarray, coefficients: np.ndarray, features: np.ndarray, held_out: np.ndarray
+) -> Whitened:
+    """With constants such that elements of z have variance one in the rows that are not held out."""
+    logs = features @ coefficients
+    z = u * np.exp(logs)
+    deviations = np.sqrt(np.mean(z[~held_out] ** 2, axis=0))
+    coefficients, logs, z = coefficients.copy(), logs - np.log(deviations), z / deviations
+    coefficients[0] -= np.log(deviations)
+    density = np.mean(np.sum(logs[held_out] - 0.5 * z[held_out] ** 2, axis=1))
+    return Whitened(whiten, coefficients, logs, z, float(density + np.log(np.diag(whiten)).sum()))

@@ -1,0 +1,220 @@
+"""The third form, for many statistics: a mean and scales of the parameters, and one constant whitening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from pymc_kbr.estimators.likelihood.basis import Landmarks
+from pymc_kbr.estimators.likelihood.common_whitening import Whitened, fit_whitened
+from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
+from pymc_kbr.estimators.likelihood.form import Form
+from pymc_kbr.estimators.likelihood.mean_basis import SCALES, Search, mean_basis
+from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
+from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
+from pymc_kbr.estimators.likelihood.spread_basis import spread_basis
+
+MEAN_LANDMARKS, SPARING_LANDMARKS = 800, 400
+"""Of the mean's kernel, and of that of a form which is only compared."""
+
+COMPONENTS = 30
+"""Principal components of the statistics on which this kernel is chosen."""
+
+RIDGES = slice(None, None, 2)
+"""Every other one of a regression's, as it has many columns."""
+
+SEARCH = Search((0.04, 0.06, 0.1, 0.16, *SCALES), turns=4, ridges=RIDGES, walks=True)
+"""Of the mean's kernel: many statistics show finer waves than a few do."""
+
+UNEVEN = 0.1
+"""Deviation of the mean log scale, among rows, above which the mean is regressed with weights."""
+
+HELD_OUT = 0.2
+"""Share of the rows on which whitening and law are chosen."""
+
+SIZES, POOLED = (1, 2, 3, 4), 20_000
+"""Parts of the mixture of which all elements of z are, and how many of them it is fitted to."""
+
+NUMBERS_AT_ONCE = 2**21
+"""Densities of parts that are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalScale:
+    """W x = mu(theta) + exp(-a(theta)) z, with W constant, and elements of z independent and of one law.
+
+    Parameters
+    ----------
+    mean, spread : Landmarks
+        Kernels of mu and of a.
+    mean_coefficients : ndarray of shape (1 + q + l, e)
+        Of the constant, the parameters and the kernels.
+    spread_coefficients : ndarray of shape (1 + q + s, e)
+    whiten : ndarray of shape (e, e)
+        W, lower triangular.
+    law : NormalMixture
+        Of one number.
+
+    Notes
+    -----
+    Of e statistics a triangular factor has e (e + 1) / 2 functions of the parameters; here there are e, and
+    as their noise is of one law a few thousand rows tell all of hundreds of statistics: of a curve that is
+    measured with noise, or of many equal draws.
+    """
+
+    mean: Landmarks
+    spread: Landmarks
+    mean_coefficients: np.ndarray
+    spread_coefficients: np.ndarray
+    whiten: np.ndarray
+    law: NormalMixture
+
+    def describe(self, theta: Any, xp: Any = np) -> Any:
+        """Values mu and a at parameters (k, q): shape (k, 2 e)."""
+        means = self.mean.combined(theta, self.mean_coefficients, xp)
+        logs = self.spread.combined(theta, self.spread_coefficients, xp)
+        return xp.concatenate([means, xp.maximum(xp.minimum(logs, LARGEST_LOG), -LARGEST_LOG)], axis=1)
+
+    def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
+        """Log densities (k, r): see `Form`."""
+        whitened = xp.matmul(points, self.whiten.T)
+        volume = np.log(np.diag(self.whiten)).sum()
+        if xp is not np:
+            return self._by_law(described, whitened, xp) + volume
+        if len(points) == 1 and len(self.law) == 1:
+            return self._normal(described, whitened[0]) + volume
+        e = len(self.whiten)
+        rows = max(1, NUMBERS_AT_ONCE // max(1, points.shape[1] * e * len(self.law)))
+        found = np.empty((len(described), points.shape[1]))
+        for part in (slice(i, i + rows) for i in range(0, len(described), rows)):
+            at = whitened if len(points) == 1 else whitened[part]
+            found[part] = self._by_law(described[part], at, np) + volume
+        return found
+
+    def _by_law(self, described: Any, whitened: Any, xp: Any) -> Any:
+        e = len(self.whiten)
+        logs = described[:, e:]
+        z = xp.exp(logs)[:, None, :] * (whitened - described[:, None, :e])
+        means, precisions = self.law.means[:, 0], self.law.factors[:, 0, 0]
+        levels = np.log(self.law.weights * precisions) - 0.5 * np.log(2 * np.pi)
+        terms = [c - 0.5 * (p * (z - m)) ** 2 for c, m, p in zip(levels, means, precisions, strict=True)]
+        highest = terms[0]
+        for term in terms[1:]:
+            highest = xp.maximum(highest, term)
+        each = highest + xp.log(sum(xp.exp(term - highest) for term in terms))
+        return xp.sum(each, axis=2) + xp.sum(logs, axis=1)[:, None]
+
+    def _normal(self, described: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+        """The same of points (r, e), of one normal law: in products of matrices, without all residuals."""
+        e = len(self.whiten)
+        mean, precision = float(self.law.means[0, 0]), float(self.law.factors[0, 0, 0])
+        scales = precision * np.exp(described[:, e:])
+        centres = described[:, :e] * scales + precision * mean
+        squares = (scales**2) @ (whitened**2).T - 2 * (scales * centres) @ whitened.T
+        squares += np.sum(centres**2, axis=1)[:, None]
+        return np.sum(np.log(scales), axis=1)[:, None] - 0.5 * (squares + e * np.log(2 * np.pi))
+
+    def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One draw (k, e) for each of k parameters."""
+        e = len(self.whiten)
+        z = self.law.draw(len(described) * e, rng).reshape(-1, e)
+        whitened = described[:, :e] + z * np.exp(-described[:, e:])
+        return solve_triangular(self.whiten, whitened.T, lower=True).T
+
+    def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Conditional distribution functions (k, e): see `Form`."""
+        e = len(self.whiten)
+        z = np.exp(described[:, e:]) * (points @ self.whiten.T - described[:, :e])
+        return self.law.transforms(z.reshape(-1, 1)).reshape(z.shape)
+
+
+def without_columns(form: DiagonalScale, kept: np.ndarray) -> DiagonalScale | None:
+    """The density of some statistics, where these are independent of the others given the parameters.
+
+    Parameters
+    ----------
+    form : DiagonalScale
+    kept : ndarray of int, shape (m,)
+        Numbers of the statistics that are left.
+
+    Returns
+    -------
+    DiagonalScale or None
+        None where the whitening mixes statistics.
+    """
+    if np.any(np.tril(form.whiten, -1)):
+        return None
+    return DiagonalScale(
+        form.mean,
+        form.spread,
+        form.mean_coefficients[:, kept],
+        form.spread_coefficients[:, kept],
+        form.whiten[np.ix_(kept, kept)],
+        form.law,
+    )
+
+
+def fit_diagonal_scale(
+    theta: np.ndarray,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    landmarks: int = MEAN_LANDMARKS,
+    compared: Form | None = None,
+) -> DiagonalScale:
+    """Fit mean, whitening, scales and law, and the mean once more with weights where scales are uneven.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    points : ndarray of shape (n, e)
+    rng : numpy.random.Generator
+    landmarks : int
+        Of the mean's kernel.
+    compared : Form, optional
+        One that was fitted to some of the rows: its mean's directions and bandwidth are taken.
+
+    Notes
+    -----
+    The mean is regressed in the statistics' principal components, which have one kernel and a ridge each:
+    what depends on the parameters is in few of them, and noise in all.
+    """
+    n, e = points.shape
+    held_out = np.zeros(n, dtype=bool)
+    held_out[rng.permutation(n)[: max(1, int(HELD_OUT * n))]] = True
+    seed = int(rng.integers(2**31))
+    known = compared.mean if isinstance(compared, DiagonalScale) else None
+    centre, unit = points.mean(axis=0), points.std(axis=0)
+    standard = (points - centre) / unit
+    turn = np.linalg.eigh(standard.T @ standard)[1][:, ::-1]
+    components = standard @ turn
+    of_mean, features = mean_basis(theta, components[:, :COMPONENTS], landmarks, rng, known, SEARCH)
+    of_spread, parts = spread_basis(theta, rng)
+
+    def whitened(residuals: np.ndarray) -> Whitened:
+        return fit_whitened(residuals @ turn.T, parts, of_spread.penalties, held_out)
+
+    mean = regress(features, of_mean.penalties, components, RIDGES)
+    found = whitened(mean.residuals)
+    common = found.logs.mean(axis=1)
+    if common.std() > UNEVEN:
+        # Rows with little noise know the mean best.
+        weighted = regress_alike(features, of_mean.penalties, components, np.exp(2 * common), RIDGES)
+        again = whitened(weighted.residuals)
+        if again.held_out > found.held_out:
+            mean, found = weighted, again
+    some = rng.permutation(n * e)[:POOLED]
+    law = fit_mixture(found.z.reshape(-1, 1)[some], np.repeat(held_out, e)[some], seed, SIZES)
+    of_z = of_mean.mix @ (mean.coefficients @ (turn.T @ found.whiten.T))
+    of_z[0] += found.whiten @ (centre / unit)
+    return DiagonalScale(
+        of_mean.landmarks,
+        of_spread.landmarks,
+        of_z,
+        of_spread.mix @ found.coefficients,
+        found.whiten / unit,
+        law,
+    )
