@@ -161,13 +161,12 @@ def sample_abc(
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     table = _in_memory(reference_table)
     if table is None:
-        how = {"random_seed": random_seed, "cores": cores, "executor": executor}
-        how |= {"on_failure": on_failure, "timeout": timeout, "progressbar": progressbar}
-        alone = store is None and prior is None and calibration is None and statistics is None
+        how = {"random_seed": random_seed, "cores": cores, "executor": executor, "on_failure": on_failure}
+        how |= {"timeout": timeout, "progressbar": progressbar}
+        alone = all(other is None for other in (store, prior, calibration, statistics))
         table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
     seconds, all_statistics, model = Seconds(), table, model_of_table(table, model)
-    path = None if stored is None else stored.store.path
-    whose = model if prior is None else prior
+    path, whose = None if stored is None else stored.store.path, model if prior is None else prior
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
     known = known_densities(whose, table, model)
     model = model_of_table(table, prior) if model is None and hasattr(prior, "free_RVs") else model

@@ -41,8 +41,8 @@ class KernelLikelihood(Estimator):
     Parameters
     ----------
     form : str
-        "location_scale", "autoregressive", "diagonal_scale", or "auto": that of the first two, or above 24
-        statistics of the last two, under which held-out rows are denser.
+        "location_scale", "autoregressive", "diagonal_scale" (for many statistics), or "auto": that under
+        which held-out rows are denser.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
@@ -66,9 +66,8 @@ class KernelLikelihood(Estimator):
 
     Notes
     -----
-    The forms are `likelihood.location_scale`, `likelihood.autoregressive` and `likelihood.diagonal_scale`.
-    Posteriors are drawn by tempered sequential Monte Carlo; where a parameter is discrete, rows are weighted
-    by their likelihood.
+    A form is a file of `pymc_kbr.estimators.likelihood`. Posteriors are drawn by tempered sequential Monte
+    Carlo; where a parameter is discrete, rows are weighted by their likelihood.
 
     Examples
     --------
@@ -227,7 +226,7 @@ class KernelLikelihood(Estimator):
         """The same of parameters (k, p) and trials (r, d) that were checked before."""
         if np.any(impossible(trials, self.table_)):
             return np.full(len(theta), -np.inf)
-        return self._evaluation.log_likelihood(self.describe(theta), self._evaluation.prepare(trials))
+        return self.log_likelihoods(theta, trials).sum(axis=1)
 
     def log_likelihoods(self, parameters: ArrayLike, statistics: np.ndarray) -> np.ndarray:
         """Log-likelihoods (k, n) of n observations (n, d), each by itself, under k parameters (k, p)."""
@@ -280,25 +279,20 @@ class KernelLikelihood(Estimator):
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
         if not all(block.smooth for block in support.blocks):
             with one_blas_thread():
-                found = weighted_rows(self._evaluation, start, prepared)
-            drawn, smoothing = [(start.rows, weights, more) for weights, more in found], "local"
+                weighted = weighted_rows(self._evaluation, start, prepared)
+            drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"
         else:
             with one_blas_thread():
                 free = free_log_density(support, self.log_prior_)
                 made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]
-        return [
-            Posterior.of(
-                Atoms(atoms, self.parameter_kernel_),
-                weights,
-                support,
-                {**settings, **more, "share_beyond_rows": share_beyond(seen, atoms, weights)},
-                smoothing,
-                self.names_.parameters,
-            )
-            for atoms, weights, more in drawn
-        ]
+        kernel, names = self.parameter_kernel_, self.names_.parameters
+        found = []
+        for atoms, weights, more in drawn:
+            told = {**settings, **more, "share_beyond_rows": share_beyond(seen, atoms, weights)}
+            found.append(Posterior.of(Atoms(atoms, kernel), weights, support, told, smoothing, names))
+        return found
 
     def _row_weights(self, x: Any) -> RowWeights:
         values = [weights for weights, _ in weighted_rows(self._evaluation, self._beginning(), x)]

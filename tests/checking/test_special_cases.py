@@ -362,7 +362,7 @@ def test_the_other_posterior_is_of_rows_with_noise_and_their_weights(monkeypatch
     rows = np.arange(120)
     near = near_rows.NearRows(rows, rows)
     ratio = np.linspace(0.1, 2.0, 300)
-    coarse_module._other(table, near, ratio, lambda t: 0 * t[:, 0], np.random.default_rng(1))
+    coarse_module._other(table, near, ratio, lambda t: 0 * t[:, 0], None, np.random.default_rng(1))
     parameters, statistics, given = seen[0]
     np.testing.assert_array_equal(parameters, table.parameters[:120])
     np.testing.assert_array_equal(given["ratio"], ratio[:120])

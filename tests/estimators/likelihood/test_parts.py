@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import approx_fprime
 from scipy.special import ndtri
+from scipy.stats import kstest
 
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
