@@ -10,6 +10,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     MOST_SPARINGLY,
     SPARING,
     Autoregressive,
+    _Single,
     fit_autoregressive,
 )
 from pymc_kbr.estimators.likelihood.evidence import Effort, Evidence, choose_kernel, start_kernel, with_jitter
@@ -136,6 +137,39 @@ def test_log_variances_are_at_the_maximum_of_their_likelihood(inputs, rng):
     best = objective(v)
     for _ in range(20):
         assert objective(v + 0.05 * rng.normal(size=len(v)) / np.sqrt(len(v))) > best - 1e-2
+
+
+def test_log_variances_are_found_from_afar(inputs, rng):
+    """The gradient vanishes at what is found, wherever the search began."""
+    squares = np.exp(2 * inputs.theta[:, 0]) * rng.normal(size=60) ** 2
+    basis = Basis(KERNEL, inputs, inputs.rows(slice(20)))
+    found = [
+        fit_log_variance(basis, squares, start).function.at(inputs)
+        for start in (np.zeros(60), 8 * inputs.theta[:, 0], np.full(60, -9.0))
+    ]
+    for one in found:
+        v = np.linalg.lstsq(basis.features, one, rcond=None)[0]
+        slope = 0.5 * basis.features.T @ (squares * np.exp(-one) - 1) - v
+        step = np.linalg.solve(0.5 * basis.features.T @ basis.features + np.eye(len(v)), slope)
+        assert np.abs(basis.features @ step).max() < 0.05
+
+
+@pytest.mark.parametrize("deviation", [0.1, 0.6])
+def test_noise_is_found_with_the_kernel(deviation, rng):
+    theta = rng.normal(size=(400, 2))
+    y = np.sin(1.5 * theta[:, 0]) + deviation * rng.normal(size=400)
+    inputs = Inputs(theta, np.zeros((400, 0)))
+    _, noise = choose_kernel(inputs, y / y.std(), rng, effort=Effort())
+    # The relative error of a variance from 400 rows, of which the function takes some.
+    assert noise * y.var() == pytest.approx(deviation**2, rel=4 * np.sqrt(2 / 400) + 0.1)
+
+
+def test_single_conditionals_that_another_has_fitted_are_kept(rng):
+    theta, points = rng.normal(size=(60, 1)), rng.normal(size=(60, 2))
+    one, other = (_Single(theta, points, rng, SPARING) for _ in range(2))
+    fitted = other(0)
+    one.adopt(other)
+    assert one(0) is fitted
 
 
 def test_an_effect_without_correlation_is_screened_in(rng):

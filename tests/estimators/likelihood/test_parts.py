@@ -1,5 +1,7 @@
 """Parts of the learned likelihood by themselves: mixtures, margins, moves and weights against formulas."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,7 +12,7 @@ from scipy.stats import kstest
 
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.estimators.likelihood import choice, moving_shape, particle_moves, prior_choice
+from pymc_kbr.estimators.likelihood import choice, moving_shape, normal_mixture, particle_moves, prior_choice
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
 from pymc_kbr.estimators.likelihood.local_mixture import (
     FREEDOM,
@@ -32,6 +34,7 @@ from pymc_kbr.estimators.likelihood.particle_moves import (
     propose,
     usual_squares,
 )
+from pymc_kbr.estimators.likelihood.population import _spread
 from pymc_kbr.estimators.likelihood.posteriors import share_beyond
 from pymc_kbr.estimators.likelihood.prior_margins import (
     Atoms,
@@ -46,6 +49,7 @@ from pymc_kbr.estimators.likelihood.prior_margins import (
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
 from pymc_kbr.estimators.likelihood.series import _lagged, _pairs
+from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, Below, factor_at
 from pymc_kbr.estimators.likelihood.streams import Streams
 from pymc_kbr.estimators.likelihood.tempering import (
     Counted,
@@ -332,6 +336,65 @@ def test_the_gradient_of_moving_shapes_and_what_surprises(rng):
     assert abs(found[0]) < 4.5
     assert found[1] > 20
     assert found[2] == -np.inf
+
+
+def test_moving_shapes_are_drawn_as_they_say_at_each_input(rng):
+    base = ResidualShape(np.log([0.1, 0.3, 0.6]), np.array([-1.0, 0.5, 3.0]), np.array([0.3, 0.8, 0.5]))
+    features = moving_shape.ShapeFeatures(
+        np.array([[1.0]]), np.array([[0.5]]), np.zeros(1), np.zeros((1, 1)), np.zeros((1, 0))
+    )
+    shape = moving_shape.MovingShape(
+        features, base, np.array([[0.6, -0.6, 0.1, 0.4, -0.2, 0.3, 0.5, -0.5, 0.2]])
+    )
+    theta, past = rng.normal(size=(4000, 1)), rng.normal(size=(4000, 1))
+    drawn = shape.draw(theta, past, rng)
+    below = shape.distribution(drawn[:, None], theta, past[:, None])
+    assert stats.kstest(below[:, 0], "uniform").pvalue > 1e-4
+    at = theta[:1], past[:1, None]
+    density = quad(lambda z: np.exp(shape.log_density(np.array([[z]]), *at))[0, 0], -30, 1.0)[0]
+    assert density == pytest.approx(shape.distribution(np.array([[1.0]]), *at)[0, 0], rel=1e-6)
+
+
+def test_what_moves_by_an_odd_function_without_slope_surprises_too(rng):
+    u, other = rng.normal(size=(2, 4000))
+    cubic = np.clip(u, -3, 3) ** 3
+    # So little that the spread, which moves by the square of it, tells next to nothing.
+    z = 0.05 * (cubic - np.polyval(np.polyfit(u, cubic, 1), u)) + rng.normal(size=4000)
+    base = ResidualShape(np.zeros(1), np.zeros(1), np.ones(1))
+    inputs = Inputs(np.column_stack([u, other]), np.zeros((4000, 0)))
+    found = moving_shape.surprises(base, inputs, z / z.std())
+    assert found[0] > 8
+    assert abs(found[1]) < 4.5
+
+
+def test_spreads_of_columns_that_do_not_vary_are_small_beside_their_values_and_above_zero(rng):
+    start = np.column_stack([3 * rng.normal(size=50), np.full(50, -40.0), np.zeros(50)])
+    np.testing.assert_allclose(_spread(start), [start[:, 0].std(), 0.04, 0.001])
+
+
+def test_a_size_that_gains_after_one_that_gains_nothing_is_taken(monkeypatch):
+    """Two sizes in a row without a gain end the search, and not two in all."""
+    scores, tried = {1: 0.0, 2: -1.0, 3: 1.0, 4: 0.5, 5: 2.0, 6: 1.0, 7: 1.5, 8: 9.0}, []
+
+    def fitted(z, size, seed):
+        tried.append(size)
+        one = np.full((size, 1, 1), 1.0)
+        return SimpleNamespace(
+            score=lambda _: scores[size], weights_=one[:, 0, 0], means_=one[:, 0], precisions_cholesky_=one
+        )
+
+    monkeypatch.setattr(normal_mixture, "_fitted", fitted)
+    found = fit_mixture(np.zeros((900, 1)), np.arange(900) % 3 == 0, 1, tuple(scores))
+    assert tried == [1, 2, 3, 4, 5, 6, 7, 5]
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_logarithms_of_a_spread_are_cut_at_both_ends(side):
+    none = Below(np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+    at = factor_at(np.array([[side * 50.0], [side * 2.0]]), np.ones((2, 1)), none)
+    np.testing.assert_array_equal(at.logs, [[side * LARGEST_LOG], [side * 2.0]])
+    np.testing.assert_allclose(at.z, np.exp(at.logs))
 
 
 # --- margins of priors ---

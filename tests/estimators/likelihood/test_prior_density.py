@@ -88,6 +88,14 @@ def test_flat_simplexes_and_counts(rng):
     np.testing.assert_allclose(fitted.log_density(row), [np.log(2 * share), -np.inf])
 
 
+def test_where_a_density_is_undefined_there_is_none(rng):
+    fitted = fit_prior_density(rng.normal(size=(200, 2)), None, rng)
+    free = np.array([[0.0, 0.5], [np.nan, 0.5]])
+    found = fitted.free_log_density(free)
+    assert np.isfinite(found[0])
+    assert found[1] == -np.inf
+
+
 def test_fitted_densities_can_be_pickled(rng):
     fitted = fit_prior_density(rng.normal(size=(500, 2)), None, rng)
     points = rng.normal(size=(5, 2))
