@@ -135,6 +135,10 @@ def test_posterior_and_prior_are_drawn_as_densities_over_all_draws_with_the_inte
     for i, axis in enumerate(axes):
         bars, (area,) = bars_of(axis), [patch for patch in axis.patches if isinstance(patch, Polygon)]
         assert sum(bar.get_width() * bar.get_height() for bar in bars) == pytest.approx(1)
+        edges = [*[bar.get_x() for bar in bars], bars[-1].get_x() + bars[-1].get_width()]
+        inside = (prior[:, i] >= edges[0]) & (prior[:, i] <= edges[-1])
+        shares = [bar.get_width() * bar.get_height() for bar in bars[:20]]
+        assert sum(shares) == pytest.approx(np.mean(prior[inside, i] < edges[20]))
         assert bars[0].get_x() <= draws[:, i].min()
         assert bars[-1].get_x() + bars[-1].get_width() >= draws[:, i].max() - 1e-9
         assert {bar.get_facecolor() for bar in bars} == {to_rgba(PRIOR)}
@@ -145,11 +149,14 @@ def test_posterior_and_prior_are_drawn_as_densities_over_all_draws_with_the_inte
         assert abs(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)) == pytest.approx(1)
         assert area.get_facecolor()[:3] == to_rgba(POSTERIOR)[:3]
         (interval,) = axis.collections
-        np.testing.assert_allclose(interval.get_segments()[0][:, 0], np.quantile(draws[:, i], [0.1, 0.9]))
+        np.testing.assert_allclose(
+            interval.get_segments()[0].T, [np.quantile(draws[:, i], [0.1, 0.9]), [0, 0]]
+        )
         assert tuple(interval.get_color()[0]) == to_rgba(TRUTH)
     assert not axes[0].lines
     assert list(axes[1].lines[0].get_xdata()) == [19.0, 19.0]
     assert axes[1].lines[0].get_label() == "truth"
+    assert to_rgba(axes[1].lines[0].get_color()) == to_rgba(TRUTH)
 
 
 def test_a_prior_far_beyond_the_posterior_is_cut():
@@ -331,7 +338,9 @@ def test_dependences_are_a_map_from_zero_with_crosses_where_nothing_is_shown():
     dependence = np.array([[0.9, 0.5], [0.4, np.nan], [0.3, 0.6]])
     pvalue = np.array([[1e-9, 1e-3], [0.004, np.nan], [0.001, 0.5]])
     found = StatisticRelevance(dependence, pvalue, ["s", "t", "u"], ["a", "b"])
-    axis = found.plot(level=0.012)  # over six pairs 0.002
+    given = plt.figure().gca()
+    axis = found.plot(level=0.012, ax=given)  # over six pairs 0.002
+    assert axis is given
     (image,) = axis.images
     np.testing.assert_array_equal(np.ma.filled(image.get_array(), np.nan), dependence)
     assert image.get_clim() == (0, 0.9)
@@ -387,4 +396,6 @@ def test_statistics_are_drawn_in_the_order_in_which_they_are_missed_with_two_err
     assert lines[0] == "What statistics contribute, on 1,200 held-out rows"
     assert [line.split()[0] for line in lines[2:]] == ["s1", "s0", "s2"]
     assert lines[2].split() == ["s1", "0.4", "0.02"]
-    assert len(bars_of(contributions(np.arange(30.0), np.ones(30)).plot())) == 20
+    many = contributions(np.arange(30.0), np.ones(30)).plot()
+    assert len(bars_of(many)) == 20
+    assert many.figure.get_size_inches()[1] > 0.28 * 20

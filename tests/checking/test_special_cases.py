@@ -19,6 +19,7 @@ from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import CLEAR, Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import _misspecified
 from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
+from pymc_kbr.checking.joint_transforms import density_transform
 from pymc_kbr.checking.observation_support import ObservationSupport
 from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
@@ -154,6 +155,30 @@ def test_recalibrated_draws_are_of_the_same_parameters_and_inside_their_support(
         recalibrated(draws, other, table)
 
 
+def test_whole_numbers_are_recalibrated_as_others_are():
+    u = np.random.default_rng(0).beta(2, 3, (50, 1))
+    calibration = Calibration(u, np.zeros((50, 1)), np.zeros(50), Columns.scalars(["a"]), 50)
+    draws = np.random.default_rng(1).permutation(40)[:, None]
+    np.testing.assert_array_equal(calibration.recalibrated(draws), calibration.recalibrated(1.0 * draws))
+
+
+def test_ten_rows_and_half_of_a_table_can_be_held_out():
+    table, given = a_table(20), {"draws": 10, "progressbar": False}
+    assert len(pk.calibrate(Remembers(), table, rows=10, **given).pit) == 10
+    for rows in (9, 11):
+        with pytest.raises(ValueError, match="between 10 and 10 can be held out"):
+            pk.calibrate(Remembers(), table, rows=rows, **given)
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_density_transforms_know_no_units(unit):
+    rng = np.random.default_rng(1)
+    draws, truth = rng.normal(size=(60, 2)), np.array([0.5, -0.5])
+    found = [density_transform(u * draws, u * truth, np.random.default_rng(2)) for u in (1.0, unit)]
+    assert found[0] == pytest.approx(found[1])
+    assert 0.05 < found[0] < 0.95
+
+
 # --- what statistics contribute ---
 
 
@@ -239,6 +264,18 @@ def test_distances_leave_the_set_itself_out_and_the_observation_counts(exchangea
     if exchangeable:
         pooled = np.vstack(sets)
         assert found.tests["y"].bandwidths == pytest.approx((median_heuristic(pooled / pooled.std(axis=0)),))
+
+
+def test_the_bandwidth_that_is_asked_for_is_that_of_distances_and_test(monkeypatch):
+    rng = np.random.default_rng(1)
+    data, simulated = rng.normal(0.3, 1, size=(6, 1)), rng.normal(size=(20, 6, 1))
+    monkeypatch.setattr(
+        predictive_check, "simulate_data", lambda *_: ({"y": simulated}, {"y": data}, {"y": True})
+    )
+    found = pk.predictive_check(Result(30), draws=20, bandwidth="bayesian", random_seed=1)
+    apart = squared_discrepancies([data, *simulated], "bayesian")
+    assert found.observed["y"] == pytest.approx(apart[0, 1:].mean())
+    assert found.observed["y"] != pytest.approx(squared_discrepancies([data, *simulated])[0, 1:].mean())
 
 
 def test_the_test_of_pooled_sets_is_of_some_rows_spread_over_all(monkeypatch):
@@ -336,6 +373,14 @@ def test_means_are_apart_in_the_smaller_deviation(monkeypatch):
         assert found.simulations == pytest.approx(narrow.simulations(table.parameters), rel=0.3)
     monkeypatch.setattr(coarse_module, "_other", lambda *_: Drawn(0.5, 0.0))
     assert coarseness(Drawn(0.0), table, random_seed=1) is None
+    two = dataclasses.replace(
+        table,
+        parameters=np.hstack([table.parameters, 50 + table.parameters]),
+        parameter_columns=Columns.scalars(["a", "b"]),
+        support=Support.unbounded(2),
+    )
+    monkeypatch.setattr(coarse_module, "_other", lambda *_: Drawn([0.0, 50.0]))
+    assert coarseness(Drawn([0.0, 50.0]), two, random_seed=1).moved.max() < 0.3  # of 500 draws each
 
 
 def test_the_other_posterior_is_of_rows_with_noise_and_their_weights(monkeypatch):

@@ -37,6 +37,10 @@ def test_curves_are_what_they_are_called():
     # Beyond where a root begins there is none, and what lies below zero comes from its beginning.
     assert not np.isfinite(Curve("root", 2.0, 1.0).forward(x[:1]))[0]
     assert not np.isfinite(Curve("log", 1.0, 1.0).forward(x[:1]))[0]
+    for kind in ("root", "log"):
+        with np.errstate(all="raise"):
+            slopes = Curve(kind, 2.0, 1.0).log_slope(np.array([1.0, 2.0]))
+        assert not np.any(np.isfinite(slopes))
     assert Curve("root", 2.0, 1.0).backward(np.array([-0.5]))[0] == 2.0
 
 

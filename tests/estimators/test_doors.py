@@ -210,6 +210,12 @@ def test_scales_are_refused_with_the_names(scale, words):
     assert pk.Rejection(10, scale=np.True_).fit(THETA, X).accepted_ == 10
 
 
+def test_a_kernel_is_refused_by_its_argument_and_with_the_names():
+    for kernel, error in (("gausian", ValueError), (1.0, TypeError)):
+        with pytest.raises(error, match=r"kernel is .*names.* gaussian"):
+            pk.ConditionalMean(kernel=kernel).fit(THETA, X)
+
+
 def test_arguments_are_checked_before_a_table_is_made():
     pk.Rejection(10).check(10)
     for estimator in (

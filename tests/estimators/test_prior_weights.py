@@ -294,3 +294,9 @@ def test_rows_outside_the_support_have_no_weight(name, theta, draws, rng):
     assert found.sum() == pytest.approx(1)
     again = PRIORS[name].fit(theta, x, BOUNDS, prior=(draws, 5 * weights)).weights(np.zeros((1, 2)))[0]
     np.testing.assert_allclose(again, found, atol=1e-8)
+
+
+def test_a_kernel_and_eta_that_are_given_have_no_score(theta, draws):
+    found = ratio_settings(theta, draws, np.ones(L), True, KERNEL, ETA)
+    assert (found.kernel, found.regularisation) == (KERNEL, ETA)
+    assert np.isnan(found.score)

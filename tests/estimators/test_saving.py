@@ -67,6 +67,14 @@ def test_a_loaded_one_can_have_gaps_and_be_saved_again(rows, tmp_path):
     np.testing.assert_array_equal(again.condition(gaps).atoms, fitted.condition(gaps).atoms)
 
 
+def test_a_selection_is_loaded_as_it_was(tmp_path):
+    selection = pk.Selection((), np.linspace(0, 1, 5), 1.5, ended_early=True)
+    loaded = pk.load(pk.save(selection, tmp_path / "selection.npz"))
+    assert isinstance(loaded, pk.Selection)
+    np.testing.assert_array_equal(loaded.weights, selection.weights)
+    assert (loaded.seconds, loaded.ended_early, loaded.cut_short) == (1.5, True, False)
+
+
 def test_a_file_of_the_first_format_is_read():
     loaded = pk.load(EARLIER)
     assert isinstance(loaded, pk.Adjusted)

@@ -1,8 +1,13 @@
+import warnings
+
 import numpy as np
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.sets import EmbeddingKernel
+from pymc_kbr.estimators.sets.features import _spread
 from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
 from pymc_kbr.kernels import Gaussian
@@ -128,3 +133,44 @@ def test_intervals_hold_with_about_as_many_statistics_as_rows(scale, noise, rng)
     inside = np.abs(np.mean(draws < theta[n:, None], axis=1) - 0.5) < 0.45
     # Four binomial deviations of 300 rows, and 0.02 for quantiles of 200 atoms.
     assert inside.mean(axis=0) == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / held_out) + 0.02)
+
+
+# --- data sets ---
+
+
+def test_data_sets_have_estimates_of_unnamed_parameters_and_their_sizes(rng):
+    theta = rng.normal(size=(60, 1))
+    sets = [
+        rng.normal(mean, 1.0, (size, 2)) for mean, size in zip(theta, rng.integers(20, 31, 60), strict=True)
+    ]
+    sets[:2] = [rng.normal(size=(size, 2)) for size in (20, 30)]
+    features = pk.SetFeatures(embedding=4, quantiles=3, directions=3).fit(sets, theta)
+    assert features.names_ == ["estimate_0", "log_size"]
+    np.testing.assert_allclose(np.linalg.norm(features.directions_, axis=1), 1)
+    fresh = [rng.normal(mean, 1.0, (25, 2)) for mean in (-1.5, 1.5)]
+    found = features(fresh)
+    assert found[1, 0] - found[0, 0] > 1.5
+    np.testing.assert_allclose(found[:, 1], np.log(25))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in (18, 33):  # a tenth beyond, and no more
+            features([rng.normal(size=(size, 2))])
+    for size in (17, 34):
+        with pytest.warns(UserWarning, match=f"data sets have {size} to {size} rows, and those .* 20 to 30"):
+            features([rng.normal(size=(size, 2))])
+
+
+def test_spreads_of_rows_are_half_their_quartiles_or_their_deviation():
+    rows = np.column_stack([np.arange(101.0), np.where(np.arange(101) < 2, 50.0, 0.0), np.ones(101)])
+    np.testing.assert_allclose(_spread(rows), [25.0, rows[:, 1].std(), 1.0])
+
+
+def test_discrepancies_of_data_sets_are_those_of_all_pairs_of_rows(rng):
+    kernel = Gaussian(0.8)
+    a, b = ([rng.normal(size=(size, 2)) for size in sizes] for sizes in ((3, 5), (2, 4, 1)))
+    found = EmbeddingKernel(kernel, 0.5).squared(DataSets.of(a), DataSets.of(b))
+    expected = [[kernel(x, x).mean() + kernel(y, y).mean() - 2 * kernel(x, y).mean() for y in b] for x in a]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    alone = EmbeddingKernel(kernel, 0.5)(DataSets.of(a))
+    assert alone[0, 0] == pytest.approx(1)
+    assert alone[0, 1] == alone[1, 0] < 1

@@ -1,6 +1,8 @@
 """Tables in memory and on the disk: the same numbers, nearest rows, and what each estimator may read."""
 
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
@@ -10,7 +12,9 @@ from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators import nadaraya_watson, rule_estimator, streamed_table
 from pymc_kbr.estimators.localised import kernel_units
+from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.estimators.streamed_table import StreamedTable
+from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.kernels import Gaussian, Laplace, Linear
 
@@ -273,3 +277,39 @@ def test_a_share_of_few_rows_is_one_row_at_least():
     assert pk.Rejection(0.26).fit(x, x).accepted_ == 3
     assert pk.Rejection(0.5, most=1).fit(x, x).accepted_ == 1
     assert pk.Rejection().accepted == 0.01
+
+
+def test_the_support_of_a_table_is_taken_unless_another_one_is_given(rng):
+    frame = pd.DataFrame(rng.uniform(0.1, 0.9, size=(30, 2)), columns=["a", "s"])
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"], bounds={"a": (0, 1)})
+    assert pk.Rejection(5).fit(table).table_.support == table.support
+    wider = pk.Support.from_bounds({"a": (-1, 1)}, ["a"])
+    assert pk.Rejection(5).fit(table, support=wider).table_.support == wider
+
+
+@pytest.mark.filterwarnings("ignore:the statistics in columns")
+def test_some_columns_of_a_table_are_a_table_of_these(arrays):
+    theta, x = arrays
+    x = np.column_stack([x[:, 0], np.full(len(x), 3.0), x[:, 1:]])
+    whole, columns = tabulate(theta, x), np.array([1, 3, 0])
+    found, expected = (
+        whole.of_columns(columns, whole.scaler.of_columns(columns)),
+        tabulate(theta, x[:, columns]),
+    )
+    for name in ("statistics", "parameters", "first", "raw"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(found.scaler.kept, expected.scaler.kept)
+
+
+def test_what_picks_rows_and_was_chosen_on_some_is_fitted_to_a_whole_table(tmp_path):
+    def normal(rng, mean, size):
+        return rng.normal(mean, 1.0, size)
+
+    with pm.Model() as model:
+        pm.Simulator("y", normal, pm.Normal("mean", 0, 1), observed=[0.5])
+    pk.simulate(60, model=model, store=tmp_path / "t.zarr", random_seed=1, progressbar=False)
+    stored = pk.StoredTable.open(tmp_path / "t.zarr")
+    chosen = pk.Adjusted(pk.Rejection(10), "local_linear").fit(stored.load(30))
+    found = on_all_rows(chosen.chosen_by("why", 30), stored, np.random.default_rng(1))
+    assert (len(chosen.table_), len(found.table_)) == (30, 60)
+    assert found.selection_ == "why"

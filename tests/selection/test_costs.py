@@ -24,6 +24,13 @@ def test_every_cost_is_above_zero_and_grows_with_the_table(estimator):
     assert costs[1].a_row < costs[2].a_row
 
 
+@pytest.mark.parametrize("form", ["auto", "diagonal_scale"])
+def test_a_likelihood_of_many_statistics_costs_more_with_each(form):
+    few, many = (cost_of(pk.KernelLikelihood(form), 1000, d, 2) for d in (30, 90))
+    assert few.fit < many.fit
+    assert few.a_row < many.a_row
+
+
 @pytest.mark.parametrize("name", ["rejection", "nadaraya_watson"])
 def test_a_table_costs_as_many_times_as_it_has_rows(name):
     fits, rows = differences(

@@ -161,6 +161,7 @@ def test_the_same_seed_gives_the_same(tables, observations, choice):
     again = pk.compare_models(tables, observations[0], **QUICK)
     np.testing.assert_array_equal(again.at_observed, choice.at_observed)
     np.testing.assert_array_equal(again.errors_at_observed, choice.errors_at_observed)
+    assert again.statistics == choice.statistics == ("s0", "s1")
 
 
 def test_calibration_error_of_probabilities_that_are_too_sure():

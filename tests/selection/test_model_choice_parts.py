@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.kernels import Gaussian, median_heuristic
+from pymc_kbr.kernels.spectral import frequencies
 from pymc_kbr.selection.model_choice import held_out as held_out_module
 from pymc_kbr.selection.model_choice import methods
 from pymc_kbr.selection.model_choice.average import _counts
-from pymc_kbr.selection.model_choice.classifiers import LocalLogistic, NearestRows
+from pymc_kbr.selection.model_choice.classifiers import WAVES, LocalLogistic, Logistic, NearestRows
 from pymc_kbr.selection.model_choice.embedded import SMALLEST, EmbeddedIndex
 from pymc_kbr.selection.model_choice.evidence import Evidence
 from pymc_kbr.selection.model_choice.forest import Forest
@@ -238,6 +240,21 @@ def test_bayes_factors_leave_the_prior_out_and_the_summary_is_in_order():
     several = a_choice([[0.2, 0.8], [0.4, 0.6]], [[0.1, 0.1], [0.3, 0.3]])
     np.testing.assert_allclose(several.summary()["probability"], [0.7, 0.3])
     assert list(several.deciding_statistics().index) == ["t", "s"]
+
+
+def test_reliability_has_names_for_what_it_says():
+    found = a_choice([[0.6, 0.4]], [[0.1, 0.1]]).reliability(2)
+    assert list(found) == ["probability", "share_true", "share_of_rows"]
+    np.testing.assert_array_equal(found, a_held_out().reliability(2))
+
+
+@pytest.mark.parametrize("bandwidth", [None, 3.0])
+def test_waves_have_the_median_distance_times_the_bandwidth(bandwidth, rows):
+    given = {} if bandwidth is None else {"bandwidth": bandwidth}
+    x = rows.statistics
+    found = Logistic("kernel", **given)._drawn(x, np.random.default_rng(3))
+    kernel = Gaussian(float((bandwidth or 1.0) * median_heuristic(x)))
+    np.testing.assert_array_equal(found, frequencies(kernel, WAVES, 2, np.random.default_rng(3)))
 
 
 def test_draws_of_models_are_as_many_as_their_probabilities_say():

@@ -93,9 +93,14 @@ def test_a_candidate_that_refuses_is_reported_and_passed_over():
 
 
 def test_few_rows_are_not_divided():
-    found = pk.select(table(60), random_seed=0, progressbar=False)
+    found = pk.select(table(99), random_seed=0, progressbar=False)
     assert isinstance(found, pk.Localised)
-    assert "60 rows are too few" in found.selection_.reason()
+    assert "99 rows are too few" in found.selection_.reason()
+    assert "100 are needed" in found.selection_.reason()
+    assert not found.selection_.ended_early
+    assert not found.selection_.cut_short
+    enough = pk.select(table(100), candidates=["rejection"], random_seed=0, progressbar=False)
+    assert isinstance(enough, pk.Rejection)
 
 
 def test_rows_are_held_out_near_an_observation():

@@ -158,7 +158,7 @@ def test_log_variances_are_found_from_afar(inputs, rng):
 def test_noise_is_found_with_the_kernel(deviation, rng):
     theta = rng.normal(size=(400, 2))
     y = np.sin(1.5 * theta[:, 0]) + deviation * rng.normal(size=400)
-    inputs = Inputs(theta, np.zeros((400, 0)))
+    inputs = Inputs(theta, rng.normal(size=(400, 1)))
     _, noise = choose_kernel(inputs, y / y.std(), rng, effort=Effort())
     # The relative error of a variance from 400 rows, of which the function takes some.
     assert noise * y.var() == pytest.approx(deviation**2, rel=4 * np.sqrt(2 / 400) + 0.1)
