@@ -1,8 +1,6 @@
 """Tables in memory and on the disk: the same numbers, nearest rows, and what each estimator may read."""
 
 import numpy as np
-import pandas as pd
-import pymc as pm
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
@@ -279,11 +277,22 @@ def test_a_share_of_few_rows_is_one_row_at_least():
     assert pk.Rejection().accepted == 0.01
 
 
-def test_the_support_of_a_table_is_taken_unless_another_one_is_given(rng):
-    frame = pd.DataFrame(rng.uniform(0.1, 0.9, size=(30, 2)), columns=["a", "s"])
-    table = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"], bounds={"a": (0, 1)})
+class Whole:
+    """A table that brings both sides."""
+
+    prior_ratio, parameter_names, statistic_names = None, ["a", "b"], ["s", "t", "u"]
+
+    def __init__(self, parameters, statistics, support):
+        self.parameters, self.statistics, self.support = parameters, statistics, support
+
+    def __len__(self):
+        return len(self.parameters)
+
+
+def test_the_support_of_a_table_is_taken_unless_another_one_is_given(arrays):
+    table = Whole(*arrays, pk.Support.from_bounds({"a": (-9, 9)}, ["a", "b"]))
     assert pk.Rejection(5).fit(table).table_.support == table.support
-    wider = pk.Support.from_bounds({"a": (-1, 1)}, ["a"])
+    wider = pk.Support.from_bounds({"a": (-99, 99)}, ["a", "b"])
     assert pk.Rejection(5).fit(table, support=wider).table_.support == wider
 
 
@@ -301,15 +310,11 @@ def test_some_columns_of_a_table_are_a_table_of_these(arrays):
     np.testing.assert_array_equal(found.scaler.kept, expected.scaler.kept)
 
 
-def test_what_picks_rows_and_was_chosen_on_some_is_fitted_to_a_whole_table(tmp_path):
-    def normal(rng, mean, size):
-        return rng.normal(mean, 1.0, size)
-
-    with pm.Model() as model:
-        pm.Simulator("y", normal, pm.Normal("mean", 0, 1), observed=[0.5])
-    pk.simulate(60, model=model, store=tmp_path / "t.zarr", random_seed=1, progressbar=False)
-    stored = pk.StoredTable.open(tmp_path / "t.zarr")
-    chosen = pk.Adjusted(pk.Rejection(10), "local_linear").fit(stored.load(30))
-    found = on_all_rows(chosen.chosen_by("why", 30), stored, np.random.default_rng(1))
-    assert (len(chosen.table_), len(found.table_)) == (30, 60)
-    assert found.selection_ == "why"
+def test_what_picks_rows_and_was_chosen_on_some_is_fitted_to_a_whole_table(arrays, rng):
+    theta, x = arrays
+    whole = Whole(theta, x, pk.Support.unbounded(2))
+    for estimator, size in ((pk.Adjusted(pk.Rejection(10), "local_linear"), N), (pk.ConditionalMean(), 40)):
+        chosen = estimator.fit(theta[:40], x[:40], random_seed=1).chosen_by("why", 40)
+        found = on_all_rows(chosen, whole, rng)
+        assert (len(chosen.table_), len(found.table_)) == (40, size)
+        assert found.selection_ == "why"
