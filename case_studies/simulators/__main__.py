@@ -69,6 +69,7 @@ def one_table(study: Study, simulations: int, seed: int, chosen: str | pk.Estima
         model=study.model(),
         simulations=simulations,
         estimator=chosen,
+        rounds=1,
         random_seed=seed,
         progressbar=False,
     )

@@ -16,8 +16,8 @@ from tests.statistical.models import PROBLEMS, references, running, scores
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 
-RECORDED: dict[tuple[tuple[str, object], ...], str] = {(): "results", (("rounds", "auto"),): "rounds"}
-"""Settings with which tables are kept, and the name of a table and of its marks in the README."""
+RECORDED = "results"
+"""The name of the table that is kept, by the defaults, and of its marks in the README."""
 
 
 def arguments() -> argparse.Namespace:
@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
     where.add_argument(
         "--record",
         action="store_true",
-        help="into results.csv, or with --rounds auto rounds.csv, and the README, beside this file",
+        help="into results.csv and the README, beside this file",
     )
     where.add_argument("--output", type=Path, help="into this file; else one for temporary files")
     return parser.parse_args()
@@ -61,14 +61,13 @@ def main() -> None:
     }
     if not_taken := running.unknown_settings(settings):
         sys.exit(f"sample_abc does not take {', '.join(sorted(not_taken))}")
-    recorded = RECORDED.get(tuple(settings.items()))
-    if options.record and recorded is None:
-        sys.exit("only the defaults and --rounds auto are recorded; leave --record or other settings out")
+    if options.record and settings:
+        sys.exit("only the defaults are recorded; leave --record or the settings out")
     path = (
         options.output
         or Path(tempfile.gettempdir()) / f"models{''.join(f'-{x}' for x in settings.values())}.csv"
     )
-    path = HERE / f"{recorded}.csv" if options.record else path
+    path = HERE / f"{RECORDED}.csv" if options.record else path
     chosen = options.models or list(PROBLEMS)
     if options.again:
         running.leave_out(path, set(chosen))
@@ -80,7 +79,7 @@ def main() -> None:
     lines = scores.lines_of(running.read(path), references.read())
     print(scores.markdown(lines), scores.summary(lines), sep="\n\n")
     if options.record:
-        put_into_readme(str(recorded), lines)
+        put_into_readme(RECORDED, lines)
 
 
 def put_into_readme(name: str, lines: list[scores.Line]) -> None:
