@@ -184,7 +184,7 @@ def sample_abc(
     seconds.note("draw")
     scaled = in_deviations(CheckedRows.trusted(table.parameters, table.statistics, table.support), fitted)
     notes, coverage, held_out = account(fitted, stored)
-    if calibration is not None:
+    if calibration is not None:  # the coverage that was measured is that of uncorrected draws
         drawn, coverage = recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
     with working(progressbar, "Comparing with the rows nearest to the posterior"):
@@ -250,6 +250,7 @@ def _if_coarse(
     with working(progressbar, "Looking at the first simulations"):
         (posterior,) = fitted.posteriors(Observations.held_by(table))
         found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
+    # Of other estimators there is no such test.
     bent = posterior.settings.get("transforms_pvalue", 1.0) < NOT_UNIFORM
     return fitted if bent or (found is not None and found.coarse) else None
 
@@ -257,7 +258,7 @@ def _if_coarse(
 def _less(selection: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a choice that only tells whether a table is too coarse."""
     found = {**selection, "work": min(LOOK_WORK, selection.get("work", LOOK_WORK))}
-    if found.get("time_budget") is not None:
+    if found.get("time_budget") is not None:  # the seconds are for all the work of a choice
         found["time_budget"] *= LOOK_WORK / WORK
     return found
 
