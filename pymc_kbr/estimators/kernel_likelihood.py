@@ -166,6 +166,7 @@ class KernelLikelihood(Estimator):
             return None
         alone = copy(self)
         alone._evaluation, alone.form_ = found, found.form
+        alone._described = found.describe(self._rows)  # a form of fewer statistics may describe less
         alone.table_ = self.table_.of_columns(columns, found.of_statistics)
         alone.names_ = self.names_.of_statistics(columns)
         return alone

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
@@ -49,7 +52,8 @@ def simulate_in_rounds(
         where the model can be simulated elsewhere than at draws of its prior, and one round where it cannot.
     if_coarse : callable
         From the first table to the estimator that was fitted to it, where that table is too coarse for its
-        posterior, and None where it is not; not asked where `rounds` is a number.
+        posterior, and None where it is not; not asked where `rounds` is a number. Where it is left out and
+        the first table is too small for an estimator, a ValueError, all are draws of the prior.
     options : SimulationOptions
         Its draws are the simulations of all rounds.
 
@@ -76,13 +80,27 @@ def simulate_in_rounds(
     d = forward.graph.statistics.size
     asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
 
+    not_judged: list[str] = []
+
     def goes_on(table: ReferenceTable) -> Estimator | None:
-        found = if_coarse(table)
+        try:
+            with warnings.catch_warnings():
+                # What there is to say of the first rows is said once, of the whole table.
+                warnings.simplefilter("ignore")
+                found = if_coarse(table)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            if rounds is not None:
+                raise
+            not_judged.append(str(error))
+            return None
         return None if found is None else _further(found, d)
 
-    looks = None if isinstance(rounds, int) else goes_on
+    looks = goes_on if rounds is None or isinstance(rounds, str) else None
     made = Rounds(forward, _going_by(d), options, asked, None, goes_on=looks)
-    return _with_words(made.run(), _told(made, options.draws))
+    table = made.run()
+    if not_judged:
+        return _with_words(table, f"none: all {options.draws} are draws of the prior, since {not_judged[0]}")
+    return _with_words(table, _told(made, options.draws))
 
 
 def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:

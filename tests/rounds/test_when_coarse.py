@@ -72,6 +72,7 @@ def test_a_number_of_rounds_is_made_without_asking(by_regression):
     assert asked == []
     assert "2 round(s) of 200, 200 simulations, 1 of them" in table.provenance["rounds"]
     assert made(answer=False, rounds=1)[0].prior_ratio is None
+    assert made(answer=False, rounds=np.int64(2))[1] == []
 
 
 def test_the_same_seed_makes_the_same_table(by_regression):
@@ -211,6 +212,23 @@ def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(m
     why = told(discrete)["rounds"]
     assert why.startswith("1 round: all simulations are draws of the prior, since")
     assert "'k'" in why
+
+
+def test_a_first_half_that_is_too_small_for_a_candidate_ends_nothing(monkeypatch):
+    """Nobody has asked for a look; asked for, it is refused."""
+    monkeypatch.setattr("pymc_kbr.sample.FEWEST_LOOKED_AT", 400)
+    given = {"simulations": 400, "model": model(), "selection": {"candidates": [pk.Rejection(200)]}, **QUIET}
+    told = pk.sample_abc(50, **given)["posterior"].attrs["rounds"]
+    assert told.startswith("none: all 400 are draws of the prior, since accepted is 200")
+    with pytest.raises(ValueError, match="accepted is 200"):
+        pk.sample_abc(50, rounds="auto", **given)
+
+
+def test_warnings_of_a_look_are_not_given_twice(by_regression):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        options = SimulationOptions(100, to_be_extended=False, **QUIET)
+        simulate_in_rounds(model(), "auto", lambda table: warnings.warn("of a part", stacklevel=2), options)
 
 
 def test_of_few_simulations_it_is_not_looked_unasked():

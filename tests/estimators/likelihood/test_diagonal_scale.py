@@ -108,6 +108,18 @@ def test_statistics_that_are_left_out_leave_the_density_of_the_others(fitted):
     np.testing.assert_allclose(np.diff(alone.log_density(few, points[:, :, kept]), axis=1), whole, rtol=1e-8)
 
 
+def test_gaps_of_an_observation_leave_what_is_described_of_the_others():
+    theta, x = waves(200, np.random.default_rng(15))
+    learnt = pk.KernelLikelihood("diagonal_scale", 20, scale=False).fit(theta, x[:, :6], random_seed=1)
+    assert not np.any(np.tril(learnt.form_.whiten, -1))
+    gaps = np.where(np.arange(6) == 2, np.nan, x[0, :6])
+    alone, there = learnt.marginal(np.array([0, 1, 3, 4, 5])), gaps[[0, 1, 3, 4, 5]]
+    logs = alone.log_likelihood(theta, there)
+    weights = np.exp(logs - logs.max())
+    np.testing.assert_allclose(alone.weights(there), weights / weights.sum(), rtol=1e-9)
+    np.testing.assert_array_equal(learnt.condition(gaps).atoms, alone.condition(there).atoms)
+
+
 def test_posterior_is_near_the_exact_one():
     rng = np.random.default_rng(7)
     theta, x = waves(3000, rng)
