@@ -229,6 +229,7 @@ def _lags_of_series(
     some, seen = (theta[fitted], points[fitted]), (theta[others], points[others])
     of_trial = effort or TRIAL_EFFORT
     tried = [fit_series(*some, lags, rng, of_trial, TRIAL_ROWS) for lags in choose_lags(*some, rng)]
+    # A longer lag describes fewer values: all are compared on those that each of them describes.
     first = max(each.start for each in tried)
     times = np.unique(np.linspace(first, size - 1, TIMES).astype(int))
     best = max(tried, key=lambda each: each.log_densities(*seen, times).mean())

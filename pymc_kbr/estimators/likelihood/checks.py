@@ -53,6 +53,7 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
     centred = points - points.mean(axis=0)
     units = np.sqrt(np.mean(centred**2, axis=0))
+    # Squared diagonals of R: what of each column's variance those before it leave.
     left = np.diag(np.linalg.qr(centred / units / np.sqrt(n), mode="r")) ** 2
     bad = np.flatnonzero(left < SINGULAR)
     if len(bad):

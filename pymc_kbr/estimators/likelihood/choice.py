@@ -140,6 +140,7 @@ def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
 
     Kolmogorov's and Smirnov's, in each group that of the column which is farthest from uniform.
     """
+    # A form that is too wide at one end and too narrow at the other may be uniform on the whole.
     below = theta <= np.median(theta, axis=0)
     groups = [np.ones(len(theta), dtype=bool), *below.T, *~below.T]
     found = []

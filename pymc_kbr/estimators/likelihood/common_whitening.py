@@ -76,7 +76,9 @@ def fit_whitened(
     u = residuals @ whiten.T
     squares = u**2
     first = features @ _each(_logs(u), features, penalties)
+    # The constant by squares: that of the logarithms is right for normal residuals alone.
     first += np.log(np.mean(squares * np.exp(-first), axis=0))
+    # The score (z^2 - 1) / 2 over the information 1 / 2 of a log variance.
     scored = first + np.minimum(squares * np.exp(-first), LARGEST_STEP) - 1
     return _finished(u, whiten, -0.5 * _each(scored, features, penalties), features, held_out)
 
@@ -85,6 +87,7 @@ def _frames(residuals: np.ndarray, held_out: np.ndarray) -> list[np.ndarray]:
     """Each statistic by itself, and all together by their covariance, shrunk towards a multiple of one."""
     fitted = residuals[~held_out]
     unit = np.sqrt(np.mean(fitted**2, axis=0))
+    # Of statistics that are hardly fewer than rows a plain covariance has an inverse of noise.
     covariance, _ = ledoit_wolf(fitted / unit, assume_centered=True)
     factor = cholesky(covariance, lower=True)
     return [np.diag(1 / unit), solve_triangular(factor, np.eye(len(unit)), lower=True) / unit]

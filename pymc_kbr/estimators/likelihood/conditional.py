@@ -111,6 +111,7 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
     shape = let_move(fit_shape(z, rng), inputs, z, rng)
+    # Of log variances, which go twice as far as log deviations.
     limits = (float(g.min()) - 2 * BEYOND, float(g.max()) + 2 * BEYOND)
     return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
 

@@ -46,6 +46,7 @@ def regress(
     """
     n = len(features)
     right, shrinks = features.T @ points / n, _shrinks(penalties)[:, ridges]
+    # The diagonal of the hat matrix, as features are orthonormal over the rows.
     # All ridges in one product: a matrix is read once, and not once for each of them.
     leverage = np.minimum((features**2 / n) @ shrinks, LARGEST_LEVERAGE)
     coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)

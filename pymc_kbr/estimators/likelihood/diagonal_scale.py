@@ -100,6 +100,7 @@ class DiagonalScale:
         z = xp.exp(logs)[:, None, :] * (whitened - described[:, None, :e])
         means, precisions = self.law.means[:, 0], self.law.factors[:, 0, 0]
         levels = np.log(self.law.weights * precisions) - 0.5 * np.log(2 * np.pi)
+        # Part by part: an array of all of them would be as many times as large.
         terms = [c - 0.5 * (p * (z - m)) ** 2 for c, m, p in zip(levels, means, precisions, strict=True)]
         highest = terms[0]
         for term in terms[1:]:
@@ -112,6 +113,7 @@ class DiagonalScale:
         e = len(self.whiten)
         mean, precision = float(self.law.means[0, 0]), float(self.law.factors[0, 0, 0])
         scales = precision * np.exp(described[:, e:])
+        # precision (exp(a) (u - mu) - mean) = scales u - centres: the square then expands into products.
         centres = described[:, :e] * scales + precision * mean
         squares = (scales**2) @ (whitened**2).T - 2 * (scales * centres) @ whitened.T
         squares += np.sum(centres**2, axis=1)[:, None]
@@ -189,6 +191,7 @@ def fit_diagonal_scale(
     known = compared.mean if isinstance(compared, DiagonalScale) else None
     centre, unit = points.mean(axis=0), points.std(axis=0)
     standard = (points - centre) / unit
+    # `eigh` has the largest last.
     turn = np.linalg.eigh(standard.T @ standard)[1][:, ::-1]
     components = standard @ turn
     of_mean, features = mean_basis(theta, components[:, :COMPONENTS], landmarks, rng, known, SEARCH)
@@ -201,7 +204,7 @@ def fit_diagonal_scale(
     found = whitened(mean.residuals)
     common = found.logs.mean(axis=1)
     if common.std() > UNEVEN:
-        # Rows with little noise know the mean best.
+        # Rows with little noise know the mean best; a is minus a log deviation, 2 a a log precision.
         weighted = regress_alike(features, of_mean.penalties, components, np.exp(2 * common), RIDGES)
         again = whitened(weighted.residuals)
         if again.held_out > found.held_out:
@@ -209,6 +212,7 @@ def fit_diagonal_scale(
     some = rng.permutation(n * e)[:POOLED]
     law = fit_mixture(found.z.reshape(-1, 1)[some], np.repeat(held_out, e)[some], seed, SIZES)
     of_z = of_mean.mix @ (mean.coefficients @ (turn.T @ found.whiten.T))
+    # The first raw function is the constant: the centre that was taken off goes back into it.
     of_z[0] += found.whiten @ (centre / unit)
     return DiagonalScale(
         of_mean.landmarks,

@@ -100,7 +100,7 @@ class Evidence:
         by_prior = unwhiten.T @ (np.eye(m) - inverse[:m, :m]) @ unwhiten - np.outer(w, w)
         gradient = kernel.gradient(self.inputs, self.landmarks, parts, by_rows)
         gradient += kernel.gradient(self.landmarks, self.landmarks, prior, 0.5 * by_prior)
-        freedom = np.sum(inverse * squares)
+        freedom = np.sum(inverse * squares)  # trace of the hat matrix
         by_noise = -0.5 * (len(y) - freedom - residuals @ residuals / noise)
         return 0.5 * value, -np.append(gradient, by_noise)
 
@@ -177,7 +177,7 @@ def choose_kernel(
         gradient[:-1] += apart / width
         return value + 0.5 * float(apart @ apart), gradient
 
-    first = np.append(centre, np.log(0.5))
+    first = np.append(centre, np.log(0.5))  # half of the variance is noise, to begin with
     if start is not None:
         # Inputs that were given up come back: more is known now.
         logs = np.maximum(start[0].logs(), centre - RETURN)

@@ -146,7 +146,9 @@ def parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.nda
     gaps = mixture.means[:, :, None] - mixture.means[:, None]
     white = np.swapaxes(mixture.inverses, 2, 3)
     squares = ((gaps @ white) ** 2).sum(axis=3)
+    # Near in the metric of either: a narrow component may lie within a wide one.
     joined = (np.minimum(squares, np.swapaxes(squares, 1, 2)) < SEPARATE**2).astype(float)
+    # Each product doubles the length of the chains that are followed: eight components have no longer one.
     for _ in range(3):
         joined = (joined @ joined > 0).astype(float)
     weights = np.exp(mixture.log_weights)
@@ -167,6 +169,7 @@ def _start(white: np.ndarray, components: int, streams: Streams) -> np.ndarray:
     centres = white[rows, first][:, None]
     nearest = ((white - centres) ** 2).sum(axis=2)
     for _ in range(1, components):
+        # The first of clocks with these rates is a draw in proportion to squared distances.
         race = streams.exponential(n) / np.maximum(nearest, 1e-300)
         centres = np.concatenate([centres, white[rows, race.argmin(axis=1)][:, None]], axis=1)
         nearest = np.minimum(nearest, ((white - centres[:, -1:]) ** 2).sum(axis=2))

@@ -89,6 +89,7 @@ class LocationScale:
         e = len(self.whiten)
         z = self.mixture.draw(len(described), rng)
         logs = np.clip(described[:, e : 2 * e], -LARGEST_LOG, LARGEST_LOG)
+        # (I + C)^-1 z by forward substitution: entries before j are those of the solution already.
         for j in range(1, e if self._paired else 0):
             entries = described[:, 2 * e + j * e : 2 * e + j * e + j]
             z[:, j] -= np.sum(entries * z[:, :j], axis=1)

@@ -20,7 +20,7 @@ TURNS = 2
 """Times that directions are taken from the slopes of the regression before."""
 
 GAIN = 0.01
-"""Nats a statistic, on average, for which Euclidean distances are left."""
+"""Of a statistic's log mean squared error, on average, for which Euclidean distances are left."""
 
 LEAST_DIRECTION = 1e-4
 """Of a direction's mean squared slope, over the largest: none is left out for good."""
@@ -46,7 +46,7 @@ class Search(NamedTuple):
     turns : int
         Times that directions are taken from the slopes of the regression before.
     gain : float
-        Nats a statistic, on average, for which Euclidean distances are left.
+        Of a statistic's log mean squared error, on average, for which Euclidean distances are left.
     landmarks : int
     ridges : slice
         Of those that a regression tries.
@@ -113,6 +113,7 @@ def _best_scale(
         kernel = _kernel(theta, theta[: search.landmarks], directions, scale)
         basis, features = make_basis(theta, [kernel])
         fitted = regress(features, basis.penalties, points, search.ridges)
+        # Of logarithms, so that no statistic's unit, or noise, decides for all.
         error = float(np.sum(np.log(np.mean(fitted.residuals**2, axis=0) + 1e-300)))
         return Tried(directions, scale, basis, fitted, error)
 
@@ -120,6 +121,7 @@ def _best_scale(
         return min(map(tried, search.scales), key=lambda one: one.error)
     at = int(np.argmin(np.abs(np.log(np.array(search.scales) / start))))
     best = tried(search.scales[at])
+    # Errors are taken to have one valley: where a shorter bandwidth is better a longer one is not tried.
     for way in (search.scales[at - 1 :: -1] if at else (), search.scales[at + 1 :]):
         before = best.error
         for scale in way:
@@ -139,6 +141,7 @@ def _kernel(rows: np.ndarray, centres: np.ndarray, directions: np.ndarray, scale
 
 def _directions(theta: np.ndarray, before: Tried) -> np.ndarray:
     """Columns along which the regression before moves, in proportion to its root mean squared slope."""
+    # Coefficients of the basis as those of the raw functions, whose slopes are known.
     slopes = before.basis.landmarks.slopes(theta, before.basis.mix @ before.fitted.coefficients)
     values, vectors = np.linalg.eigh(np.einsum("niq,nip->qp", slopes, slopes))
     return vectors * np.sqrt(np.maximum(values / max(values[-1], 1e-300), LEAST_DIRECTION))

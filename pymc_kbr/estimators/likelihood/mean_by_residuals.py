@@ -85,6 +85,7 @@ class _Regression:
         residuals = points - f @ first
         # Squared scores stand for second derivatives: in these units L-BFGS needs few steps.
         information = np.mean(law.slopes(residuals)[1] ** 2, axis=0)
+        # A ridge of squared errors, over their variance, is one of log densities.
         prior = shrink * self.penalties / np.mean(residuals**2, axis=0)
         unit = 1 / np.sqrt(information + prior)
 

@@ -191,7 +191,7 @@ def _scores(moves: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
     logits, means, logs = np.split(moves, 3, axis=1)
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
-    inside = (logs > LOWEST) & (logs < HIGHEST)
+    inside = (logs > LOWEST) & (logs < HIGHEST)  # beyond, the likelihood does not feel them
     inverse = np.exp(-np.clip(logs, LOWEST, HIGHEST))
     t = (z[:, None] - means) * inverse
     exponents = -0.5 * t**2 + np.log(np.maximum(shares, 1e-300)) + np.log(inverse)

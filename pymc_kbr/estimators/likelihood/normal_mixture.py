@@ -113,6 +113,7 @@ def fit_mixture(
         elif (idle := idle + 1) == 2:
             break
     fitted = _fitted(z, best, seed)
+    # scikit-learn's are upper triangular: rows times them are standard normal.
     factors = np.ascontiguousarray(np.swapaxes(fitted.precisions_cholesky_, 1, 2))
     return NormalMixture(fitted.weights_, fitted.means_, factors)
 

@@ -38,6 +38,7 @@ class ParameterScale:
         for block in support.blocks:
             if len(block.steps) != 1 or not isinstance(step := block.steps[0], Interval):
                 continue
+            # A bound that moves with other parameters is no one number.
             slopes = step.lower_slopes is not None or step.upper_slopes is not None
             for j, lower, upper in zip(block.columns, step.lower, step.upper, strict=True):
                 column, least = parameters[:, j], abs(skew(parameters[:, j]))

@@ -61,6 +61,7 @@ class PriorDensity:
         inside = self.support.contains(parameters)
         if inside.any():
             free = np.clip(self.support.forward(parameters[inside]), -LARGEST, LARGEST)
+            # The density of theta(free) is that of free over |d theta / d free|.
             logs[inside] = self.free_log_density(free) - self.support.log_jacobian(free)
         return logs
 
@@ -187,6 +188,7 @@ def _is_flat(
 
 
 def _flat_simplex(free: np.ndarray) -> np.ndarray:
+    # A simplex of q + 1 shares has the uniform density q!.
     return gammaln(free.shape[1] + 1) + Simplex().log_jacobian(free, np.empty((len(free), 0)))
 
 

@@ -63,6 +63,7 @@ class Range:
         """Log density (n,) of values (n,)."""
         values = _one_sided(free, self.side)
         inside = (values >= self.lower) & (values <= self.upper)
+        # d value / d f = exp(side f), whichever side.
         return np.where(inside, self.side * free - np.log(self.upper - self.lower), -np.inf)
 
     def scores(self, free: np.ndarray) -> np.ndarray:

@@ -118,6 +118,7 @@ class ProductKernel:
         bump = theta.sum()
         whole = np.multiply(parts.gram, outer, out=theta)
         by_theta = -_spread(rows.theta, landmarks.theta, whole) * self.theta_scales**2
+        # The kernel has the squares of the slopes, whose logarithms are twice theirs.
         return np.concatenate([by_theta, smooth, 2 * linear, [level, bump]])
 
 

@@ -35,6 +35,7 @@ def screen(theta: np.ndarray, candidates: np.ndarray, y: np.ndarray, most: int) 
     near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:MOST_PARAMETERS]
     moduli = np.column_stack([np.ones(len(theta)), theta[:, np.sort(near)]])
     found, residuals = _forward(theta, x, moduli, y, most)
+    # Without the floor a row that is met by chance would be an outlier of the logarithms.
     squares = np.log(residuals**2 + 1e-4 * np.mean(residuals**2))
     more, _ = _forward(theta, x, moduli, squares, most)
     # Means first: what a missing mean leaves behind would be taken for spread.

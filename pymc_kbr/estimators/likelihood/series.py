@@ -53,6 +53,7 @@ class Series:
 
     def past(self, points: Any, xp: Any = np) -> Any:
         """Standardised inputs (k, r, size - start, l) of points (k, r, size)."""
+        # Plus nothing times the values: the time in their shape, of NumPy and of PyTensor.
         times = np.arange(self.start, self.size, dtype=float)
         columns = [
             points[:, :, self.start - lag : self.size - lag]

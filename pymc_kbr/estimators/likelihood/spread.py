@@ -133,6 +133,7 @@ def _curvature(at: Factor, below: Below) -> tuple[np.ndarray, np.ndarray]:
     whole = np.zeros((e + len(below.rows), e + len(below.rows)))
     for j in range(e):
         mine = np.flatnonzero(below.rows == j)
+        # z_j = s_j + sum_k C_jk s_k with s = exp(a) r: by a_k it moves by C_jk s_k, by C_jk by s_k.
         by_logs = np.zeros((n, e))
         by_logs[:, j] = at.scaled[:, j]
         by_logs[:, below.columns[mine]] = at.entries[:, mine] * at.scaled[:, below.columns[mine]]

@@ -90,6 +90,7 @@ def choose_basis(
     some = np.concatenate([rest, np.flatnonzero(held_out)[:ROWS_COMPARED]])
     left = held_out[some]
     tried = frames(residuals)
+    # One parameter has no joint kernel.
     shares = SHARES if theta.shape[1] > 1 else SHARES[:1]
 
     def held_out_density(place: int, share: float) -> float:

@@ -129,6 +129,7 @@ def tempered(
             counted, log_prior, start, prior, likelihoods, base, particles, Streams(generators[group])
         )
         _run(population)
+        # Few have found the way: as many as are wanted are made of them where the temperature is one.
         if not population.final:
             population.grow(particles)
             _run(population)
