@@ -145,6 +145,7 @@ class Adjusted(Estimator):
         self.table_ = fitted.table_
         self._fit_inner(rng)
         mine, theirs = make_adjustment(self.adjustment), make_adjustment(fitted.adjustment)
+        # scikit-learn's estimators have no equality; their words hold all arguments.
         if repr(mine) == repr(theirs):
             self.adjustment_ = fitted.adjustment_
         else:
@@ -191,6 +192,7 @@ class Adjusted(Estimator):
             assert found.rows is not None  # of an estimator that picks
             points, places = self.table_.read_parameters(found.rows)
             rows = MovableRows.of(points, self.table_.support)
+            # An observation may need any rows, of which the adjustment has seen a sample.
             adjustment = self._taking(np.unique(found.rows), rows)
         if places is None:
             places = np.broadcast_to(np.arange(len(rows.points)), found.values.shape)
@@ -218,6 +220,7 @@ class Adjusted(Estimator):
     ) -> np.ndarray:
         """The parameters of the rows in these places (m,), those that carry weight moved to x (q,)."""
         points = rows.points[places]
+        # Signed weights are no shares of draws: the nearest ones in the embedding that are take their place.
         if np.any(weights < 0):
             weights = project_to_simplex(Embedding(Atoms(points, self.parameter_kernel_), weights))
         moving = rows.inside[places] & (weights > 0)
@@ -230,6 +233,7 @@ class Adjusted(Estimator):
         moved = adjustment.move(x, rows.number[places[moving]], weights[moving])
         free[np.ix_(moving, self._smooth)] = moved
         result = support.backward(free)
+        # There and back again rounds: what does not move keeps its digits.
         for block in support.blocks:
             if not block.smooth:
                 result[:, list(block.columns)] = points[:, list(block.columns)]

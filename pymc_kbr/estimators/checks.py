@@ -104,6 +104,7 @@ def impossible(x: np.ndarray, table: FittedTable) -> np.ndarray:
     """
     if table.first is None:
         return np.zeros(x.shape, dtype=bool)
+    # Data are often summed in another order than simulations are.
     return ~table.scaler.kept & (np.abs(x - table.first) > DIFFERENT * np.abs(table.first))
 
 
@@ -124,7 +125,7 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] |
 
 def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
     """Refuse observations x (k, d) so far off that distances to them overflow."""
-    far = ~(np.abs(scaled) < FARTHEST)
+    far = ~(np.abs(scaled) < FARTHEST)  # NaN is far, too: what has overflowed on the way
     if np.any(far):
         row = int(np.flatnonzero(far.any(axis=1))[0])
         column = int(np.argmax(np.abs(x[row])))

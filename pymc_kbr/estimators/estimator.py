@@ -115,6 +115,7 @@ class Estimator(BaseEstimator):
             check_prior(*table.draws, table.parameters)
         self.table_ = table
         if table.ratio is not None:
+            # Kish's: how many rows of equal weight have a mean as certain.
             self.ratio_effective_sample_size_ = float(table.ratio.sum() ** 2 / np.sum(table.ratio**2))
         self.parameter_kernel_ = self._parameter_kernel()
         self._fit(rng)
@@ -122,7 +123,7 @@ class Estimator(BaseEstimator):
 
     def chosen_by(self, selection: Any, fitted_rows: int) -> Self:
         """The fitted estimator with the choice that led to it, and the number of rows it was fitted to."""
-        noted = copy(self)
+        noted = copy(self)  # a fitted estimator is a value, which others may hold
         noted.selection_, noted.fitted_rows_ = selection, fitted_rows
         return noted
 
@@ -249,14 +250,12 @@ class Estimator(BaseEstimator):
         return [Atoms(points[at], kernel) for at in places]
 
     def scale_of_statistics(self) -> bool | str | Summary:
-        """How the table's statistics are scaled.
-
-        The argument `scale`, of the estimator that gives the weights.
-        """
+        """How the table's statistics are scaled: `scale`, of the estimator that gives the weights."""
         return self.scale
 
     def _parameter_kernel(self) -> Kernel:
         """The kernel on parameters in which the posterior is embedded."""
+        # Distances between some rows will do; deviations are those of all, also of rows on the disk.
         return parameter_kernel(self.table_.tuning[1], self.parameter_bandwidth, self.table_.deviation)
 
     def refuse_unless_it_streams(self) -> None:

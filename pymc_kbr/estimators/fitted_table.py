@@ -81,6 +81,7 @@ class FittedTable:
 
     def of_columns(self, columns: np.ndarray, scaler: Any) -> FittedTable:
         """The same rows with some of their statistics, by their numbers, in the scale of these."""
+        # From numbers among all statistics to those among the ones that vary, which alone are scaled.
         places = np.cumsum(self.scaler.kept)[columns[self.scaler.kept[columns]]] - 1
         return replace(
             self,

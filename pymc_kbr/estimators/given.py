@@ -102,6 +102,7 @@ class Given:
                     "another prior is given, or the rows are no draws of their own, and these rows are read "
                     "a part at a time; load them or some of them (`stored.load(20_000)`)"
                 )
+            # Before the pass over all rows, which may take long.
             estimator.check(int(self.parameters.shape[0]), streamed=True)
             return StreamedTable.of(self.parameters, self.statistics, self.support, scale)
         ratio, draws = self.ratio, None if self.prior is None else weighted_draws(self.prior)

@@ -148,6 +148,7 @@ class KernelBayes(WithPrior):
         assert self._prior.gamma is not None
         ridge = len(self.table_) * self._prior.settings["prior_regularisation"]
         joint = chain_rule(gram, prior, ridge, self.centred)
+        # Rows outside of the support have no weight, as in the sum rule.
         joint[~self.table_.support.contains(self.table_.parameters)] = 0.0
         # The rows' weights that the rule was given are these row sums, over their total where `centred`.
         self._joint = joint / (joint.sum() if self.centred else 1.0)

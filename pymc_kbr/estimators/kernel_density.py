@@ -129,11 +129,12 @@ class KernelDensity(Estimator):
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         """Logarithms throughout: far from all rows every kernel value is zero in double precision."""
         theta = self.table_.parameters / self._unit
+        # The largest exponents, of each observation and each draw, are factors that cancel in the end.
         near = -squared_distances(self.table_.statistics, x) / (2 * self.bandwidth_**2)
         shift = near.max(axis=0)
         near = np.exp(near - shift)
         logs = np.empty((len(x), len(self._particles)))
-        for j in range(0, len(self._particles), 256):
+        for j in range(0, len(self._particles), 256):  # all draws by all rows would fill the memory
             apart = -squared_distances(self._particles[j : j + 256], theta) / (2 * self.bandwidth_**2)
             apart = np.exp(apart - apart.max(axis=1, keepdims=True))
             with np.errstate(divide="ignore"):
@@ -162,5 +163,5 @@ def least_squares_score(points: np.ndarray, bandwidth: float, most: int = 1000) 
     n, d = z.shape
     squares = squared_distances(z)
     wide = np.exp(-squares / (4 * bandwidth**2)).sum() * (4 * np.pi * bandwidth**2) ** (-d / 2)
-    narrow = np.exp(-squares / (2 * bandwidth**2)).sum() - n
+    narrow = np.exp(-squares / (2 * bandwidth**2)).sum() - n  # without the diagonal, of ones
     return float(wide / n**2 - 2 * narrow * (2 * np.pi * bandwidth**2) ** (-d / 2) / (n * (n - 1)))

@@ -115,7 +115,7 @@ class KernelLikelihood(Estimator):
         names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
         # Sums that BLAS divides among threads are rounded as it divides them.
         with one_blas_thread():
-            few, known, self.settled = self._to_be_compared, self.settled, None
+            few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
             self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
             self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
@@ -128,9 +128,9 @@ class KernelLikelihood(Estimator):
     def _start(self, rng: np.random.Generator) -> None:
         """The prior, and rows with log weights that make them draws of it."""
         self._rows, self._log_weights = prior_rows(self.table_)
-        self._seed = int(rng.integers(2**63))
+        self._seed = int(rng.integers(2**63))  # conditioning again draws the same
         self.prior_estimated_ = float(self._given_log_prior is None)
-        self.__dict__.pop("log_prior_", None)
+        self.__dict__.pop("log_prior_", None)  # that of the fit before
         if self._given_log_prior is not None:
             self.log_prior_ = self._given_log_prior
         self._described = self._evaluation.describe(self._rows)
@@ -278,7 +278,7 @@ class KernelLikelihood(Estimator):
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
         start = self._beginning()
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
-        if not all(block.smooth for block in support.blocks):
+        if not all(block.smooth for block in support.blocks):  # which particles cannot move in
             with one_blas_thread():
                 weighted = weighted_rows(self._evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"

@@ -104,6 +104,7 @@ class Localised(RuleEstimator):
             self.centred,
             np.float32 if self.single_precision else np.float64,
         )
+        # Rounding of a matrix of m rows is at most about m times that of one of its numbers.
         least = 10 * self.neighbours_ * float(np.finfo(np.float32).eps)
         if self.single_precision and self._ridge < least:
             raise ValueError(

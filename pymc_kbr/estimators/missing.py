@@ -74,6 +74,7 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
     rows = CheckedRows.trusted(table.parameters, raw[:, columns], table.support, table.ratio)
     fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(SEED))
     fitted.names_ = estimator.names_.of_statistics(columns)
+    # A density that is known stays; one that was estimated is estimated anew.
     known = None if getattr(estimator, "prior_estimated_", 1.0) else estimator.log_prior_
     return fitted.under(known)
 

@@ -105,7 +105,7 @@ class NadarayaWatson(Estimator):
         errors = np.zeros(len(candidates))
         for row in spread_out(len(x), 300):
             distances = cdist(x[row : row + 1], x)[0]
-            distances[row] = np.inf
+            distances[row] = np.inf  # no row predicts itself
             for k, bandwidth in enumerate(candidates):
                 weights = PROFILES[self.kernel](distances / bandwidth)
                 total = weights.sum()
@@ -147,6 +147,7 @@ class NadarayaWatson(Estimator):
             for first in range(0, len(block), step):
                 total += similarity(cdist(x, block[first : first + step]) / self.bandwidth_).sum(axis=1)
         self._refuse_empty(kept, distances[:, 0])
+        # The two sums round differently: a share is not below zero.
         left_out = float(np.max(1 - kept / np.maximum(total, kept)))
         if left_out > 0.01:
             warnings.warn(

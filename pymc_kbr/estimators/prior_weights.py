@@ -176,9 +176,10 @@ def shrunk_mean(
        empirical Bayes case, Journal of the American Statistical Association 67 (1972), 130-139.
     """
     ours, mean = own @ theta, weights @ draws
-    concentration = float(weights @ weights)
+    concentration = float(weights @ weights)  # one over the number of equal draws
     if concentration >= 1:  # of one draw nothing is known, not even how unsure it is
         return ours, np.ones(len(ours))
+    # s^2 / l with the unbiased variance; weights of either sign may make it negative.
     a = np.maximum(weights @ (draws - mean) ** 2, 0) * concentration / (1 - concentration)
     b = own @ (theta - ours) ** 2 * float(own @ own)
     # Of a constant column's squared errors rounding leaves something, which says nothing of the others.
@@ -202,6 +203,7 @@ def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.nd
     unit = np.sqrt(np.diag(covariance))
     unit[same] = 1.0
     inverse = pinvh(covariance / np.outer(unit, unit), rtol=1e-8)
+    # Weights that add up to nothing, and whose mean is what the base's mean lacks.
     moved: np.ndarray = base + near * ((apart / unit) @ inverse @ ((mean - base @ theta) / unit))
     return moved
 

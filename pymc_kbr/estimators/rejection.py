@@ -102,11 +102,12 @@ class Rejection(Estimator):
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         n = len(self.table_)
-        wanted = min(self.accepted_ + 1, n)
+        wanted = min(self.accepted_ + 1, n)  # one more, at whose distance a kernel ends
         distances, rows = self.table_.nearest(wanted).query(x, wanted)
         weights = np.ones((len(x), self.accepted_))
         if self.kernel != "top_hat":
             edge = distances[:, -1:]
+            # Of all rows none is beyond: the farthest one keeps some weight.
             if n == self.accepted_:
                 edge = edge * (1 + 1 / n)
             relative = distances[:, : self.accepted_] / np.where(edge > 0, edge, 1.0)

@@ -90,7 +90,7 @@ class RuleEstimator(Estimator):
             setattr(self, f"{name}_", value)
         choice = self._choose(solver.rows(n), self._prior)
         self.kernel_ = choice.kernel
-        ridge = choice.ridge / solver.rows(n)
+        ridge = choice.ridge / solver.rows(n)  # from m lambda, of m rows that meet in a regression
         gram = solver.gram(self.kernel_, table.points_for(solver), rng, n * ridge)
         self._centre = self._base = None
         if self.centred:
@@ -178,5 +178,6 @@ class RuleEstimator(Estimator):
         self.table_.check_weights(len(x))
         weights = self._operator.weights(x)
         if self._centre is not None:
+            # Centred features leave the sum of weights open: it is taken off, and the base has sum one.
             weights = weights - weights.sum(axis=1, keepdims=True) * self._centre + self._base
         return RowWeights(weights)

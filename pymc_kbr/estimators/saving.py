@@ -238,6 +238,7 @@ class _Reader:
         if "named" in node:
             return self._class(node["named"])(*[self.value(item) for item in node["items"]])
         cls = self._class(node["object"])
+        # Known before its state is read, which may lead back to it.
         made = self._made[number] = object.__new__(cls)
         for key, held in node["state"].items():
             made.__dict__[key] = self.value(held)

@@ -47,6 +47,7 @@ class StreamedTable(FittedTable):
             if hasattr(side, "dtype"):  # a table's own rows have none, and hold real numbers alone
                 check_kind(f"the {name}", np.dtype(side.dtype))
         scan = scan_table(Chunks(parameters), Chunks(statistics), scale is not False)
+        # Deviations are those of all rows; what else there is to learn is learnt from the sample.
         scaler: Summary = scan.scaler
         if not isinstance(scale, bool | np.bool_):
             scaler = make_summary(scale, scan.statistics, scan.parameters)

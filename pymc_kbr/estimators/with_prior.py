@@ -89,6 +89,7 @@ class WithPrior(RuleEstimator):
         if self.table_.ratio is not None:
             return super()._prior_weights(rng)
         given = self._draws()
+        # A ratio that is regularised towards one is one where the prior is the table's own.
         if given is None and self.centred:
             return PriorWeights()
         return self._estimated_weights(given, rng)

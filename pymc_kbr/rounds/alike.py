@@ -27,6 +27,7 @@ def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
     both = np.vstack([one, other])
     both = both / unit_deviations(both)
     distances = cdist(both, both)
+    # With signs 1 / m and -1 / m the quadratic form of distances is minus the energy distance.
     signs = np.where(np.arange(len(both)) < len(one), 1 / len(one), -1 / len(other))
     mixed = np.array([rng.permutation(signs) for _ in range(PERMUTATIONS)])
     found = -signs @ distances @ signs

@@ -121,6 +121,7 @@ def emulate(
     started = time.perf_counter()
     rng = np.random.default_rng(entropy_of(random_seed))
     seeds = rng.integers(2**63, size=MOST_NARROWINGS + 1)
+    # Errors matter as shares of the noise, which is what likelihoods are measured in.
     units = nonzero(deviation) if scales is None else scales
     emulator = Emulator.fit(table, units, rng)
     _warn_of_errors(emulator.error, size, scales is not None)

@@ -122,6 +122,7 @@ def learn_simulators(
             timeout=timeout,
             progressbar=progressbar,
         )
+        # A copy for each: a likelihood holds what it was fitted to.
         found = _fitted(kind, table, copy.deepcopy(likelihood), int(rng.integers(2**63)))
         learned |= dict.fromkeys(kind.names, found)
     return replace_simulators(model, simulators, learned, outside)
@@ -141,6 +142,7 @@ def _check(likelihood: Any, outside: str) -> None:
 
 def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:
     theta = kind.theta_of_rows(table)
+    # Of an input that never moves nothing is learnt; whoever evaluates the likelihood leaves it out, too.
     columns = np.flatnonzero(np.ptp(theta, axis=0) > 0)
     likelihood.fit(theta[:, columns], table.statistics, kind.support(table, columns), random_seed=seed)
     return Learned(likelihood, kind.inputs, columns)

@@ -99,6 +99,7 @@ def _mixture(points: np.ndarray, independent: float, seed: int) -> GaussianMixtu
             # It need not be the best mixture: whatever it is, its density is known.
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = GaussianMixture(parts, reg_covar=1e-4, random_state=seed % 2**32).fit(points)
+        # Draws that repeat, or are weighted, count for as many as they are worth.
         criterion = -2 * independent * fitted.score(points) + parts * numbers * np.log(independent)
         if criterion < lowest:
             best, lowest = fitted, criterion

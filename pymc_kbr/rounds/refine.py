@@ -104,6 +104,7 @@ def refine(
     True
     """
     given = _checked(draws, rounds, estimator, prior_share, random_seed, store)
+    # In words and numbers: a store compares them with those of an earlier call.
     asked = {
         "draws": draws,
         "rounds": rounds,

@@ -84,6 +84,7 @@ class Rounds:
             if last:
                 return self._pooled(stopped=number + 1 < rounds)
             held = self._held(number + 1)
+            # Where no new one is found, what is left is drawn from the one before.
             proposal = held or self._next(int(seeds[1, number + 1])) or proposal
             last = bool(self.ended) or (proposal is not None and proposal.notes["last"])
 

@@ -56,6 +56,7 @@ def widening(
     unit = unit_deviations(table.statistics)
     away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
     near = np.argsort(away, kind="stable")[: max(FEWEST_NEAR, int(NEAR_SHARE * len(table)))]
+    # Half of the near rows stay: without them the fit would be worse there than the one that is judged.
     held_out = rng.permutation(near)[: min(len(near) // 2, MOST_HELD_OUT)]
     rest = np.setdiff1d(np.arange(len(table)), held_out)
     fitted = fit(table, rest, rng)

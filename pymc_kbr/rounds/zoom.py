@@ -145,7 +145,7 @@ def zoom(
         )
         made = simulate_table(of_round, forward)
         tables.append(made.load() if isinstance(made, StoredTable) else made)
-        if forward.log_known is None:
+        if forward.log_known is None:  # no ordinary observed variable weights the rows
             return joined(tables)
         every = np.vstack([table.parameters for table in tables])
         return joined(tables, prior_ratio=weights_of(forward.log_known(every)))

@@ -119,6 +119,7 @@ class Budget:
             self._time.costliest_fit = max(self._time.costliest_fit, seconds)
 
     def _end(self, account: Account) -> float:
+        # More rows are scored from what a last fit does not need.
         return account.limit - account.reserved() if self.refit else account.limit
 
     def _elapsed(self) -> float:

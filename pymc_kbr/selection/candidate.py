@@ -70,7 +70,7 @@ def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tup
     if common < 2:
         return float("nan"), float("nan")
     apart, w = scores[:common] - best[:common], weights[:common] / weights[:common].sum()
-    mean = float(w @ apart)
+    mean = float(w @ apart)  # pairs: what makes a row hard for both candidates cancels
     return mean, float(np.sqrt(np.sum(w**2 * (apart - mean) ** 2)))
 
 

@@ -147,6 +147,7 @@ def _best(
     ratio, support = table.prior_ratio, table.support
     if new is not None:
         ratio, support = _over_rows(new.ratio, table), new.support
+        # Held-out rows are scored under the new prior: for these one needs the ratio, even of draws.
         if ratio is None:
             ratio = ratio_of_draws(table.parameters, new.draws, support, rng)
     rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio)
@@ -179,6 +180,7 @@ def account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, An
     selection = fitted.selection_
     notes: dict[str, Any] = {}
     if stored is not None:
+        # Of a store the table in the result has some rows only.
         notes["simulations"] = len(stored) + len(stored.failures)
         notes["fitted_rows"] = len(stored) if selection is None else fitted.fitted_rows_
     if selection is None:

@@ -67,6 +67,7 @@ class Fitting:
         With their nearest rows.
         """
         scale = prepared.scale_of_statistics()
+        # By identity: a fitted summary has no equality, and is one object for all candidates.
         if id(scale) not in self._tables:
             prepared.check(len(self._rows))
             self._tables[id(scale)] = scaled(self._rows, scale)

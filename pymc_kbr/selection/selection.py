@@ -119,7 +119,7 @@ class Selection:
 
     def rows_covered(self) -> int:
         """How many rows of equal weight `coverage` is worth."""
-        covered = len(self.chosen.covered)
+        covered = len(self.chosen.covered)  # the best may have been scored on some of the rows
         return round(effective_sample_size(self.weights[:covered])) if covered else 0
 
     def _excess(self, one: Candidate) -> tuple[float, float]:

@@ -51,7 +51,9 @@ class JointNeighbours(Adjustment):
         """The parameters of `rows` plus their own slopes times what the observation differs."""
         n, d = self.statistics_.shape
         count = round(SHARE * len(rows)) if self.neighbours is None else self.neighbours
+        # A list of numbers, not one: a single row then has its axis, too.
         pool = self._tree.query(x, k=[*range(1, min(n, POOL * len(rows)) + 1)])[1]
+        # Twice as many as a slope has coefficients, however few rows are moved.
         count = min(len(pool), max(count, 2 * (d + 1)))
         moved, apart = self.parameters_[rows], x - self.statistics_[rows]
         radius = np.linalg.norm(apart, axis=1).max() / 2

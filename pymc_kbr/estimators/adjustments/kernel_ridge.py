@@ -65,10 +65,11 @@ class KernelRidgeAdjustment(Adjustment):
         if self.heteroscedastic:
             logs = squared_residual_logarithms(self.mean_.residuals)
             self.spread_ = KernelRegression(x, logs, rng, weights, most=ROWS_FOR_SPREAD, rank=RANK_FOR_SPREAD)
-            self._logs = logs - self.spread_.residuals
+            self._logs = logs - self.spread_.residuals  # each by the regression without that row
         return self
 
     def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        # What was fitted has its residual without itself; of others the regression knows nothing.
         known = (fitted >= 0)[:, None]
         self._residuals = np.where(known, self._residuals[fitted], z - self.mean_.predict(x))
         if self.heteroscedastic:

@@ -67,6 +67,7 @@ class LocalLinearAdjustment(Adjustment):
                 "'kernel_ridge', which uses all rows"
             )
         root = np.sqrt(weights)[:, None]
+        # About the observation: the intercept is what is wanted there.
         design = np.hstack([np.ones((len(rows), 1)), self.statistics_[rows] - x])
         z = self.parameters_[rows]
         inverse = np.linalg.pinv(root * design)

@@ -77,6 +77,7 @@ class Past:
 
     def __call__(self, points: Any, xp: Any = np) -> Any:
         """Standardised earlier statistics (..., l) of points (..., e)."""
+        # Without columns the matrix is zero, and so is the past.
         selection = np.zeros((self.size, len(self.centre)))
         selection[list(self.columns), np.arange(len(self.columns))] = 1 / self.scale[: len(self.columns)]
         return points @ selection - self.centre / self.scale

@@ -112,7 +112,7 @@ def tempered(
     start, values = np.asarray(start, dtype=float), np.asarray(start_log_likelihood, dtype=float)
     _check(start, values, particles, start_log_weights)
     base = np.zeros(len(start)) if start_log_weights is None else np.asarray(start_log_weights, dtype=float)
-    inside = np.isfinite(start).all(axis=1)
+    inside = np.isfinite(start).all(axis=1)  # rows on an edge of the support have no density here
     prior = np.full(len(start), -np.inf)
     prior[inside] = log_prior(start[inside])
     generators = rng.spawn(len(values))

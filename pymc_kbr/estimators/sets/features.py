@@ -281,6 +281,7 @@ def _frequencies(count: int, columns: int, rng: np.random.Generator) -> np.ndarr
     """Frequencies (count, q), of each bandwidth in turn."""
     if not count:
         return np.empty((0, columns))
+    # In turn: however few there are, none of the bandwidths has them all.
     each = -(-count // len(BANDWIDTHS))
     parts = [frequencies(Gaussian(s), each, columns, rng) for s in BANDWIDTHS]
     return np.stack(parts, axis=1).reshape(-1, columns)[:count]

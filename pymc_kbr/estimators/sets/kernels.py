@@ -53,8 +53,14 @@ class EmbeddingKernel:
     def squared(self, a: DataSets, b: DataSets | None = None) -> np.ndarray:
         """Squared discrepancies of data sets `a` and `b`, or of `a` alone, shape (n, m)."""
         products = self._products(a, a if b is None else b)
-        own = [np.diag(self._products(one, one)) for one in (a, a if b is None else b)]
-        return np.maximum(own[0][:, None] + own[1][None, :] - 2 * products, 0)
+        first = np.diag(products) if b is None else self._own(a)
+        second = first if b is None else self._own(b)
+        # Rounding may leave less than nothing of two data sets that are alike.
+        return np.maximum(first[:, None] + second[None, :] - 2 * products, 0)
+
+    def _own(self, sets: DataSets) -> np.ndarray:
+        """Means of the kernel over all pairs of rows of each data set, shape (n,)."""
+        return np.array([self.kernel(sets[i]).mean() for i in range(len(sets))])
 
     def _products(self, a: DataSets, b: DataSets) -> np.ndarray:
         """Means of the kernel over all pairs of rows, shape (n, m)."""
@@ -105,4 +111,5 @@ class SlicedWassersteinKernel:
     def _quantile_functions(self, sets: DataSets) -> np.ndarray:
         levels = (np.arange(self.levels) + 0.5) / self.levels
         parts = [quantiles_of(sets, sets.rows @ direction, levels) for direction in self.directions]
+        # Squared distances of rows are then means over levels and directions.
         return np.hstack(parts) / np.sqrt(self.levels * len(self.directions))

@@ -26,6 +26,7 @@ def moments_of(sets: DataSets, rows: np.ndarray) -> np.ndarray:
     below = np.tril_indices(rows.shape[1], -1)
     products = means_of(sets, centred[:, below[0]] * centred[:, below[1]])
     correlations = products / np.sqrt(variances[:, below[0]] * variances[:, below[1]])
+    # Means of heavy tails are heavy-tailed: by the inverse hyperbolic sine they are near a logarithm.
     return np.hstack([np.arcsinh(means), 0.5 * np.log(variances) + np.log(unit), correlations])
 
 

@@ -23,6 +23,7 @@ def quantiles_of(sets: DataSets, values: np.ndarray, levels: np.ndarray) -> np.n
     ndarray of shape (n, l)
         Straight lines between the sorted values, as of `numpy.quantile`.
     """
+    # By data set first, which is the last key, and by value within it.
     ordered = values[np.lexsort((values, sets.numbers))]
     place = (sets.sizes[:, None] - 1) * levels
     below = np.floor(place).astype(int)

@@ -47,6 +47,7 @@ class Cells:
         if np.all(np.abs(steps - np.round(steps)) < EVEN * np.maximum(steps, 1)):
             spacing = float(gaps.min())
             return cls(spacing, float(values[0]) - spacing / 2, *[np.empty(0)] * 3)
+        # So many different values are those of a continuous statistic, but for atoms at its ends.
         if len(values) > len(column) / 4:
             return cls._edges(column, values, counts)
         middle = (values[1:] + values[:-1]) / 2

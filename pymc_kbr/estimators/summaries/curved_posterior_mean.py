@@ -85,7 +85,7 @@ def _curves(
     kept = statistics[:, standardise.kept]
     z = np.column_stack([np.interp(x, of_x, scores) for x, of_x in zip(kept.T, quantiles.T, strict=True)])
     polynomials, before = [z], np.ones_like(z)
-    for degree in range(1, DEGREE):
+    for degree in range(1, DEGREE):  # He_{k + 1}(z) = z He_k(z) - k He_{k - 1}(z)
         polynomials.append(z * polynomials[-1] - degree * before)
         before = polynomials[-2]
     return np.hstack([standardise.transform(statistics), *polynomials])

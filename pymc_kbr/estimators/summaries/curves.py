@@ -88,6 +88,7 @@ def choose_curves(
     """
     d = statistics.shape[1]
     rows = spread_out(len(statistics), int(np.clip(MOST_VALUES / d, LEAST_ROWS, MOST_ROWS)))
+    # Normal scores: which curve suits a statistic must not hang on how the parameters are written.
     theta = ndtri(rankdata(parameters[rows], axis=0) / (len(rows) + 1))
     few = theta[spread_out(len(rows), LANDMARKS)]
     group = Landmarks(few, np.full(few.shape, median_heuristic(theta) ** -2))
@@ -129,6 +130,7 @@ def _candidates(column: np.ndarray, cell: Cells | None) -> list[Curve]:
 def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> float:
     """Mean log density of a column under a normal law whose mean and spread are regressed."""
     y = curve.forward(column)
+    # Densities of curves are compared in the statistic's own unit: each has its Jacobian.
     slope = float(np.mean(curve.log_slope(column)))
     if not np.all(np.isfinite(y)) or not np.isfinite(slope) or np.std(y) == 0:
         return -np.inf

@@ -98,6 +98,7 @@ def feature_loss(psi: Any, phi: Any, weights: Any, regularisation: float, centre
     weighted = weights[:, None] * psi
     inner, cross = psi.T @ weighted, weighted.T @ phi
     factor = torch.linalg.cholesky(inner + regularisation * torch.eye(len(inner), dtype=psi.dtype).to(psi))
+    # With A = L L' the trace of C' A^-1 C is the squared norm of L^-1 C: nothing is inverted.
     explained = torch.linalg.solve_triangular(factor, cross, upper=False)
     return (weights * (phi**2).sum(dim=1)).sum() - (explained**2).sum()
 
@@ -154,6 +155,7 @@ def descend(
     torch = torch_of()
     device = device_of(how.device)
     devices = [device.index or 0] if device.type == "cuda" else []
+    # The user's own stream of random numbers stays where it is.
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         made = network().to(device)
@@ -208,6 +210,7 @@ def standardised(psi: Any) -> Any:
     Without it a network could make its features large until no ridge matters.
     """
     about = psi - psi.mean(dim=0)
+    # A feature that is the same in all rows of a step has no deviation to be divided by.
     return about / (about.pow(2).mean(dim=0) * psi.shape[1] + 1e-12).sqrt()
 
 

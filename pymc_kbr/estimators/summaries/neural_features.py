@@ -114,6 +114,7 @@ class NeuralFeatures:
         )
         raw = features_of(made, points)
         self._check_features(raw, len(points))
+        # Variances that add up to one: the unit in which the ridge was given.
         deviation = unit_deviations(raw) * np.sqrt(raw.shape[1])
         return LearntFeatures(made, scaler, self.shape, raw.mean(axis=0), deviation, tuple(lines))
 
@@ -137,7 +138,7 @@ class NeuralFeatures:
 
     def _of_parameters(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         kernel = parameter_kernel(parameters)
-        count = max(1, self.random_features // 2)
+        count = max(1, self.random_features // 2)  # each frequency has a cosine and a sine
         return FourierFeatures(frequencies(kernel, count, parameters.shape[1], rng))(parameters)
 
     def _network(self, shape: tuple[int, ...]) -> Any:

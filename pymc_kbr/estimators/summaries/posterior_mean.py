@@ -64,7 +64,7 @@ class PosteriorMean(Estimates):
             relevance.transform(statistics[::step]), parameters[::step], np.random.default_rng(0)
         )
         predicted = regression.predict(relevance.transform(statistics))
-        predicted[::step] = regression.estimates
+        predicted[::step] = regression.estimates  # without the row itself
         scaler = Scaler.fit(predicted)
         return cls(relevance, regression, scaler, statistics, scaler.transform(predicted))
 

@@ -71,10 +71,12 @@ class Relevance(ByColumns):
         for _ in range(ITERATIONS):
             gradients = mean_gradients(x @ matrix, targets, scales)
             scales = LATER_SCALES
+            # Slopes along x times the matrix, back along x by the chain rule.
             metric = matrix @ gradients @ matrix
             values, vectors = eigh(metric)
             if not values[-1] > 0:
                 break
+            # The symmetric root: distances of what it maps are those in the metric.
             matrix = (vectors * np.sqrt(np.maximum(values / values[-1], 0))) @ vectors.T
         return cls(scaler, (1 - SHORTEST) * matrix + SHORTEST * np.eye(len(matrix)))
 
@@ -104,6 +106,7 @@ def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...]
     regularised.flat[:: len(x) + 1] += choice.ridge
     factor = cho_factor(regularised, overwrite_a=True)
     solved, ones = cho_solve(factor, targets), cho_solve(factor, np.ones(len(x)))
+    # An intercept without penalty leaves coefficients of sum zero.
     coefficients = solved - np.outer(ones, solved.sum(axis=0) / ones.sum())
     fitted = gram @ coefficients
     gradients = np.stack(

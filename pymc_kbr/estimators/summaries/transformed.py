@@ -124,9 +124,11 @@ class Transformed:
         """
         x = statistics[:, self.kept]
         q = x.shape[1]
+        # The same places for every observation, or likelihood ratios would hold their noise.
         within = qmc.Sobol(q, seed=SEED).random(POINTS_A_CELL) if self.discrete else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
         points = self._coordinates(spread.reshape(-1, q), x).reshape(spread.shape)
+        # log |d coordinate / d statistic|, by the scaler and the curve; times its width, of a cell.
         volume = np.full(spread.shape[:2], -np.log(self.scaler.scale).sum())
         for j, (curve, cell) in enumerate(zip(self.curves, self.cells, strict=True)):
             volume += curve.log_slope(spread[:, :, j])
@@ -140,7 +142,7 @@ class Transformed:
         values = np.column_stack([c.forward(x) for c, x in zip(self.curves, spread.T, strict=True)])
         bad = ~np.isfinite(values)
         if np.any(bad):
-            point, column = np.argwhere(bad)[0].tolist()
+            point, column = np.argwhere(bad)[0].tolist()  # of all points, s for each row
             row, curve = point // (len(spread) // len(given)), self.curves[column]
             raise ValueError(
                 f"statistic {np.flatnonzero(self.kept)[column]} has the value {given[row, column]:.6g} in "

@@ -27,7 +27,7 @@ def average_models(
         )
     posteriors = {name: results[name]["posterior"] for name in names if name in results}
     chosen = _shared(posteriors, parameters)
-    first = next(iter(posteriors.values()))
+    first = next(iter(posteriors.values()))  # whose chains and draws the mixture has
     chains, draws = first.sizes["chain"], first.sizes["draw"]
     rng = np.random.default_rng(random_seed)
     counts = _counts(chains * draws, probabilities, rng)
@@ -72,6 +72,7 @@ def _shared(posteriors: dict[str, Any], asked: list[str] | None) -> list[str]:
 
 def _counts(total: int, probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draws of each model, of sum `total`: systematic, less than one from their mean."""
+    # Without the last of the sums, which rounding may leave below a place.
     places = (np.arange(total) + rng.random()) / total
     return np.bincount(
         np.searchsorted(np.cumsum(probabilities)[:-1], places, side="right"), minlength=len(probabilities)

@@ -66,6 +66,7 @@ class NearestRows:
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
         """See `Classifier`."""
         _, near = self._tree.query(self._scaler.transform(statistics), self._count)
+        # No share of finitely many rows shows that a model is impossible.
         counts = np.full((len(statistics), self._rows.models), 0.5)
         for model in range(self._rows.models):
             counts[:, model] += np.sum(self._rows.weights[near] * (self._rows.model[near] == model), axis=1)
@@ -109,6 +110,7 @@ class LocalLogistic:
             return found
         # A ridge of next to nothing: rows that a plane parts have no finite slopes.
         regression = LogisticRegression(C=1e4, max_iter=STEPS)
+        # About the observation, where its own probabilities are those of the intercepts.
         regression.fit(self._points[near] - x, self._rows.model[near], weights)
         found[present] = regression.predict_proba(np.zeros((1, len(x))))[0]
         return found
@@ -190,6 +192,7 @@ class Logistic:
                 first, second = np.triu_indices(d) if d <= MOST_FOR_PRODUCTS else (np.arange(d), np.arange(d))
                 parts.append(x[:, first] * x[:, second])
             if self.features == "kernel":
+                # Random Fourier features: their products are the Gaussian kernel on average.
                 phases = x @ self._waves[number].T
                 parts += [np.cos(phases), np.sin(phases)]
         return np.hstack(parts)

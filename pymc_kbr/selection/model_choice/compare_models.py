@@ -109,7 +109,7 @@ def compare_models(
     rng = np.random.default_rng(random_seed)
     # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
     equal = np.full(len(names), 1 / len(names))
-    rows = Rows.joined(held, equal, x)
+    rows = Rows.joined(held, equal, x)  # with the observations, which must have a place under the curves
     _warn_of_far(rows, x)
     scores = choose_method(methods, rows, rng)
     chosen = scores[0].method

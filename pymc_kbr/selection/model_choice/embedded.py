@@ -31,5 +31,5 @@ class EmbeddedIndex:
         """See `Classifier`."""
         found = self._mean.weights(self._curves.transform(statistics)) @ self._told
         self.raised_ = float(np.mean(found < SMALLEST))
-        raised = np.maximum(found, SMALLEST)
+        raised = np.maximum(found, SMALLEST)  # signed weights may leave a model less than nothing
         return raised / raised.sum(axis=1, keepdims=True)

@@ -19,6 +19,7 @@ class Evidence:
         """See `Classifier`."""
         self._fitted = []
         for number, table in enumerate(rows.tables):
+            # A model's own prior ratio: the rows' weights hold the shares of models, too.
             mine = rows.own[rows.model == number]
             ratio = None if table.prior_ratio is None else table.prior_ratio[mine]
             given = table.parameters[mine], table.statistics[mine], table.support

@@ -37,5 +37,6 @@ class Forest:
         return self._raised(self._forest.predict_proba(statistics))
 
     def _raised(self, votes: np.ndarray) -> np.ndarray:
+        # That no tree votes for a model does not make it impossible.
         raised = votes * self.trees + 0.5
         return raised / raised.sum(axis=1, keepdims=True)

@@ -56,7 +56,7 @@ class HeldOutProbabilities:
         models = self.probabilities.shape[1]
         found = np.zeros((models, models))
         np.add.at(found, (self.model, self.probabilities.argmax(axis=1)), self.weights)
-        found /= found.sum(axis=1, keepdims=True)
+        found /= found.sum(axis=1, keepdims=True)  # the prior cancels: shares of each model's own rows
         return found
 
     def reliability(self, bins: int = BINS) -> np.ndarray:
@@ -79,6 +79,7 @@ class HeldOutProbabilities:
         bounds = np.cumsum(self.probabilities, axis=1)
         errors = []
         for _ in range(REPEATS):
+            # By the bounds between models, of which the last is one but for rounding.
             drawn = np.sum(rng.random((len(bounds), 1)) > bounds[:, :-1], axis=1)
             told = np.eye(models)[drawn]
             errors.append(_error(_reliability(told, self.probabilities, self.weights, bins)))
@@ -160,6 +161,7 @@ def _importance(classifier: Classifier, rows: Rows, held: np.ndarray, rng: np.ra
     found = np.empty(statistics.shape[1])
     for column in range(len(found)):
         exchanged = statistics.copy()
+        # Permuted, the statistic keeps its law and tells nothing of the model.
         exchanged[:, column] = rng.permutation(exchanged[:, column])
         after = log_scores(classifier.probabilities(exchanged), model)
         found[column] = before - np.average(after, weights=weights)

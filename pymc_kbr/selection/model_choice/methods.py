@@ -73,6 +73,7 @@ def held_out_rows(rows: Rows, rng: np.random.Generator) -> tuple[np.ndarray, np.
     """Numbers of the rows to learn from, and of those to score on, the latter in random order."""
     order = rng.permutation(len(rows))
     count = min(MOST_HELD_OUT, round(HELD_OUT * len(rows)))
+    # Slow methods are scored on the first ones, which must be some at random.
     return np.sort(order[count:]), order[:count]
 
 
@@ -106,6 +107,7 @@ def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> lis
     found = []
     for name in names:
         lead, error = _lead(scores[name], scores[best], weights)
+        # A slow method's own mean is of few rows: on all it is the best one's plus its lead.
         mean = float(np.average(scores[best], weights=weights[: len(scores[best])]))
         found.append(Score(name, mean + lead, error if name != best else 0.0, len(scores[name])))
     return sorted(found, key=lambda score: (score.method != best, -score.log_score))

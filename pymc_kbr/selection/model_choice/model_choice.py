@@ -93,6 +93,7 @@ class ModelChoice:
     @cached_property
     def calibration_noise(self) -> float:
         """What the calibration error would be by chance alone, if the probabilities were right."""
+        # A property has no seed: the same choice always shows the same number.
         return self.held_out.calibration_noise(np.random.default_rng(0))
 
     def reliability(self, bins: int = 10) -> pd.DataFrame:
@@ -124,6 +125,7 @@ class ModelChoice:
             index=list(self.names),
         )
         if self.single:
+            # Against the model of the largest evidence, which under unequal priors may not be the likeliest.
             factors = self.bayes_factors.to_numpy()
             table.insert(2, "bayes_factor", factors[:, int(np.argmax(self.at_observed[0] / self.prior))])
         table = table.sort_values("probability", ascending=False)

@@ -72,6 +72,7 @@ class Rows:
         model, weights = self.model[rows], self.weights[rows]
         shares = np.bincount(self.model, self.weights, minlength=self.models)
         left = np.bincount(model, weights, minlength=self.models)
+        # A model may have lost more of its weight than others by chance.
         weights = weights * (shares / np.where(left > 0, left, 1.0))[model]
         return dataclasses.replace(
             self,
@@ -101,7 +102,7 @@ class Rows:
         weights = []
         for table, share in zip(held, prior, strict=True):
             ratio = np.ones(len(table)) if table.prior_ratio is None else table.prior_ratio
-            weights.append(share * ratio / ratio.sum())
+            weights.append(share * ratio / ratio.sum())  # however many rows a table has
         lengths = [len(table) for table in held]
         together = np.concatenate(weights)
         statistics = np.vstack([table.statistics for table in held])
