@@ -152,7 +152,7 @@ def _going_by(statistics: int) -> Estimator:
     """What the rounds go by where nothing better is known."""
     if statistics <= MOST_FOR_LIKELIHOOD:
         return KernelLikelihood("location_scale", DRAWS)  # the other form takes several times as long
-    near = Rejection(0.3, kernel="epanechnikov", scale="curved_posterior_mean")
+    near = Rejection(0.3, kernel="epanechnikov", scale="joint_posterior_mean")
     return Adjusted(near, "heteroscedastic_local_linear")
 
 

@@ -81,6 +81,9 @@ def cost_of(estimator: Estimator, n: int, d: int, p: int, shared: Adjusted | Non
 
 def summary_cost(name: str, n: int, d: int, p: int) -> float:
     """The cost of fitting a summary of `SUMMARIES`, by its name."""
+    if name == "joint_posterior_mean":
+        n = min(n, 10_000)
+        return 0.5 + 2e-7 * n * d + summary_cost("linear_posterior_mean", n, 4 * d + min(n, 600), p)
     if name == "curved_posterior_mean":
         return 2e-7 * n * d + summary_cost("linear_posterior_mean", n, 4 * d, p)
     if name == "linear_posterior_mean":

@@ -28,9 +28,9 @@ MOST_FOR_RELEVANCE = 100
 
 
 MOST_FOR_CURVED = 250
-"""Statistics above which regression estimates are of the statistics alone, and not of curves of them.
+"""Statistics above which regression estimates are linear ones, without curves and kernel.
 
-`tests.statistical.curved_summaries` has the figures by which curves are taken below.
+`tests.statistical.curved_summaries` has the figures by which these are taken below.
 """
 
 MOST_FOR_CURVES = 100
@@ -73,7 +73,7 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estim
     own: Any = "transformed" if heavy and d <= MOST_FOR_CURVES else True
     other: tuple[Any, ...] = ("relevance",) if d <= MOST_FOR_RELEVANCE else ()
     scales = (own, *(other if own is True else (True,)))
-    estimated: Any = "curved_posterior_mean" if d <= MOST_FOR_CURVED else "linear_posterior_mean"
+    estimated: Any = "joint_posterior_mean" if d <= MOST_FOR_CURVED else "linear_posterior_mean"
     estimates: list[Estimator] = [
         Adjusted(accepted(rows, estimated), "heteroscedastic_local_linear") for rows in (0.02 * n, 0.1 * n)
     ]

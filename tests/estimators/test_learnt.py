@@ -11,12 +11,14 @@ from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.summaries import (
     SUMMARIES,
     CurvedPosteriorMean,
+    JointPosteriorMean,
     LearntLengthscales,
     LinearPosteriorMean,
     PosteriorMean,
     Relevance,
     Transformed,
     coordinates,
+    joint_posterior_mean,
     make_summary,
     posterior_mean,
     relevance,
@@ -154,6 +156,46 @@ def test_a_spread_is_linear_in_curves_and_not_in_the_data():
     assert (found.size, found.kept.sum()) == (21, 20)
 
 
+def test_the_spread_of_sorted_data_about_two_centres_needs_all_of_them():
+    """Twenty sorted data of two normal laws: curves of each do not tell spread from distance."""
+    rng = np.random.default_rng(2)
+    n = 3000
+    centres, spread = rng.normal(0, 3, size=(n, 2)), np.exp(rng.normal(0, 0.5, size=(n, 1)))
+    first = rng.random((n, 20)) < 0.5
+    x = np.where(first, centres[:, :1], centres[:, 1:]) + spread * rng.normal(size=(n, 20))
+    x = np.hstack([np.sort(x, axis=1), np.ones((n, 1))])
+    target = np.log(spread)
+
+    def explained(kind):
+        with pytest.warns(UserWarning, match=r"columns \[20\] are constant"):
+            found = kind.fit(x[:2000], target[:2000])
+        assert (found.size, found.kept.sum()) == (21, 20)
+        at = found.coordinates(x[:2000])
+        assert not np.allclose(found.transform(x[:2000]), at)
+        # Those of the table's rows are spread as those of others: neither has seen its own parameters.
+        fresh = found.transform(x[2000:])
+        assert np.std(at) == pytest.approx(np.std(fresh), rel=4 / np.sqrt(2 * 1000))
+        return np.corrcoef(fresh[:, 0], target[2000:, 0])[0, 1] ** 2
+
+    by_curves, jointly = explained(CurvedPosteriorMean), explained(JointPosteriorMean)
+    assert 1 - jointly < 0.8 * (1 - by_curves)
+
+
+def test_a_joint_regression_of_some_rows_predicts_the_others(arrays, monkeypatch):
+    x, theta = arrays
+    monkeypatch.setattr(joint_posterior_mean, "MOST_ROWS", 100)
+    found = JointPosteriorMean.fit(x, theta)
+    used = spread_out(len(x), 100)
+    others = np.setdiff1d(np.arange(len(x)), used)
+    at = found.coordinates(x)
+    np.testing.assert_allclose(at[others], found.transform(x[others]))
+    assert not np.allclose(at[used], found.transform(x[used]))
+    alone = JointPosteriorMean.fit(x[used], theta[used])
+    np.testing.assert_allclose(
+        alone.regression.predict(alone.features(x)), found.regression.predict(found.features(x))
+    )
+
+
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_estimators_measure_the_tables_rows_by_estimates_without_them(name, arrays):
     x, theta = arrays
@@ -173,6 +215,7 @@ def test_names_are_of_what_they_say(arrays):
     kinds = {"relevance": Relevance, "posterior_mean": PosteriorMean}
     kinds |= {"linear_posterior_mean": LinearPosteriorMean, "transformed": Transformed}
     kinds |= {"bayesian": LearntLengthscales, "curved_posterior_mean": CurvedPosteriorMean}
+    kinds |= {"joint_posterior_mean": JointPosteriorMean}
     assert kinds == SUMMARIES
     assert make_summary(True, *arrays).scale[1] == pytest.approx(arrays[0][:, 1].std())
     np.testing.assert_array_equal(make_summary(False, *arrays).scale, np.ones(3))

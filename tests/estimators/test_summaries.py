@@ -53,7 +53,7 @@ def test_the_posterior_mean_is_a_statistic(noisy):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "scale", ["relevance", "posterior_mean", "linear_posterior_mean", "curved_posterior_mean"]
+    "scale", ["relevance", *(f"{kind}posterior_mean" for kind in ("", "linear_", "curved_", "joint_"))]
 )
 def test_learnt_statistics_sharpen_rejection(scale, noisy):
     theta, x = noisy
@@ -117,6 +117,7 @@ def _slopes(x, targets, weights, penalty):
         ("linear_posterior_mean", 600),
         ("linear_posterior_mean", 1200),
         ("curved_posterior_mean", 150),
+        ("joint_posterior_mean", 150),
         ("posterior_mean", 40),
     ],
 )

@@ -223,7 +223,7 @@ def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
     assert isinstance(many, pk.Adjusted)
     assert many.adjustment == "heteroscedastic_local_linear"
     assert repr(many.estimator) == repr(
-        pk.Rejection(0.3, kernel="epanechnikov", scale="curved_posterior_mean")
+        pk.Rejection(0.3, kernel="epanechnikov", scale="joint_posterior_mean")
     )
 
 

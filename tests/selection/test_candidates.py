@@ -56,18 +56,18 @@ def test_relevance_is_learnt_of_so_many_statistics():
 def test_estimates_come_first_where_there_are_many_statistics():
     for d, many in ((MOST_FOR_SLOPES, False), (MOST_FOR_SLOPES + 1, True)):
         scales = [inner(one).scale for one in default_candidates(1000, d)]
-        assert [scale == "curved_posterior_mean" for scale in scales[:2]] == [many] * 2
-        assert scales.count("curved_posterior_mean") == 3 * many  # a learned likelihood of them is the third
+        assert [scale == "joint_posterior_mean" for scale in scales[:2]] == [many] * 2
+        assert scales.count("joint_posterior_mean") == 3 * many  # a learned likelihood of them is the third
     scales = [inner(one).scale for one in default_candidates(1000, MOST_FOR_CURVED + 1)]
     assert scales.count("linear_posterior_mean") == 3
-    assert "curved_posterior_mean" not in scales
+    assert "joint_posterior_mean" not in scales
 
 
 @pytest.mark.parametrize("d", [MOST_FOR_LIKELIHOOD, MOST_FOR_LIKELIHOOD + 1])
 def test_of_many_statistics_a_likelihood_is_that_of_all_of_a_series_or_of_estimates(d):
     likelihoods = [one for one in default_candidates(1000, d) if isinstance(one, pk.KernelLikelihood)]
     found = [(one.form, one.scale) for one in likelihoods]
-    many = [("diagonal_scale", True), ("autoregressive", False), ("location_scale", "curved_posterior_mean")]
+    many = [("diagonal_scale", True), ("autoregressive", False), ("location_scale", "joint_posterior_mean")]
     assert found == (many if d > MOST_FOR_LIKELIHOOD else [("auto", True)])
 
 
@@ -99,7 +99,7 @@ def test_statistics_with_heavy_tails_are_transformed_and_tried_in_deviations_too
     assert ("transformed" in scales) is few
     assert True in scales
     assert not (few and "relevance" in scales)
-    first = next(scale for scale in scales if scale != "curved_posterior_mean")
+    first = next(scale for scale in scales if scale != "joint_posterior_mean")
     assert first == ("transformed" if few else True)
     for one in heavy:
         one.check(2_000)

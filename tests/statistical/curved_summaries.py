@@ -27,7 +27,7 @@ FIGURES = Path(__file__).with_name("curved_summaries.csv")
 ROWS, NEAR = 6000, 7
 """Of each table, and the number of the row that stands for the observation."""
 
-LINEAR, CURVED = "linear_posterior_mean", "curved_posterior_mean"
+SUMMARIES = ("linear_posterior_mean", "curved_posterior_mean", "joint_posterior_mean")
 
 
 def problems() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -58,11 +58,11 @@ def problems() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def candidates() -> list[Estimator]:
-    """Two with either summary, and one with none."""
+    """Two with each summary, and one with none."""
     nearest = {"kernel": "epanechnikov"}
     of_summaries = [
         one
-        for scale in (LINEAR, CURVED)
+        for scale in SUMMARIES
         for one in (
             Adjusted(Rejection(ROWS // 10, scale=scale, **nearest), "heteroscedastic_local_linear"),
             KernelLikelihood("location_scale", scale=scale),

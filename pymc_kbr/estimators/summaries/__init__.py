@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.summaries.curved_posterior_mean import CurvedPosteriorMean
+from pymc_kbr.estimators.summaries.joint_posterior_mean import JointPosteriorMean
 from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
 from pymc_kbr.estimators.summaries.neural_features import LearntFeatures, NeuralFeatures
 from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean, PosteriorMean
@@ -41,6 +42,7 @@ SUMMARIES: dict[str, Any] = {
     "posterior_mean": PosteriorMean,
     "linear_posterior_mean": LinearPosteriorMean,
     "curved_posterior_mean": CurvedPosteriorMean,
+    "joint_posterior_mean": JointPosteriorMean,
     "transformed": Transformed,
     "bayesian": LearntLengthscales,
 }

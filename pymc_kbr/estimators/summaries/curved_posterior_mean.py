@@ -20,8 +20,8 @@ DEGREE = 3
 
 
 @dataclass(frozen=True, eq=False)
-class CurvedPosteriorMean(Estimates):
-    """One statistic a parameter: its best linear estimate from all statistics and curves of each.
+class Curves:
+    """Each statistic in its deviations, and Hermite polynomials of its normal scores.
 
     Parameters
     ----------
@@ -30,6 +30,42 @@ class CurvedPosteriorMean(Estimates):
         Of each statistic that varies.
     scores : ndarray of shape (q,)
         Normal scores of the quantiles.
+    """
+
+    standardise: Scaler
+    quantiles: np.ndarray
+    scores: np.ndarray
+
+    @classmethod
+    def fit(cls, statistics: np.ndarray) -> Curves:
+        """Of a table's statistics (n, d)."""
+        standardise = Scaler.fit(statistics)
+        levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        return cls(standardise, np.quantile(statistics[:, standardise.kept], levels, axis=0), ndtri(levels))
+
+    def normal_scores(self, statistics: np.ndarray) -> np.ndarray:
+        """Of rows of statistics (k, d), shape (k, q); beyond the table those of its ends."""
+        kept = statistics[:, self.standardise.kept]
+        columns = zip(kept.T, self.quantiles.T, strict=True)
+        return np.column_stack([np.interp(x, of_x, self.scores) for x, of_x in columns])
+
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Rows of statistics (k, d), and polynomials of their normal scores: (k, q (1 + degree))."""
+        z = self.normal_scores(statistics)
+        polynomials, before = [z], np.ones_like(z)
+        for degree in range(1, DEGREE):  # He_{k + 1}(z) = z He_k(z) - k He_{k - 1}(z)
+            polynomials.append(z * polynomials[-1] - degree * before)
+            before = polynomials[-2]
+        return np.hstack([self.standardise.transform(statistics), *polynomials])
+
+
+@dataclass(frozen=True, eq=False)
+class CurvedPosteriorMean(Estimates):
+    """One statistic a parameter: its best linear estimate from all statistics and curves of each.
+
+    Parameters
+    ----------
+    curves : Curves
     regression : LinearPosteriorMean
         Of the parameters on the curves.
     fitted_on : ndarray of shape (n, d)
@@ -49,9 +85,7 @@ class CurvedPosteriorMean(Estimates):
        semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
     """
 
-    standardise: Scaler
-    quantiles: np.ndarray
-    scores: np.ndarray
+    curves: Curves
     regression: LinearPosteriorMean
     fitted_on: np.ndarray
     left_out: np.ndarray
@@ -59,33 +93,17 @@ class CurvedPosteriorMean(Estimates):
     @classmethod
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> CurvedPosteriorMean:
         """Regress a table's parameters on curves of its statistics."""
-        standardise = Scaler.fit(statistics)
-        levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
-        quantiles, scores = np.quantile(statistics[:, standardise.kept], levels, axis=0), ndtri(levels)
-        curves = _curves(standardise, statistics, quantiles, scores)
+        curves = Curves.fit(statistics)
         with warnings.catch_warnings():  # of constant curves: of constant statistics there was a warning
             warnings.simplefilter("ignore", UserWarning)
-            regression = LinearPosteriorMean.fit(curves, parameters)
-        return cls(standardise, quantiles, scores, regression, statistics, regression.left_out)
+            regression = LinearPosteriorMean.fit(curves.transform(statistics), parameters)
+        return cls(curves, regression, statistics, regression.left_out)
 
     @property
     def columns(self) -> Columns:
         """What reads the statistics first."""
-        return self.standardise
+        return self.curves.standardise
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
-        return self.regression.transform(_curves(self.standardise, statistics, self.quantiles, self.scores))
-
-
-def _curves(
-    standardise: Scaler, statistics: np.ndarray, quantiles: np.ndarray, scores: np.ndarray
-) -> np.ndarray:
-    """Statistics (k, d) in their deviations, and polynomials of their normal scores: (k, q (1 + degree))."""
-    kept = statistics[:, standardise.kept]
-    z = np.column_stack([np.interp(x, of_x, scores) for x, of_x in zip(kept.T, quantiles.T, strict=True)])
-    polynomials, before = [z], np.ones_like(z)
-    for degree in range(1, DEGREE):  # He_{k + 1}(z) = z He_k(z) - k He_{k - 1}(z)
-        polynomials.append(z * polynomials[-1] - degree * before)
-        before = polynomials[-2]
-    return np.hstack([standardise.transform(statistics), *polynomials])
+        return self.regression.transform(self.curves.transform(statistics))
