@@ -18,14 +18,15 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import coarseness_of
-from pymc_kbr.checking.diagnostics import NOT_UNIFORM, diagnose, warn
+from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.rounds.together import refuse_together
-from pymc_kbr.rounds.when_coarse import simulate_in_rounds
+from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.selection.columns_of_sets import columns_of_sets
 from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
@@ -110,7 +111,8 @@ def sample_abc(
     rounds : int or str, optional
         In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
         `refine`; with one, all are draws of the prior. "auto": up to half of them are such draws; where these
-        are too coarse for the posterior the others are made in up to three rounds near the observation, and
+        are too coarse for the posterior, no learned likelihood holds in all of them, or regression estimates
+        stand for the statistics, the others are made in up to three rounds near the observation, and
         otherwise the result is that of one round. Left out, as "auto", for an estimator that is chosen, from
         2,000 simulations on; but one round with a store, another prior, a calibration or some statistics, and
         of models that can be simulated at draws of the prior alone. The attribute ``rounds`` of the result
@@ -235,10 +237,12 @@ def _if_coarse(
     chosen_by: tuple[Estimator | None, Mapping[str, Any] | None],
     model: pm.Model | None,
     progressbar: bool,
-) -> Estimator | None:
-    """The estimator of a table, where its posterior is not what the rows nearest to it say.
+) -> TooCoarse | None:
+    """The estimator of a table, where its posterior is not what the rows nearest to it say, and why.
 
-    Or where it is a learned likelihood that does not hold in the whole table: nearer rows are more alike.
+    Or where it is a learned likelihood that does not hold in the whole table: nearer rows are more alike. Or
+    where it goes by regression estimates: learnt from the whole prior they say less of the parameters than
+    the statistics do, and learnt near the posterior, where a regression is nearly linear, nearly as much.
     """
     # Of its own numbers: where nothing comes of it all others are what they would be without.
     rng = np.random.default_rng([LOOK, table.seed or 0])
@@ -251,8 +255,14 @@ def _if_coarse(
         (posterior,) = fitted.posteriors(Observations.held_by(table))
         found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     # Of other estimators there is no such test.
-    bent = posterior.settings.get("transforms_pvalue", 1.0) < NOT_UNIFORM
-    return fitted if bent or (found is not None and found.coarse) else None
+    if found is not None and found.coarse:
+        return TooCoarse(fitted, "too coarse")
+    if posterior.settings.get("transforms_pvalue", 1.0) < NOT_UNIFORM:
+        return TooCoarse(fitted, "one in which no learned likelihood holds")
+    scale = fitted.scale_of_statistics()
+    if isinstance(scale, str) and scale.endswith("posterior_mean"):
+        return TooCoarse(fitted, "one of which regression estimates were the best statistics")
+    return None
 
 
 def _less(selection: Mapping[str, Any]) -> dict[str, Any]:

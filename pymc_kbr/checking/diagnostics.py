@@ -48,13 +48,6 @@ class Concern:
     message: str
 
 
-NOT_UNIFORM = 1e-3
-"""p-value of a learned likelihood's transforms of held-out rows, below which there is a warning.
-
-With 1,000 rows a shape that is off by a few hundredths of a probability is found.
-"""
-
-
 LARGE_SHARE_BEYOND = 0.05
 """Of a posterior beyond the rows of the table, above which there is a warning."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,10 +34,17 @@ likelihood, unless one of many statistics was found the best.
 """
 
 
+class TooCoarse(NamedTuple):
+    """The estimator that was fitted to a table, and why the table does not do, as in "it was too coarse"."""
+
+    estimator: Estimator
+    why: str
+
+
 def simulate_in_rounds(
     model: pm.Model | None,
     rounds: int | str | None,
-    if_coarse: Callable[[ReferenceTable], Estimator | None],
+    if_coarse: Callable[[ReferenceTable], TooCoarse | None],
     options: SimulationOptions,
 ) -> ReferenceTable:
     """Simulate a table in rounds, or only where one round would be too coarse.
@@ -51,9 +58,9 @@ def simulate_in_rounds(
         Otherwise the table is the one that `simulate` makes of this seed, as with one round. None: "auto"
         where the model can be simulated elsewhere than at draws of its prior, and one round where it cannot.
     if_coarse : callable
-        From the first table to the estimator that was fitted to it, where that table is too coarse for its
-        posterior, and None where it is not; not asked where `rounds` is a number. Where it is left out and
-        the first table is too small for an estimator, a ValueError, all are draws of the prior.
+        From the first table to the estimator that was fitted to it and why the table does not do, and None
+        where it does; not asked where `rounds` is a number. Where that is left out and the first table is
+        too small for an estimator, a ValueError, all are draws of the prior.
     options : SimulationOptions
         Its draws are the simulations of all rounds.
 
@@ -67,22 +74,23 @@ def simulate_in_rounds(
     TypeError, ValueError, SimulationError
         As `refine`.
     """
-    forward, sizes, why = Forward.read(model), [options.draws], ""
+    forward, sizes, alone = Forward.read(model), [options.draws], ""
     if rounds != 1:
         try:
             sizes = _planned(forward, options.draws, rounds or "auto")
         except ValueError as error:
             if rounds is not None:
                 raise
-            why = f", since {error}"
+            alone = f", since {error}"
     if len(sizes) == 1:
-        return _of_the_prior(forward, options, f"1 round: all simulations are draws of the prior{why}")
+        return _of_the_prior(forward, options, f"1 round: all simulations are draws of the prior{alone}")
     d = forward.graph.statistics.size
     asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
 
-    not_judged: list[str] = []
+    why, not_judged = "", list[str]()
 
     def goes_on(table: ReferenceTable) -> Estimator | None:
+        nonlocal why
         try:
             with warnings.catch_warnings():
                 # What there is to say of the first rows is said once, of the whole table.
@@ -93,14 +101,17 @@ def simulate_in_rounds(
                 raise
             not_judged.append(str(error))
             return None
-        return None if found is None else _further(found, d)
+        if found is None:
+            return None
+        why = found.why
+        return _further(found.estimator, d)
 
     looks = goes_on if rounds is None or isinstance(rounds, str) else None
     made = Rounds(forward, _going_by(d), options, asked, None, goes_on=looks)
     table = made.run()
     if not_judged:
         return _with_words(table, f"none: all {options.draws} are draws of the prior, since {not_judged[0]}")
-    return _with_words(table, _told(made, options.draws))
+    return _with_words(table, _told(made, options.draws, why))
 
 
 def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:
@@ -124,15 +135,15 @@ def _with_words(table: ReferenceTable, words: str) -> ReferenceTable:
     return dataclasses.replace(table, provenance={**table.provenance, "rounds": words})
 
 
-def _told(made: Rounds, draws: int) -> str:
-    """What was done, in words."""
+def _told(made: Rounds, draws: int, why: str) -> str:
+    """What was done, in words; `why` is what was found of the first table, if anything."""
     drawn = [len(table) + len(table.failures) for table in made.tables]
     elsewhere = sum(proposal is not None for proposal in made.proposals)
     if made.goes_on is not None and not elsewhere:
-        why = f"too coarse, but {made.ended}" if made.ended else "fine enough"
-        return f"none: all {draws} are draws of the prior, and the table of the first {drawn[0]} was {why}"
+        found = f"{why}, but {made.ended}" if made.ended else "fine enough"
+        return f"none: all {draws} are draws of the prior, and the table of the first {drawn[0]} was {found}"
     sizes = ", ".join(map(str, drawn))
-    found = "" if made.goes_on is None else ": the table of the first one was too coarse"
+    found = "" if made.goes_on is None else f": the table of the first one was {why}"
     ended = f"; ended early, since {made.ended}" if made.ended else ""
     return (
         f"{len(made.tables)} round(s) of {sizes} simulations, {elsewhere} of them at draws of the posterior"

@@ -167,9 +167,10 @@ class Race:
         better = [one for one in candidates if one is not best and sum(found[id(one)]) < 0]
         best = min(better, key=lambda one: found[id(one)][0], default=best)
 
-        def key(one: Candidate) -> tuple[bool, float]:
+        def key(one: Candidate) -> tuple[bool, float, float]:
             excess, tie = self._excess(one, best)
-            return (False, -one.atoms) if one is best or excess <= tie else (True, excess)
+            # Learned likelihoods have as many atoms as they are asked for: the score decides among them.
+            return (False, -one.atoms, excess) if one is best or excess <= tie else (True, excess, 0.0)
 
         return sorted(candidates, key=key)
 

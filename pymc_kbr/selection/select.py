@@ -94,18 +94,18 @@ def select(
 
     Notes
     -----
-    A tenth of the rows, at most 400, is held out. What is returned is fitted to all rows, or where less
-    than one in a hundred was held out to the others. Each candidate is fitted to the others and its
-    posteriors are scored at the held-out parameters by `energy_score` with power one tenth, over the
-    parameters' standard deviations: it sees a blurred mode sooner than power one does. Of the candidates
-    within a fifth of a standard error a parameter of the lowest score the one with the largest effective
-    sample size is taken, since a score does not see how often few atoms are repeated in many draws. A
-    learned likelihood, which repeats none and is compared by a fit to a part of the rows, is scored on
-    40 rows at most and taken where it is within two standard errors. After 20, 40, 100 and 200 rows
-    candidates that are behind the best one by two standard errors are dropped, and all others but 12, 8,
-    5 and 3. From 100 rows on the comparison ends as soon as none of the others can be ahead of the best
-    one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard errors. The
-    best one, if it is no learned likelihood, is then scored on all held-out rows, for its coverage.
+    A tenth of the rows, at most 400, is held out. What is returned is fitted to all rows, or where less than
+    one in a hundred was held out to the others. Each candidate is fitted to the others and its posteriors are
+    scored at the held-out parameters by `energy_score` with power one tenth, over the parameters' standard
+    deviations: it sees a blurred mode sooner than power one does. Of the candidates within a fifth of a
+    standard error a parameter of the lowest score the one with the largest effective sample size is taken,
+    since a score does not see how often few atoms are repeated in many draws. A learned likelihood, which
+    repeats none and is compared by a fit to a part of the rows, is scored on 40 rows at most and taken where
+    it is within two standard errors, the best of several, unless held-out rows refute its form. After 20, 40,
+    100 and 200 rows candidates that are behind the best one by two standard errors are dropped, and all
+    others but 12, 8, 5 and 3. From 100 rows on the comparison ends as soon as none of the others can be ahead
+    of the best one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard errors.
+    The best one, if it is no learned likelihood, is then scored on all held-out rows, for its coverage.
 
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
     the comparison, the costly ones have been scored on fewer, and are compared on those. On processors of

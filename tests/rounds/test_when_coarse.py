@@ -9,7 +9,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.rounds import sequence, when_coarse
-from pymc_kbr.rounds.when_coarse import simulate_in_rounds
+from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.simulation import Forward, SimulationOptions, simulate_table
 
 QUIET = {"progressbar": False, "random_seed": 3}
@@ -36,7 +36,7 @@ def made(answer, rounds="auto", draws=400):
 
     def if_coarse(table):
         asked.append(len(table))
-        return LINEAR if answer else None
+        return TooCoarse(LINEAR, "too coarse") if answer else None
 
     options = SimulationOptions(draws, to_be_extended=False, **QUIET)
     return simulate_in_rounds(model(), rounds, if_coarse, options), asked
@@ -182,6 +182,16 @@ def test_sample_abc_of_a_table_that_is_fine_enough_is_that_of_one_round(by_regre
     assert "first 200 was fine enough" in looked.attrs["rounds"]
     assert one.attrs["rounds"] == "1 round: all simulations are draws of the prior"
     np.testing.assert_array_equal(looked["mean"], one["mean"])
+
+
+def test_estimates_of_the_whole_prior_are_learnt_again_near_the_posterior(by_regression):
+    given = {"model": model(1.0), "simulations": 400, **QUIET}
+    found = pk.sample_abc(
+        100, rounds="auto", estimator=pk.Rejection(40, scale="linear_posterior_mean"), **given
+    )
+    assert "regression estimates were the best statistics" in found["posterior"].attrs["rounds"]
+    kept = pk.sample_abc(100, rounds="auto", estimator=pk.Rejection(40), **given)
+    assert "fine enough" in kept["posterior"].attrs["rounds"]
 
 
 @pytest.mark.coarse

@@ -81,6 +81,29 @@ def test_what_is_compared_by_a_part_of_the_rows_ties_until_it_is_behind():
         assert [one.label for one in race.ranked([other, learnt])] == order
 
 
+@pytest.mark.parametrize(("pvalue", "order"), [(0.01, ["learnt", "other"]), (1e-4, ["other", "learnt"])])
+def test_a_form_that_held_out_rows_refute_wins_no_ties(pvalue, order):
+    rng = np.random.default_rng(0)
+    race, common = a_race(), rng.normal(size=100)
+    learnt = Candidate("learnt", pk.KernelLikelihood(), size=200.0, fitted=pk.KernelLikelihood())
+    learnt.fitted.transforms_pvalue_ = pvalue
+    other = Candidate("other", LINEAR, size=9e9, scores=common)
+    learnt.scores = common + 0.012 + 0.1 * (-1.0) ** np.arange(100)  # a standard error is 0.01
+    assert [one.label for one in race.ranked([other, learnt])] == order
+
+
+def test_of_learned_likelihoods_that_are_tied_the_one_with_the_lower_score_is_the_best():
+    rng = np.random.default_rng(0)
+    race, common = a_race(), rng.normal(size=100)
+    first, second, third = (
+        Candidate(name, pk.KernelLikelihood(), size=200.0) for name in ("first", "second", "third")
+    )
+    wave = 0.1 * (-1.0) ** np.arange(100)
+    second.scores = common
+    first.scores, third.scores = common + 0.008 + wave, common + 0.004 - wave
+    assert [one.label for one in race.ranked([first, second, third])] == ["second", "third", "first"]
+
+
 @pytest.mark.parametrize("excess", [0.0, 1.0])
 def test_a_crowd_of_adjusted_candidates_drops_no_learnt_one_that_is_not_behind(excess):
     rng = np.random.default_rng(1)

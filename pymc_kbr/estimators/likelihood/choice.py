@@ -43,6 +43,12 @@ def forms_of(statistics: int) -> list[str]:
 UNIFORM = 0.05
 """p-value of held-out rows' transforms above which, where that will do, no further form is tried."""
 
+NOT_UNIFORM = 1e-3
+"""The same, below which the form is refuted: there is a warning, and it no longer wins ties.
+
+With 1,000 rows a shape that is off by a few hundredths of a probability is found.
+"""
+
 ROWS_COMPARED, MOST_HELD_OUT = 2500, 1000
 """Rows to which forms are fitted that are compared, and rows that they are compared on."""
 
