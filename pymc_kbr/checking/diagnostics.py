@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.signs import Signs
+from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 

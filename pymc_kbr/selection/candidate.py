@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pymc_kbr.estimators import Estimator
+from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.selection.cost import Cost
 
 
@@ -57,6 +58,11 @@ class Candidate:
     def in_part(self) -> bool:
         """Whether it is compared by a fit to fewer rows than it would have."""
         return self.estimator.for_scores() is not self.estimator
+
+    @property
+    def holds(self) -> bool:
+        """Whether its form is not refuted by rows that it was not fitted to, where it has one."""
+        return getattr(self.fitted, "transforms_pvalue_", 1.0) >= NOT_UNIFORM
 
 
 def none_fitted(candidates: list[Candidate]) -> str:

@@ -178,7 +178,7 @@ class Race:
         """How much worse a candidate is on the rows that both have, and how much of that is a tie."""
         excess, error = difference(one.scores, best.scores, self.weights)
         tie = TIED * len(self.unit)
-        return excess, (max(tie, BEHIND) if one.in_part else tie) * error
+        return excess, (max(tie, BEHIND) if one.in_part and one.holds else tie) * error
 
     def _score(self, one: Candidate, start: int, stop: int, alive: list[Candidate]) -> None:
         """Score a candidate on held-out rows `start` to `stop`; drop it where it cannot be fitted."""
