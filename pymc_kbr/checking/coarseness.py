@@ -241,10 +241,11 @@ def _other(
     if changes is not None:
         ways.insert(0, changes)
     for way in ways:
-        x, y = way(statistics), way(observed[None])
-        if len(x) < fewest_rows(table.parameters.shape[1], x.shape[1]):
-            continue
         try:
+            # With the noise of a table a statistic may have no logarithm, and a likelihood no value.
+            x, y = way(statistics), way(observed[None])
+            if len(x) < fewest_rows(table.parameters.shape[1], x.shape[1]):
+                continue
             fitted: Estimator = KernelLikelihood("location_scale", PARTICLES).for_scores()
             fitted.fit(
                 table.parameters[near.rows],

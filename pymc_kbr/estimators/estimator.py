@@ -113,6 +113,8 @@ class Estimator(BaseEstimator):
         self.check(len(table), streamed=table.streamed)
         if table.draws is not None:
             check_prior(*table.draws, table.parameters)
+        for name in Estimator.settings(self):
+            self.__dict__.pop(f"{name}_")  # numbers of a fit before, which this one may not have
         self.table_ = table
         if table.ratio is not None:
             # Kish's: how many rows of equal weight have a mean as certain.
@@ -203,8 +205,7 @@ class Estimator(BaseEstimator):
         PosteriorWarning
             If a statistic is the same in all simulations and another in the observation.
         """
-        given = self.read(observed, gaps=True)
-        posteriors = self.posteriors(given)
+        posteriors = self.posteriors(given := self.read(observed, gaps=True))
         return posteriors[0] if given.single else posteriors
 
     def posteriors(self, given: Observations) -> list[Posterior]:

@@ -12,7 +12,7 @@ from pymc_kbr.arrays.region import WANTED, Region, region_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose
-from pymc_kbr.checking.near_rows import summaries_of
+from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from tests.checking.looked_at import looked_at
 from tests.statistical import coarse
 
@@ -103,6 +103,42 @@ def test_summaries_tell_of_places_and_of_spreads():
     with_spread = [abs(np.corrcoef(column, theta[:, 1])[0, 1]) for column in z.T]
     assert max(with_mean) > 0.7
     assert with_spread[-1] > 0.9
+
+
+class ExactLikelihood:
+    """Of normal statistics about the logarithms of positive parameters."""
+
+    def log_likelihoods(self, parameters, statistics):
+        return -0.5 * np.sum((statistics[None] - np.log(parameters)[:, None]) ** 2, axis=2)
+
+
+def test_changes_of_a_likelihood_are_scores_along_the_axes_of_the_draws():
+    """Of a normal law, twice the distance from the draws' mean along an axis, a deviation long."""
+    rng = np.random.default_rng(6)
+    free = rng.normal(size=(400, 2)) @ np.array([[1.0, 0.4], [0.0, 0.3]]) + [0.5, -1.0]
+    support = Support.from_bounds({"a": (0, None), "b": (0, None)}, ["a", "b"])
+    x = rng.normal(size=(20, 2))
+    found = changes_of(ExactLikelihood(), np.exp(free), support)(x)
+    values, vectors = np.linalg.eigh(np.cov(free.T))
+    expected = 2 * (x - free.mean(axis=0)) @ (vectors * np.sqrt(values))
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-8)  # an axis has no sign
+
+
+def test_summaries_take_over_where_a_likelihood_has_no_value():
+    rng = np.random.default_rng(7)
+    theta = rng.normal(size=(300, 1))
+    frame = pd.DataFrame(np.hstack([theta, theta + rng.normal(size=(300, 13))]))
+    frame.columns = [f"c{i}" for i in range(14)]
+    table = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["c0"], statistics=list(frame)[1:], observed=np.full(13, 0.3)
+    )
+
+    class Refuses(ExactLikelihood):
+        def log_likelihoods(self, parameters, statistics):
+            raise ValueError("no logarithm")
+
+    posterior = fitted(pk.Rejection(30), table).condition(table.observed)
+    assert np.isfinite(coarseness(posterior, table, random_seed=1, likelihood=Refuses()).size)
 
 
 def one(moved, resized, simulations=3e4):

@@ -99,6 +99,17 @@ def test_fit_does_not_change_the_constructors_arguments(name, linear):
     assert estimator.get_params() == before
 
 
+def test_a_second_fit_tells_nothing_of_the_first(linear):
+    theta, x = linear[0][:100], linear[1][:100]
+    for estimator, first in (
+        (pk.Rejection(50), {"ratio": np.exp(theta[:, 0])}),
+        (pk.ImportanceWeightedKernelBayes(2.0, 1e-3), {"prior": 0.5 * theta[:50]}),
+    ):
+        fresh = type(estimator)(**estimator.get_params()).fit(theta, x).settings()
+        assert "ratio_effective_sample_size" in estimator.fit(theta, x, **first).settings()
+        assert estimator.fit(theta, x).settings() == fresh
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
