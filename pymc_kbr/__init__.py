@@ -7,6 +7,7 @@ Several models: `compare_models`. Checks: `calibrate`, `predictive_check`. Publi
 are first used: arrays alone never wait for PyMC.
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
 
 # Read by people and at run time; `__init__.pyi` says the same to type checkers, and a test compares them.
@@ -101,11 +102,12 @@ _ROOMS = {
     "tables",
 }
 
-__all__ = sorted(_HOMES)
-
 
 def __getattr__(name: str) -> object:
     """Import a public name, or a room of the package, on first use (PEP 562)."""
+    # Of every class that `__all__` names `help` prints all there is, thousands of lines: it is told of none.
+    if name == "__all__" and _sys._getframe(1).f_globals.get("__name__") != "pydoc":
+        return sorted(_HOMES)
     if name in _ROOMS:
         return _import_module(f"{__name__}.{name}")
     if name not in _HOMES:

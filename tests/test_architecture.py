@@ -1,6 +1,7 @@
 """The rows of the tree: rooms on floors, PyMC and ArviZ each in one place, and files a reader can hold."""
 
 import ast
+import pydoc
 import re
 import subprocess
 import sys
@@ -175,6 +176,15 @@ def test_public_names_resolve_and_are_listed():
     assert pk.kernels.Gaussian(1.0).bandwidth == 1.0
     with pytest.raises(AttributeError, match="no attribute 'localized'"):
         _ = pk.localized
+
+
+def test_help_fits_a_screen_and_says_where_to_begin():
+    text = pydoc.plain(pydoc.render_doc(pk)).splitlines()
+    assert len(text) <= 50
+    assert any("Begin with `sample_abc`" in line for line in text[:8])
+    everything = {}
+    exec("from pymc_kbr import *", everything)
+    assert set(pk.__all__) <= set(everything)
 
 
 def test_type_checkers_read_the_same_names_from_the_same_places():
