@@ -113,7 +113,7 @@ class Localised(RuleEstimator):
                 "regularisation"
             )
         self._units = kernel_units(self.kernel_)
-        self.table_.nearest(self.neighbours_, self._units)
+        self.table_.nearest(self.neighbours_, self._units)  # the tree is grown here
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         m, table = self.neighbours_, self.table_

@@ -98,7 +98,7 @@ class Rejection(Estimator):
 
     def _fit(self, rng: np.random.Generator) -> None:
         self.accepted_ = self._count(len(self.table_))
-        self.table_.nearest(self.accepted_ + 1)
+        self.table_.nearest(self.accepted_ + 1)  # the tree is grown here, not at the first observation
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         n = len(self.table_)

@@ -161,6 +161,7 @@ class _Writer:
 
     def node(self, value: Any, where: str) -> Any:
         """A number, text or None as itself, anything else as a reference."""
+        # By their very type: NumPy's float is a subclass of Python's, and would come back as that.
         if value is None or type(value) in (bool, int, float, str):
             return value
         if id(value) not in self._known:

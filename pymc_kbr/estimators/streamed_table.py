@@ -83,6 +83,7 @@ class StreamedTable(FittedTable):
         """Parameters of some rows, or of all of them, read in one pass; the rows' places among these."""
         if rows is None:
             return self.parameters[0 : self.size], None
+        # Each row once, in the order of the disk.
         read, places = np.unique(rows, return_inverse=True)
         return self.parameters[read], places.reshape(rows.shape)
 

@@ -9,9 +9,7 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import ledoit_wolf
 
 from pymc_kbr.estimators.likelihood.conditional_mean import regress
-
-LOG_CHI_SQUARE = 1.2703628
-"""Minus the mean of the logarithm of a squared standard normal variable."""
+from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE
 
 LEAST_SQUARE = 1e-12
 """Of a residual, in units of its variance, as its logarithm has no lowest value."""
@@ -21,7 +19,6 @@ LARGEST_STEP = 20.0
 
 RIDGES = slice(None, None, 4)
 """Every fourth of a regression's: it has one column more than there are statistics."""
-
 
 GAIN = 0.01
 """Nats a statistic, on average, for which a frame is taken that mixes statistics."""

@@ -18,9 +18,7 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
     fit_log_variance,
     fit_mean,
 )
-
-LOG_CHI_SQUARE = 1.2703628
-"""Minus the mean of the logarithm of a squared standard normal variable."""
+from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE
 
 SMALLER = 0.4
 """Ratio of the sizes of log variances' priors that are tried."""

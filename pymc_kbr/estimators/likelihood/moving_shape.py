@@ -18,6 +18,7 @@ from pymc_kbr.estimators.likelihood.residual_shape import (
     fit_parts,
     log_sum_exp,
 )
+from pymc_kbr.estimators.likelihood.screening import orthonormal
 
 LOWEST, HIGHEST = float(np.log(0.03)), float(np.log(6.0))
 """Logs of the deviations of parts stay between them."""
@@ -39,6 +40,9 @@ ROWS = 6000
 
 ITERATIONS = 60
 """For each penalty, at most."""
+
+NEGLIGIBLE = 1e-3
+"""Of the largest direction of scores, or of functions of an input: less counts for none of a test."""
 
 SURPRISE = 5.0
 """Standard deviations of its score test from which an input is said to matter."""
@@ -215,7 +219,7 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     _, scores = _scores(np.broadcast_to(moves, (len(z), len(moves))), z)
     # A residual far out has a score that looks like dependence on whatever its row's inputs are.
     scores = np.clip(scores, *np.quantile(scores, [0.001, 0.999], axis=0))
-    whitened = _orthonormal(scores - scores.mean(axis=0))
+    whitened = orthonormal(scores - scores.mean(axis=0), NEGLIGIBLE)
     found = []
     for column in np.hstack([inputs.theta, inputs.past]).T:
         if column.std() == 0:
@@ -223,16 +227,10 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
             continue
         u = np.clip((column - column.mean()) / column.std(), -3, 3)
         functions = np.column_stack([u, u**2, u**3, np.abs(u)])
-        basis = _orthonormal(functions - functions.mean(axis=0))
+        basis = orthonormal(functions - functions.mean(axis=0), NEGLIGIBLE)
         freedom = whitened.shape[1] * basis.shape[1]
         found.append((np.sum((basis.T @ whitened) ** 2) * len(z) - freedom) / np.sqrt(2 * freedom))
     return np.array(found)
-
-
-def _orthonormal(columns: np.ndarray) -> np.ndarray:
-    """Orthonormal columns with the same span but for negligible directions."""
-    vectors, values, _ = np.linalg.svd(columns, full_matrices=False)
-    return vectors[:, values > 1e-3 * values[0]]
 
 
 def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:

@@ -56,7 +56,7 @@ def _forward(
     theta: np.ndarray, x: np.ndarray, moduli: np.ndarray, y: np.ndarray, most: int
 ) -> tuple[list[int], np.ndarray]:
     """Columns of x that are chosen one after the other, and what they leave of y."""
-    base = _orthonormal(np.column_stack([np.ones(len(y)), theta, theta**2]))
+    base = orthonormal(np.column_stack([np.ones(len(y)), theta, theta**2]))
     y = y - base @ (base.T @ y)
     functions = np.stack([x, x**2, np.abs(x)], axis=2)
     blocks = np.einsum("ncf,nt->ncft", functions, moduli).reshape(len(x), x.shape[1], -1)
@@ -68,7 +68,7 @@ def _forward(
         if gains[best] < SURPRISE:
             break
         chosen.append(best)
-        q = _orthonormal(blocks[:, best])
+        q = orthonormal(blocks[:, best])
         y = y - q @ (q.T @ y)
         blocks = blocks - np.tensordot(q, np.tensordot(q.T, blocks, axes=1), axes=1)
     return chosen, y
@@ -85,6 +85,7 @@ def _gain(block: np.ndarray, y: np.ndarray) -> float:
     return (explained / left - len(gram)) / np.sqrt(2 * len(gram))
 
 
-def _orthonormal(columns: np.ndarray) -> np.ndarray:
+def orthonormal(columns: np.ndarray, least: float = 1e-6) -> np.ndarray:
+    """Orthonormal columns (n, r) of the same span, but for directions of less than a share of the largest."""
     vectors, values, _ = np.linalg.svd(columns, full_matrices=False)
-    return vectors[:, values > 1e-6 * values[0]]
+    return vectors[:, values > least * values[0]]

@@ -11,6 +11,11 @@ from scipy.optimize import minimize
 LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
+LOG_CHI_SQUARE = 1.2703628
+"""Minus the mean of the logarithm of a squared standard normal variable: the logarithm of two, plus Euler's
+constant.
+"""
+
 LEAST_CURVATURE = 0.1
 """Of the likelihood in a direction of the outputs: where it is less, steps are no longer for that."""
 

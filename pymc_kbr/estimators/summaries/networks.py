@@ -179,7 +179,7 @@ def _steps(
     order, place = own[torch.randperm(len(own), device=own.device)], 0
     for step in range(1, how.steps + 1):
         made.train()
-        if place + how.rows > len(own):
+        if place + how.rows > len(own):  # the rest would not fill a step
             order, place = own[torch.randperm(len(own), device=own.device)], 0
         rows = order[place : place + how.rows]
         place += how.rows

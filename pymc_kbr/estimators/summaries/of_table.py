@@ -53,4 +53,5 @@ class Estimates(ByColumns, ABC):
 
     def coordinates(self, statistics: np.ndarray) -> np.ndarray:
         """As `transform`; `left_out` of the very rows that the regression was fitted on."""
+        # By value, as rows are copied on the way.
         return self.left_out if np.array_equal(statistics, self.fitted_on) else self.transform(statistics)
