@@ -181,6 +181,18 @@ def test_the_spread_of_sorted_data_about_two_centres_needs_all_of_them():
     assert 1 - jointly < 0.8 * (1 - by_curves)
 
 
+def test_statistics_that_hardly_vary_have_joint_estimates():
+    rng = np.random.default_rng(3)
+    theta, x = rng.normal(size=(300, 2)), np.zeros((300, 3))
+    x[7, 0] = 1.0  # which no quantile sees
+    with pytest.warns(UserWarning, match="constant"):
+        found = JointPosteriorMean.fit(x, theta)
+    assert np.isfinite(found.transform(x)).all()
+    x[:, 1] = rng.random(300) < 0.02
+    with pytest.warns(UserWarning, match="constant"):
+        assert np.isfinite(JointPosteriorMean.fit(x, theta).transform(x)).all()
+
+
 def test_a_joint_regression_of_some_rows_predicts_the_others(arrays, monkeypatch):
     x, theta = arrays
     monkeypatch.setattr(joint_posterior_mean, "MOST_ROWS", 100)

@@ -146,12 +146,16 @@ def _directions(scores: np.ndarray) -> np.ndarray:
     values, vectors = eigh(np.atleast_2d(np.cov(scores, rowvar=False)))
     order = np.argsort(values)[::-1][:COMPONENTS]
     order = order[values[order] > np.finfo(float).eps * values[-1] * len(values)]
+    if not len(order):  # one value in all of the quantiles, and others so seldom that these do not see them
+        return vectors[:, -1:]
     return vectors[:, order] / values[order] ** 0.25
 
 
 def _bandwidth(components: np.ndarray, linear: np.ndarray, parameters: np.ndarray) -> float:
     """That of the smallest leave-one-out error on some rows."""
     rows = spread_out(len(components), ROWS_FOR_BANDWIDTH)
+    if not np.ptp(components[rows], axis=0).any():
+        return 1.0
     of_curves, targets = linear[rows] - linear[rows].mean(axis=0), parameters[rows]
     unit, median = unit_deviations(targets), median_heuristic(components[rows])
 
