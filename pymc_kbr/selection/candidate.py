@@ -9,6 +9,7 @@ import numpy as np
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.selection.cost import Cost
+from pymc_kbr.selection.weighted_order import FirstRows
 
 
 @dataclass(eq=False)
@@ -70,7 +71,7 @@ def none_fitted(candidates: list[Candidate]) -> str:
     return "no candidate could be fitted: " + "; ".join(f"{one.label}: {one.note}" for one in candidates)
 
 
-def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray | FirstRows) -> tuple[float, float]:
     """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
     common = min(len(scores), len(best))
     if common < 2:
@@ -85,6 +86,6 @@ def label(estimator: Estimator) -> str:
     return " ".join(repr(estimator).split())
 
 
-def mean_score(scores: np.ndarray, weights: np.ndarray) -> float:
+def mean_score(scores: np.ndarray, weights: np.ndarray | FirstRows) -> float:
     """Weighted mean of a candidate's scores, of as many rows as it has."""
     return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")

@@ -15,6 +15,7 @@ from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none_fitted
 from pymc_kbr.selection.cost import SCORED_DRAWS, UNSMOOTHED
 from pymc_kbr.selection.fitting import Fitting
+from pymc_kbr.selection.weighted_order import FirstRows
 from pymc_kbr.simulation.progress import Bars
 
 POWER = 0.1
@@ -74,7 +75,9 @@ class Race:
     ) -> None:
         self.unit = rest.unit
         self.truth, self.observed = held_out.parameters, held_out.statistics
-        self.weights = np.ones(len(held_out)) if held_out.ratio is None else held_out.ratio
+        self.weights: np.ndarray | FirstRows = np.ones(len(held_out))
+        if held_out.ratio is not None:
+            self.weights = FirstRows(held_out.ratio)
         self.seed = int(rng.integers(2**31))
         self.fitting = Fitting(rest, self.seed)
         self.budget = budget
@@ -167,10 +170,13 @@ class Race:
         better = [one for one in candidates if one is not best and sum(found[id(one)]) < 0]
         best = min(better, key=lambda one: found[id(one)][0], default=best)
 
-        def key(one: Candidate) -> tuple[bool, float, float]:
+        def key(one: Candidate) -> tuple[bool, bool, float, float]:
             excess, tie = self._excess(one, best)
-            # Learned likelihoods have as many atoms as they are asked for: the score decides among them.
-            return (False, -one.atoms, excess) if one is best or excess <= tie else (True, excess, 0.0)
+            if one is not best and excess > tie:
+                return True, False, excess, 0.0
+            # Learned likelihoods have as many atoms as they are asked for: the score decides among them, but
+            # one whose form is refuted comes after all that are tied with it.
+            return False, not one.holds, -one.atoms, excess
 
         return sorted(candidates, key=key)
 

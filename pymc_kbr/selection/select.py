@@ -23,6 +23,7 @@ from pymc_kbr.selection.default_candidates import MOST_FOR_CURVES, default_candi
 from pymc_kbr.selection.fitting import names_of_summaries
 from pymc_kbr.selection.race import Race
 from pymc_kbr.selection.selection import Selection
+from pymc_kbr.selection.weighted_order import weighted_order
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -160,6 +161,8 @@ def choose(
         given = default_candidates(n - count, d, heavy=heavy)
     # Not the very nearest alone: these would be held out of the rows that the candidates need most.
     numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(NEAREST_SHARE * n)), n))
+    if rows.ratio is not None:
+        numbers = numbers[weighted_order(rows.ratio[numbers], rng)]
     held_out, rest = rows.some(numbers), rows.some(np.setdiff1d(rows.carrying, numbers))
     refit = len(held_out) > NOT_MISSED * n
     budget = Budget(work, time_budget, refit)
@@ -176,9 +179,8 @@ def choose(
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
     if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts
         warn_of_outliers(whole)
-    weights = race.weights / race.weights.mean()
     seconds = time.perf_counter() - started
-    found = Selection(tuple(ranked), weights, seconds, budget.spent, race.ended_early, budget.late)
+    found = Selection(tuple(ranked), race.weights, seconds, budget.spent, race.ended_early, budget.late)
     if found.cut_short:
         _warn_of_time(found, time_budget)
     return chosen.chosen_by(found, len(chosen.table_))

@@ -12,6 +12,7 @@ from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score
+from pymc_kbr.selection.weighted_order import FirstRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,8 +23,8 @@ class Selection:
     ----------
     candidates : tuple of Candidate
         The best first.
-    weights : ndarray of shape (h,)
-        Of the held-out rows.
+    weights : ndarray of shape (h,) or FirstRows
+        Of the held-out rows; ``weights[:k]`` are those of the first k.
     seconds : float
     work : float
         What was spent of the budget of work.
@@ -34,7 +35,7 @@ class Selection:
     """
 
     candidates: tuple[Candidate, ...]
-    weights: np.ndarray
+    weights: np.ndarray | FirstRows
     seconds: float
     work: float = 0.0
     ended_early: bool = False

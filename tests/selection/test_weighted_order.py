@@ -1,0 +1,49 @@
+"""Rows of another density, of which the first few stand for the prior."""
+
+import numpy as np
+import pytest
+
+from pymc_kbr.arrays.weighted import effective_sample_size
+from pymc_kbr.selection.weighted_order import FirstRows, weighted_order
+
+RATIO = np.r_[np.full(80, 2.4), np.full(320, 0.02)]
+"""Of a table of which most rows were simulated near an observation."""
+
+
+def ordered(seed, ratio=RATIO):
+    return weighted_order(ratio, np.random.default_rng(seed))
+
+
+def test_each_row_comes_first_as_often_as_its_ratio_says():
+    ratio = np.array([4.0, 2.0, 1.0, 1.0])
+    first = np.array([ordered(seed, ratio)[0] for seed in range(2000)])
+    shares = np.bincount(first, minlength=4) / 2000
+    np.testing.assert_allclose(shares, ratio / 8, atol=4 * np.sqrt(0.25 / 2000))
+    assert sorted(ordered(1)) == list(range(400))
+    assert list(ordered(1)) == list(ordered(1)) != list(ordered(2))
+
+
+def test_few_rows_have_nearly_equal_weights_and_all_rows_their_ratios():
+    in_order = RATIO[ordered(3)]
+    weights = FirstRows(in_order)
+    assert len(weights) == 400
+    assert effective_sample_size(weights[:20]) > 18
+    assert effective_sample_size(np.random.default_rng(3).permutation(RATIO)[:20]) < 8
+    np.testing.assert_allclose(weights[:400], in_order / in_order.mean())
+    assert weights[:20].mean() == pytest.approx(1.0)
+    assert len(weights[:0]) == 0
+    one = FirstRows(np.ones(50))
+    np.testing.assert_allclose(one[:7], 1.0)
+
+
+@pytest.mark.parametrize("count", [20, 100])
+def test_weighted_means_of_the_first_rows_are_those_of_all(count):
+    rng = np.random.default_rng(5)
+    values, ratio = rng.normal(size=400) + (RATIO > 1), RATIO * np.exp(0.5 * rng.normal(size=400))
+    exact, found = np.average(values, weights=ratio), []
+    for seed in range(300):
+        order = ordered(seed, ratio)
+        found.append(np.average(values[order[:count]], weights=FirstRows(ratio[order])[:count]))
+    # Beside chance a ratio of sums is off by about one part in the number of rows.
+    assert abs(np.mean(found) - exact) < 4 * np.std(found) / np.sqrt(300) + 1 / count
+    assert np.std(found) < 1.5 / np.sqrt(count)
