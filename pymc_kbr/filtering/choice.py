@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.filtering.candidates import BELIEFS, predictions, prior_ridge, transition_ridge
+from pymc_kbr.filtering.given import Given, of_family
 from pymc_kbr.filtering.grams import Joint
 from pymc_kbr.filtering.recursion import How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Training
-from pymc_kbr.kernels import FAMILIES, Kernel, median_heuristic
 from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
 
 STATE_SCALES = (0.2, 0.3, 0.5, 1.0, 2.0)
@@ -24,6 +24,9 @@ OBSERVATION_SCALES = (0.5, 1.0, 2.0, 4.0)
 
 REGULARISATIONS = {"iw_kbr": (1e-1, 1e-2, 1e-3, 1e-4), "kbr": (1e-2, 1e-3, 1e-4, 1e-5)}
 """lambda and delta that are tried."""
+
+LEAST_REGULARISATION = 1e-10
+"""Where the smallest of these is the best, smaller ones are tried while they are better on evidence."""
 
 START = {"iw_kbr": (0.3, 2.0, 0.3), "kbr": (0.3, 1.0, 0.1)}
 """Both bandwidths, and n lambda or n delta, from which is departed on evidence alone."""
@@ -45,42 +48,12 @@ FEWEST_STEPS = 20
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a user fixed; what is None is chosen. Kernels are names of families or kernels themselves."""
-
-    rule: str
-    state_kernel: str | Kernel
-    observation_kernel: str | Kernel
-    control_kernel: str | Kernel
-    state_bandwidth: float | None
-    observation_bandwidth: float | None
-    regularisation: float | None
-    prior_regularisation: float | None
-    transition_regularisation: float | None
-    backward_regularisation: float | None
-
-
-FREE = tuple(field.name for field in fields(Given))[1:]
-"""What may be left to be chosen."""
-
-
-@dataclass(frozen=True)
 class Chosen:
     """Settings, and the squared error a step that they had on the held-out part, NaN where none was."""
 
     settings: FilterSettings
     error: float
     tried: int
-
-
-def of_family(kernel: str | Kernel, bandwidth: float | None, scale: float, points: np.ndarray) -> Kernel:
-    """A kernel by its family's name and bandwidth, or a multiple of the median; or as it is given."""
-    if not isinstance(kernel, str):
-        return kernel
-    if bandwidth is None:
-        varies = bool(np.any(np.ptp(points, axis=0) > 0))
-        bandwidth = scale * (median_heuristic(points) if varies else 1.0)
-    return FAMILIES[kernel](float(bandwidth))
 
 
 def steps_held_out(training: Training) -> int:
@@ -220,10 +193,11 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
     The transition's ridge has the smallest leave-one-out error, for each kernel on the states. The others
     start from `START`, and are left for what has a smaller squared error of filtered means on the last part
     of the training sequences, by two standard errors: first the bandwidth on the observations with lambda (or
-    delta), then the bandwidth on the states, then eta, beside which KuLSIF's is tried. The two bandwidths are
-    chosen apart: a transition that bends wants a narrow kernel on the states, while a wide one on the
-    observations has fewer ways to follow their noise. Without sequences, or with short ones, bandwidth and
-    lambda are those of the regression of states on observations, by leave one out.
+    delta, and smaller ones where the smallest is the best), then the bandwidth on the states, then eta,
+    beside which KuLSIF's is tried. The two bandwidths are chosen apart: a transition that bends wants a
+    narrow kernel on the states, while a wide one on the observations has fewer ways to follow their noise.
+    Without sequences, or with short ones, bandwidth and lambda are those of the regression of states on
+    observations, by leave one out.
     """
     search = Search(training, how, given, steps_held_out(training))
     state, observation, strength = START[given.rule]
@@ -236,6 +210,8 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
     grid = [point for point in _grid(given) if point != (observation, ridge)]
     found = held.challenge([search.with_observations(first, *point) for point in grid])
     point = (observation, ridge) if found is None else grid[found]
+    if given.regularisation is None and found is not None and point[1] == min(REGULARISATIONS[given.rule]):
+        point = _below(point, held, search, first)
     scales = [scale for scale in STATE_SCALES if scale != state] if free else []
     found = held.challenge(
         [search.with_observations(search.of_state_scale(scale, search.part), *point) for scale in scales]
@@ -249,6 +225,22 @@ def choose(training: Training, how: How, given: Given) -> Chosen:
         if held.challenge([replace(held.settings, prior_regularisation=eta)]) is not None:
             settings = replace(settings, prior_regularisation=search.kulsif(settings, training))
     return Chosen(finished(settings, search), held.error, search.tried)
+
+
+def _below(
+    point: tuple[float, float], held: Held, search: Search, settings: FilterSettings
+) -> tuple[float, float]:
+    """A bandwidth with tenths of its lambda or delta, as long as each is better than the one before.
+
+    Of observations that hardly have noise, such as frames of a camera, the best is smaller by orders of
+    magnitude than of noisy ones.
+    """
+    while point[1] > LEAST_REGULARISATION:
+        smaller = (point[0], point[1] / 10)
+        if held.challenge([search.with_observations(settings, *smaller)]) is None:
+            break
+        point = smaller
+    return point
 
 
 def _grid(given: Given) -> list[tuple[float, float]]:

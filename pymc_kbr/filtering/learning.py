@@ -6,9 +6,10 @@ from typing import Any
 
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.summaries import is_fitted
-from pymc_kbr.filtering.choice import FREE, Chosen, Given, choose, steps_held_out
+from pymc_kbr.filtering.choice import Chosen, choose, steps_held_out
 from pymc_kbr.filtering.conditioning import RULES
 from pymc_kbr.filtering.fitted import FittedFilter
+from pymc_kbr.filtering.given import FREE, Given
 from pymc_kbr.filtering.known import DrawnTransition, check_transition
 from pymc_kbr.filtering.points import make_point
 from pymc_kbr.filtering.published import choose_as_published

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_kbr.filtering.candidates import predictions, prior_ridge
-from pymc_kbr.filtering.choice import Chosen, Given, Search, finished, of_family
+from pymc_kbr.filtering.choice import Chosen, Search, finished
+from pymc_kbr.filtering.given import Given, of_family
 from pymc_kbr.filtering.recursion import How
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Training

@@ -90,6 +90,19 @@ def test_all_settings_are_those_with_the_smallest_held_out_error(tuning, rng, mo
         assert kbf.settings_.regularisation == pytest.approx(best.regularisation)
 
 
+@pytest.mark.parametrize(("noise", "least"), [(0.0, True), (0.3, False)])
+def test_lambda_goes_below_its_grid_where_observations_have_no_noise(noise, least, rng):
+    """Curves of the state alone, which a frame of a camera is, against ones that are seen with noise."""
+    z, _ = turning(200, rng)
+    x = np.hstack([np.sin(2 * z), np.cos(3 * z), z]) + noise * rng.normal(size=(200, 6))
+    lowest = min(choice.REGULARISATIONS["iw_kbr"])
+    found = KernelBayesFilter().fit(z, x).settings_.regularisation
+    assert (found < 0.5 * lowest) is least
+    if least:
+        assert np.log10(lowest / found) == pytest.approx(round(np.log10(lowest / found)))
+        assert KernelBayesFilter(regularisation=0.01).fit(z, x).settings_.regularisation == 0.01
+
+
 def test_the_original_rules_delta_is_twice_epsilon(rng):
     z, x = turning(60, rng)
     settings = KernelBayesFilter("kbr", tuning="published").fit(z, x).settings_

@@ -7,8 +7,9 @@ import pytest
 
 from pymc_kbr.filtering import KernelBayesFilter, candidates, choice, published
 from pymc_kbr.filtering.candidates import prior_ridge, transition_ridge
-from pymc_kbr.filtering.choice import Given, Search
+from pymc_kbr.filtering.choice import Search
 from pymc_kbr.filtering.conditioning import RULES
+from pymc_kbr.filtering.given import FREE, Given
 from pymc_kbr.filtering.grams import gram_of, of_columns
 from pymc_kbr.filtering.recursion import How
 from pymc_kbr.filtering.training import Training
@@ -253,7 +254,7 @@ def test_two_steps_may_be_left_of_a_sequence(rng):
 
 def a_search(rng, **how):
     z, x = turning(60, rng)
-    nothing = dict.fromkeys(choice.FREE)
+    nothing = dict.fromkeys(FREE)
     kernels = {f"{side}_kernel": "gaussian" for side in ("state", "observation", "control")}
     given = Given("iw_kbr", **{**nothing, **kernels, **how})
     return Search(Training.of_sequences(z, x), How(RULES["iw_kbr"], True, "exact"), given, 20)
