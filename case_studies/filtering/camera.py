@@ -31,7 +31,7 @@ from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
 HERE = Path(__file__).parent
 FRAMES, RUNS, NOISES, SEED = 1800, 10, (1e-3, 1e-4), 97
 RANK = 400
-"""Of the Gram matrices: a step of the exact rule on 1,800 frames takes a hundred times as long."""
+"""Of the Gram matrices: a step of the exact rule on 1,800 frames takes many times as long."""
 
 COLUMNS = ("noise", "run", "method", "error", "error_of_rotation", "seconds")
 
