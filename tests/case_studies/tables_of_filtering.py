@@ -60,4 +60,10 @@ IMAGES = Table(
     },
     of_keys=(0, 1),
 )
-TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS, IMAGES]
+CAMERA = Table(
+    lambda: frame(FILTERING, "camera_means"),
+    {"noise": number(0), "method": word(1)},
+    {2: ["runs"], 3: ["error"], 4: ["error_of_rotation"], 5: ["seconds"]},
+    of_keys=(0, 1),
+)
+TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS, IMAGES, CAMERA]
