@@ -184,7 +184,9 @@ class Race:
         """How much worse a candidate is on the rows that both have, and how much of that is a tie."""
         excess, error = difference(one.scores, best.scores, self.weights)
         tie = TIED * len(self.unit)
-        return excess, (max(tie, BEHIND) if one.in_part and one.holds else tie) * error
+        # Both fitted to a part of the rows are alike in that, and a refuted form is not what more rows mend.
+        wide = one.in_part and one.holds and not best.in_part
+        return excess, (max(tie, BEHIND) if wide else tie) * error
 
     def _score(self, one: Candidate, start: int, stop: int, alive: list[Candidate]) -> None:
         """Score a candidate on held-out rows `start` to `stop`; drop it where it cannot be fitted."""

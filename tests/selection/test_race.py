@@ -102,6 +102,12 @@ def test_of_learned_likelihoods_that_are_tied_the_one_with_the_lower_score_is_th
     second.scores = common
     first.scores, third.scores = common + 0.008 + wave, common + 0.004 - wave
     assert [one.label for one in race.ranked([first, second, third])] == ["second", "third", "first"]
+    # Nor does a form that holds win against a refuted one which is ahead by more than chance.
+    second.fitted = pk.KernelLikelihood()
+    second.fitted.transforms_pvalue_ = 1e-4
+    assert race.ranked([first, second])[0].label == "second"
+    first.scores = common + 0.003 + wave
+    assert race.ranked([first, second])[0].label == "first"
 
 
 @pytest.mark.parametrize("excess", [0.0, 1.0])
