@@ -1,10 +1,10 @@
-"""Whether regression estimates by curves of each statistic say more than linear ones, on raw and sorted data.
+"""Whether regression estimates by curves, or joint ones, say more than linear ones, on raw and sorted data.
 
 ``python -m tests.statistical.curved_summaries`` prints the table from the figures that are kept in
-``curved_summaries.csv``; ``--record`` makes these figures again, in about three minutes of one core.
+``curved_summaries.csv``; ``--record`` makes these figures again, in about six minutes of one core.
 
 Energy scores, of power 0.1, of rows held out of the nearest quarter of a table of 6,000 rows, by the best of
-the same candidates with either summary, and without one. The five problems are none of the forty models.
+the same candidates with each summary, and without one. The five problems are none of the forty models.
 """
 
 from __future__ import annotations
