@@ -30,7 +30,7 @@ MOST_FOR_RELEVANCE = 100
 MOST_FOR_CURVED = 250
 """Statistics above which regression estimates are linear ones, without curves and kernel.
 
-`tests.statistical.curved_summaries` and `regression_estimates` have the figures by which these are taken below.
+Figures by which these are taken below: `tests.statistical.curved_summaries` and `regression_estimates`.
 """
 
 MOST_FOR_CURVES = 100
