@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -14,9 +15,15 @@ hypothesis.settings.load_profile("any machine")
 def pytest_addoption(parser):
     words = "of a parametrised test, run no combination whose values all occur in others that are run"
     parser.addoption("--each-value-once", action="store_true", help=words)
+    parser.addoption("--write-passed", type=Path, help="a file for the names of the tests that pass")
+    parser.addoption("--leave-out", type=Path, help="a file of names: these tests are not run")
 
 
 def pytest_collection_modifyitems(config, items):
+    if config.getoption("--leave-out") is not None:
+        elsewhere = set(config.getoption("--leave-out").read_text().splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in elsewhere])
+        items[:] = [item for item in items if item.nodeid not in elsewhere]
     if not config.getoption("--each-value-once"):
         return
     seen, kept = set(), []
@@ -27,6 +34,12 @@ def pytest_collection_modifyitems(config, items):
             kept.append(item)
         seen |= new
     items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.getoption("--write-passed") is not None:
+        passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
+        config.getoption("--write-passed").write_text("".join(f"{name}\n" for name in passed))
 
 
 @pytest.fixture
