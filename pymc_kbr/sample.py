@@ -222,9 +222,9 @@ def _simulated(
     is whether nothing else is given that goes with draws of the prior.
     """
     given = chosen_by[0]
-    if given is not None and isinstance(simulations, int) and simulations > 1:
+    if given is not None and isinstance(simulations, int | np.integer) and simulations > 1:
         given.check(simulations)  # before the work; other numbers are refused by `simulate`
-    many = isinstance(simulations, int) and simulations >= FEWEST_LOOKED_AT
+    many = isinstance(simulations, int | np.integer) and simulations >= FEWEST_LOOKED_AT
     if rounds is None and not (alone and many and given is None):
         return simulate(simulations, model=model, store=store, **how)
     if_coarse = partial(_if_coarse, chosen_by=chosen_by, model=model, progressbar=how["progressbar"])
@@ -254,9 +254,9 @@ def _if_coarse(
     with working(progressbar, "Looking at the first simulations"):
         (posterior,) = fitted.posteriors(Observations.held_by(table))
         found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
-    # Of other estimators there is no such test.
     if found is not None and found.coarse:
         return TooCoarse(fitted, "too coarse")
+    # Of other estimators there is no such test.
     if posterior.settings.get("transforms_pvalue", 1.0) < NOT_UNIFORM:
         return TooCoarse(fitted, "one in which no learned likelihood holds")
     scale = fitted.scale_of_statistics()

@@ -211,7 +211,8 @@ def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(m
     few = {"selection": {"candidates": [LINEAR, pk.Rejection(20)]}, **QUIET}
 
     def told(simulated, **given):
-        return pk.sample_abc(50, simulations=400, model=simulated, **{**few, **given})["posterior"].attrs
+        count = np.int64(400)  # as a computed number of simulations is
+        return pk.sample_abc(50, simulations=count, model=simulated, **{**few, **given})["posterior"].attrs
 
     assert "the table of the first 200 was" in told(model())["rounds"]
     assert "rounds" not in told(model(), prior=np.linspace(-1, 1, 400)[:, None])

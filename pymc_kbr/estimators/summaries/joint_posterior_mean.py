@@ -172,4 +172,5 @@ def _factor(components: np.ndarray, bandwidth: float, rank: int) -> LowRankGram:
     solver = RandomlyPivotedCholesky(rank=min(rank, len(components)), tolerance=TOLERANCE)
     gram = solver.gram(Gaussian(bandwidth), components, np.random.default_rng(0), 1.0)
     assert isinstance(gram, LowRankGram)
+    # The ridge regression takes features of mean zero: the constant has no penalty.
     return gram.centred(np.full(len(components), 1 / len(components)), overwrite=True)
