@@ -237,7 +237,7 @@ def test_a_first_half_that_is_too_small_for_a_candidate_ends_nothing(monkeypatch
 
 def test_warnings_of_a_look_are_not_given_twice(by_regression):
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.filterwarnings("error", message="of a part")
         options = SimulationOptions(100, to_be_extended=False, **QUIET)
         simulate_in_rounds(model(), "auto", lambda table: warnings.warn("of a part", stacklevel=2), options)
 
