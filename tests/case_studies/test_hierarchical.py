@@ -151,9 +151,13 @@ def test_coverage_is_counted_by_number_of_trials():
     assert found.loc[("log threshold", 11, 50), "data_sets"] == 0
 
 
-def test_densities_are_told_apart_from_chance():
-    likelihood = waiting_likelihood(1000, 100)
-    found = density_errors(likelihood, 0.0, 30, 200, 8)
+@pytest.fixture(scope="module")
+def waiting():
+    return waiting_likelihood(1_000, 100)
+
+
+def test_densities_are_told_apart_from_chance(waiting):
+    found = density_errors(waiting, 0.0, 30, 200, 8)
     # Of 200 draws the mean has the deviation 0.07, and two means differ by 0.1.
     assert found["mean_chance"] == pytest.approx(0.1, abs=0.04)
     assert found["mean_learnt"] < 0.5
@@ -161,8 +165,8 @@ def test_densities_are_told_apart_from_chance():
 
 
 @pytest.mark.statistical
-def test_intervals_hold_for_data_sets_of_1_to_200_trials():
-    lines = each_data_set(waiting_likelihood(2_000, 200), 60, 9)
+def test_intervals_hold_for_data_sets_of_1_to_200_trials(waiting):
+    lines = each_data_set(waiting, 60, 9)
     assert lines["trials"].min() <= 10
     assert lines["trials"].max() >= 150
     for name in ("log drift", "log threshold"):
