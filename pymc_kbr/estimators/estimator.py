@@ -103,7 +103,7 @@ class Estimator(BaseEstimator):
         given = Given.of(parameters, statistics, support, ratio, prior, self)
         if log_prior is not None and not self.multiplies_prior:
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
-        self._given_log_prior, self.names_ = log_prior, given.names
+        self._given_log_prior, self.names_, self.selection_ = log_prior, given.names, None
         table = given.tabulated(self, rng)
         warn_of_outliers(table)
         return self.fit_table(table, rng)

@@ -187,6 +187,14 @@ def test_a_candidate_that_is_chosen_is_fitted_with_the_ratio():
     np.testing.assert_allclose(found.weights(x[0]), alone.weights(x[0]), rtol=1e-12)
 
 
+def test_a_choice_is_forgotten_where_the_estimator_is_fitted_again():
+    theta, x = rows()
+    arguments = {"rng": np.random.default_rng(1), "candidates": [pk.Rejection(200)], "progressbar": False}
+    found = choose(CheckedRows.of(theta, x), **arguments)
+    assert found.selection_ is not None
+    assert found.fit(theta, x + 1).selection_ is None
+
+
 @pytest.mark.parametrize("accepted", [100, 450])
 def test_draws_of_many_atoms_are_scored_without_smoothing(accepted):
     race = a_race()
