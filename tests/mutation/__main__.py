@@ -2,9 +2,10 @@
 
 A seeded sample of each room's mutants is tried, in the order in which they were drawn: what was tried
 before the time was up is a sample as well. What is known already, of files that have not changed since,
-is not tried again; survivors alone are, with ``--survivors``. ``--tests`` names some of a room's tests:
-new ones that survivors are to meet, or the quick ones, of which what is caught is the least.
-``--record`` writes the tables in this folder, of what was tried.
+is not tried again. ``--survivors`` tries what the table of survivors names, of the sample with this seed,
+in today's files. ``--tests`` names some of a room's tests: new ones that survivors are to meet, or the
+quick ones, of which what is caught is the least. ``--record`` writes the tables in this folder, of what
+was tried.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ import os
 import random
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, mutants_of
 from tests.mutation.run import measured, outcomes, preload
+from tests.mutation.tables import Sample, record_again, record_sample, survivors_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pymc_kbr"
-HERE = Path(__file__).parent
 ROOMS = {
     "arrays": ("tests/arrays",),
     "kernels": ("tests/kernels",),
@@ -64,33 +64,40 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--file", default="", help="only files whose path holds this")
-    parser.add_argument("--survivors", action="store_true", help="only what survived, once more")
+    parser.add_argument("--survivors", action="store_true", help="only what survived, in today's files")
     parser.add_argument("--tests", nargs="*", default=[], help="these instead of the room's own")
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="of each room, its tests included"
     )
-    parser.add_argument("--record", action="store_true", help="write table.csv and survivors.csv")
+    parser.add_argument("--record", action="store_true", help="write the tables")
     parser.add_argument("--kept", type=Path, default=ROOT / ".mutation.csv", help="outcomes so far")
     return parser.parse_args()
 
 
 def sample(room: str, most: int, seed: int, part: str) -> tuple[list[Mutant], int]:
     """Some mutants of a room in random order, and the number of all."""
-    inner = [PACKAGE / other for other in ROOMS if other.startswith(f"{room}/")]
-    files = [
-        path
-        for path in sorted((PACKAGE / room).rglob("*.py"))
-        if part in str(path) and not any(path.is_relative_to(other) for other in inner)
-    ]
-    found = [
-        mutant
-        for path in files
-        if str(path.relative_to(PACKAGE)) not in NOT_NUMERICS
-        for mutant in mutants_of(path, ROOT)
-    ]
+    found = [mutant for path in files_of(room) if part in path for mutant in mutants_of(ROOT / path, ROOT)]
     every = sum(mutant.counts for mutant in found)
     found = random.Random(f"{seed} {room}").sample(found, min(len(found), most or len(found)))
     return [mutant for mutant in found if mutant.counts], every
+
+
+def files_of(room: str) -> list[str]:
+    """A room's files that compute something, as seen from the repository's root."""
+    inner = [PACKAGE / other for other in ROOMS if other.startswith(f"{room}/")]
+    return [
+        str(path.relative_to(ROOT))
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        if not any(path.is_relative_to(other) for other in inner)
+        and str(path.relative_to(PACKAGE)) not in NOT_NUMERICS
+    ]
+
+
+def once_more(room: str, seed: int, part: str) -> list[Mutant]:
+    """What survived in a room's sample, as today's files have it: the same change of the same function."""
+    names = {name for name in survivors_of(room, seed) if part in name[0]}
+    files = sorted({name[0] for name in names} & set(files_of(room)))
+    return [mutant for file in files for mutant in mutants_of(ROOT / file, ROOT) if mutant.name in names]
 
 
 def known(kept: Path) -> dict[str, str]:
@@ -104,9 +111,8 @@ def known(kept: Path) -> dict[str, str]:
 def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> dict[str, str]:
     """Outcomes of a room's mutants, those that were known included."""
     outcome = known(options.kept)
-    new = [
-        mutant for mutant in chosen if outcome.get(mutant.key) == ("survived" if options.survivors else None)
-    ]
+    again = (None, "survived") if options.survivors else (None,)
+    new = [mutant for mutant in chosen if outcome.get(mutant.key) in again]
     print(f"{room}: {len(chosen)} mutants, {len(new)} to try", flush=True)
     if new:
         started = time.perf_counter()
@@ -131,55 +137,6 @@ def try_room(room: str, chosen: list[Mutant], options: argparse.Namespace) -> di
     return tried
 
 
-def record(
-    room: str, chosen: list[Mutant], outcome: dict[str, str], every: int, options: argparse.Namespace
-) -> None:
-    """Write a room's rows of the tables; why a survivor does not matter is kept from the table before."""
-    tests = " ".join(options.tests or ROOMS[room])
-    if options.survivors:  # which were tried against others before
-        tests = next((row[5] for row in read(HERE / "samples.csv") if row[0] == room), tests)
-    counts = [room, every, len(chosen), len(outcome), options.seed, tests]
-    replace(HERE / "samples.csv", room, ["room", "mutants", "drawn", "tried", "seed", "tests"], [counts])
-    chosen = [mutant for mutant in chosen if mutant.key in outcome]
-    reasons = {tuple(row[:4]): row[4] for row in read(HERE / "survivors.csv")}
-    survived = [mutant for mutant in chosen if outcome[mutant.key] == "survived"]
-    rows = []
-    for mutant in survived:
-        name = (room, mutant.path, mutant.function, mutant.change)
-        rows.append([*name, reasons.get(name, "")])
-    replace(
-        HERE / "survivors.csv", room, ["room", "file", "function", "change", "why it does not matter"], rows
-    )
-    tried, lost = Counter(mutant.path for mutant in chosen), Counter(mutant.path for mutant in survived)
-    no_matter = Counter(row[1] for row in rows if row[4])
-    table = [
-        [room, path, tried[path], tried[path] - lost[path], lost[path], no_matter[path]]
-        for path in sorted(tried)
-    ]
-    totals = [sum(row[i] for row in table) for i in (2, 3, 4, 5)]  # type: ignore[misc]
-    table.append([room, "all", *totals])
-    head = ["room", "file", "mutants tried", "caught", "survivors", "of these equivalent"]
-    replace(HERE / "table.csv", room, head, table)
-
-
-def read(path: Path) -> list[list[str]]:
-    """Rows of a table, without its head."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.reader(file))[1:]
-
-
-def replace(path: Path, room: str, head: list[str], rows: list[list]) -> None:
-    """Put rows in the place of a room's rows."""
-    others = [row for row in read(path) if row[0] != room]
-    order = list(ROOMS)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(head)
-        writer.writerows(sorted([*others, *rows], key=lambda row: order.index(row[0])))
-
-
 def main() -> None:
     """See the module."""
     options = arguments()
@@ -189,10 +146,17 @@ def main() -> None:
     os.chdir(ROOT)
     preload(MODELS)
     for room in options.rooms or ROOMS:
-        chosen, every = sample(room, options.most, options.seed, options.file)
+        if options.survivors:
+            chosen, every = once_more(room, options.seed, options.file), 0
+        else:
+            chosen, every = sample(room, options.most, options.seed, options.file)
         outcome = try_room(room, chosen, options)
-        if options.record:
-            record(room, chosen, outcome, every, options)
+        if options.record and options.survivors:
+            record_again(room, options.seed, chosen, outcome, list(ROOMS))
+        elif options.record:
+            tests = " ".join(options.tests or ROOMS[room])
+            drawn = Sample(room, options.seed, every, len(chosen), tests)
+            record_sample(drawn, [m for m in chosen if m.key in outcome], outcome, list(ROOMS))
 
 
 if __name__ == "__main__":

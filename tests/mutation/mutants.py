@@ -62,6 +62,11 @@ class Mutant:
     make: Callable[[], str]
     counts: bool = True
 
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """File, function and change: what stays the same while the rest of a file changes."""
+        return self.path, self.function, self.change
+
     @cached_property
     def code(self) -> str:
         """The whole file, with the change."""
