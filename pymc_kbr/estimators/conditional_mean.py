@@ -33,7 +33,7 @@ class ConditionalMean(RuleEstimator):
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table (they are centred in either
         case, which a kernel of differences does not see); or "relevance",
-        "posterior_mean", or this with "linear_", "curved_" or "joint_" before it, learnt from the table: see
+        "posterior_mean", or this after ``linear_``, ``curved_`` or ``joint_``, learnt from the table: see
         `estimators.summaries`.
     parameter_bandwidth : float, optional
         Of the kernel on the parameters in which weights are projected onto the simplex, in standard

@@ -35,7 +35,7 @@ class NadarayaWatson(Estimator):
     kernel : {"gaussian", "epanechnikov", "top_hat"}
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table; or "relevance",
-        "posterior_mean", or this with "linear_", "curved_" or "joint_" before it, learnt from the table: see
+        "posterior_mean", or this after ``linear_``, ``curved_`` or ``joint_``, learnt from the table: see
         `estimators.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.

@@ -25,7 +25,7 @@ class Rejection(Estimator):
         accepted: equal weights, or those of Beaumont et al. 2002.
     scale : bool, str or Summary
         Whether statistics are divided by their standard deviation in the table; or "relevance",
-        "posterior_mean", or this with "linear_", "curved_" or "joint_" before it, learnt from the table: see
+        "posterior_mean", or this after ``linear_``, ``curved_`` or ``joint_``, learnt from the table: see
         `estimators.summaries`.
     parameter_bandwidth : float, optional
         See `ConditionalMean`.
