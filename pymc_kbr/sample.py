@@ -23,11 +23,11 @@ from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
+from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
-from pymc_kbr.selection.columns_of_sets import columns_of_sets
 from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate

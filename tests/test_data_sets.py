@@ -185,8 +185,6 @@ def test_sample_abc_makes_the_columns_itself():
     assert held.statistic_columns.size == 101
     check = pk.predictive_check(idata, model=model, draws=40, random_seed=1)
     assert check.p_values["y"] > 0.05
-    with model, pytest.raises(ValueError, match="rounds need them before"):
-        pk.sample_abc(100, simulations=200, rounds=2, progressbar=False)
 
 
 def test_stores_and_files_keep_data_sets(table, features, tmp_path):

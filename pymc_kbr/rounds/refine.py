@@ -10,7 +10,8 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
-from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows
+from pymc_kbr.estimators.sets.columns import most_columns
+from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -53,7 +54,8 @@ def refine(
         last and has all simulations that are left.
     estimator : str or Estimator, optional
         What the rounds go by: `KernelLikelihood` where left out, which needs no correction for where rows
-        come from. Others are given `prior_ratio` as their `ratio`.
+        come from; of data sets, `Adjusted` on the nearest three tenths of the rows. All but the first are
+        given `prior_ratio` as their `ratio`.
     prior_share : float
         Share of the rows of later rounds that are draws of the prior, above 0 and below 1.
     random_seed : int or numpy.random.Generator, optional
@@ -81,7 +83,8 @@ def refine(
     `prior_ratio` is p / q, with q the density of all rounds together, sum over r of (n_r / n) q_r: the
     deterministic mixture of multiple importance sampling [1]_. It is known exactly, since the q_r are normal
     mixtures in the space without edges. Simulating where the present posterior has its mass is sequential
-    neural likelihood's idea [2]_.
+    neural likelihood's idea [2]_. Data sets stay what they are in the table; each round makes columns of them
+    by `SetFeatures`, fitted to all rows so far.
 
     References
     ----------
@@ -103,7 +106,9 @@ def refine(
     >>> bool(0.2 < low < 0.3001 < high < 0.4)
     True
     """
-    given = _checked(draws, rounds, estimator, prior_share, random_seed, store)
+    asked_for = _checked(draws, rounds, estimator, prior_share, random_seed, store)
+    forward = Forward.read(model)
+    given = _default(forward) if asked_for is None else asked_for
     # In words and numbers: a store compares them with those of an earlier call.
     asked = {
         "draws": draws,
@@ -122,7 +127,6 @@ def refine(
         progressbar=progressbar,
         to_be_extended=False,
     )
-    forward = Forward.of_columns(model)
     _check_rounds(draws, rounds, forward, given)
     # Later rounds are near it. NaN, which is missing, is not equal to itself.
     asked["observed"] = [None if np.isnan(value) else value for value in forward.graph.observed.tolist()]
@@ -133,8 +137,8 @@ def refine(
 
 def _checked(
     draws: Any, rounds: Any, estimator: Any, prior_share: Any, random_seed: Any, store: Any
-) -> Estimator:
-    """The estimator; arguments that are out of range are refused before a model is looked at."""
+) -> Estimator | None:
+    """The estimator, if one is given; what is out of range is refused before a model is looked at."""
     whole("draws", draws)
     whole("rounds", rounds)
     if isinstance(prior_share, bool) or not isinstance(prior_share, int | float | np.number):
@@ -146,7 +150,13 @@ def _checked(
             f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
             "goes on"
         )
-    return KernelLikelihood(particles=DRAWS) if estimator is None else make_estimator(estimator)
+    return None if estimator is None else make_estimator(estimator)
+
+
+def _default(forward: Forward) -> Estimator:
+    """What rounds go by where nothing is given."""
+    # The columns of data sets are regression estimates already, with errors that fall with the size of a set.
+    return near_rows(True) if forward.graph.statistics.set_names else KernelLikelihood(particles=DRAWS)
 
 
 def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimator) -> None:
@@ -154,7 +164,7 @@ def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimato
     columns = forward.graph.parameters
     check_can_be_proposed(forward.support, columns)
     forward.log_prior(forward.prior.block(0)[:2])
-    least = least_rows(columns.size, forward.graph.statistics.size, estimator)
+    least = least_rows(columns.size, most_columns(forward.graph.statistics, columns.size), estimator)
     if draws // rounds < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {draws // rounds}; give each at "

@@ -13,8 +13,9 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
+from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
@@ -144,7 +145,9 @@ class Rounds:
     def _propose(self, seed: int) -> Proposal:
         """What the next round is drawn from."""
         rng = np.random.default_rng(seed)
-        table = self._pooled().without_missing()
+        # Columns of data sets are learnt anew in each round, since near the observation a regression says
+        # more. They are functions of the data, whatever rows they were learnt from.
+        table = columns_of_sets(self._pooled()).without_missing()
         # Sums of several threads are rounded as these share them out.
         with one_blas_thread():
             posterior = self._posterior(table, rng)
@@ -229,3 +232,9 @@ def least_rows(parameters: int, statistics: int, estimator: Estimator) -> int:
     if isinstance(estimator, KernelLikelihood):
         least = max(least, MOST_HELD_OUT + fewest_rows(parameters, statistics))
     return least
+
+
+def near_rows(scale: bool | str) -> Estimator:
+    """What rounds go by where no likelihood is learned: nearest rows, moved to the observation."""
+    near = Rejection(0.3, kernel="epanechnikov", scale=scale)
+    return Adjusted(near, "heteroscedastic_local_linear")

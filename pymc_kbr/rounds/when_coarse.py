@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
-from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows
+from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.estimators.sets.columns import most_columns
+from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed, simulate_table
 from pymc_kbr.simulation.streams import BLOCK_ROWS
+from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def simulate_in_rounds(
             alone = f", since {error}"
     if len(sizes) == 1:
         return _of_the_prior(forward, options, f"1 round: all simulations are draws of the prior{alone}")
-    d = forward.graph.statistics.size
+    statistics = forward.graph.statistics
     asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
 
     why, not_judged = "", list[str]()
@@ -104,10 +106,10 @@ def simulate_in_rounds(
         if found is None:
             return None
         why = found.why
-        return _further(found.estimator, d)
+        return _further(found.estimator, statistics)
 
     looks = goes_on if rounds is None or isinstance(rounds, str) else None
-    made = Rounds(forward, _going_by(d), options, asked, None, goes_on=looks)
+    made = Rounds(forward, _going_by(statistics), options, asked, None, goes_on=looks)
     table = made.run()
     if not_judged:
         return _with_words(table, f"none: all {options.draws} are draws of the prior, since {not_judged[0]}")
@@ -116,12 +118,12 @@ def simulate_in_rounds(
 
 def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:
     """Simulations of each round, of a model that can be simulated elsewhere than at draws of its prior."""
-    forward.check_has_columns()
     columns = forward.graph.parameters
     check_can_be_proposed(forward.support, columns)
     forward.log_prior(forward.prior.block(0)[:2])
-    d = forward.graph.statistics.size
-    return _sizes(draws, rounds, least_rows(columns.size, d, _going_by(d)))
+    statistics = forward.graph.statistics
+    d = most_columns(statistics, columns.size)
+    return _sizes(draws, rounds, least_rows(columns.size, d, _going_by(statistics)))
 
 
 def _of_the_prior(forward: Forward, options: SimulationOptions, words: str) -> ReferenceTable:
@@ -151,20 +153,21 @@ def _told(made: Rounds, draws: int, why: str) -> str:
     )
 
 
-def _further(found: Estimator, statistics: int) -> Estimator:
+def _further(found: Estimator, statistics: Columns) -> Estimator:
     """What further rounds go by, where an estimator that was fitted to the first table is too coarse."""
-    if isinstance(found, KernelLikelihood):
+    if isinstance(found, KernelLikelihood) and not statistics.set_names:
         # Its form was chosen; the rounds only fit it.
         return KernelLikelihood(found.choice_.name, DRAWS, scale=found.scale)
     return _going_by(statistics)
 
 
-def _going_by(statistics: int) -> Estimator:
+def _going_by(statistics: Columns) -> Estimator:
     """What the rounds go by where nothing better is known."""
-    if statistics <= MOST_FOR_LIKELIHOOD:
+    if statistics.set_names:
+        return near_rows(True)  # the columns of data sets are regression estimates already
+    if statistics.size <= MOST_FOR_LIKELIHOOD:
         return KernelLikelihood("location_scale", DRAWS)  # the other form takes several times as long
-    near = Rejection(0.3, kernel="epanechnikov", scale="joint_posterior_mean")
-    return Adjusted(near, "heteroscedastic_local_linear")
+    return near_rows("joint_posterior_mean")
 
 
 def _sizes(draws: int, rounds: int | str, least: int) -> list[int]:

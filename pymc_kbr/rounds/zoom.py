@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
@@ -89,14 +90,16 @@ def zoom(
     Raises
     ------
     TypeError, ValueError, SimulationError, OSError
-        As `simulate`; and if a round has too few rows, or there is no seed for a store.
+        As `simulate`; and if a round has too few rows, there is no seed for a store, or noise with data
+        sets.
 
     Notes
     -----
     A table like this serves the one observation. What lies outside of its bounds is lost: where draws reach
     them, `sample_abc` warns (`edge`). The rounds are those of truncated proposals, with a box for the
     support of the posterior. With `noise` rounds go by statistics that `emulate` predicts as soon as
-    these are good, and before that by simulated ones with noise added.
+    these are good, and before that by simulated ones with noise added. Of data sets, which take no `noise`,
+    each round makes columns by `SetFeatures`, fitted to all rows between the bounds so far.
 
     References
     ----------
@@ -118,7 +121,7 @@ def zoom(
     """
     _check(draws, rounds, scale, random_seed, store)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
-    forward = Forward.of_columns(model)
+    forward = Forward.read(model) if noise is None else Forward.of_columns(model)
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
     forward.check_can_be_truncated()
     size = draws // (2 * rounds if noise is None else rounds + 1)
@@ -158,7 +161,7 @@ def zoom(
         # From the second half of the seeds: a round's draws and its pilot's must not be the same.
         seed = int(seeds[rounds + len(tables)])
         narrowed, bounds, last = (
-            (*narrower(table, bounds, scale), False)
+            (*narrower(columns_of_sets(table), bounds, scale), False)
             if deviations is None
             else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
         )

@@ -87,7 +87,7 @@ class Forward:
 
     @classmethod
     def of_columns(cls, model: pm.Model | None) -> Forward:
-        """Read a model whose statistics are columns, as rounds of simulations need them.
+        """Read a model whose statistics are columns, as predictions of statistics need them.
 
         Raises
         ------
@@ -109,8 +109,9 @@ class Forward:
         sets = self.graph.statistics.set_names
         if sets:
             raise ValueError(
-                f"{sets} are data sets, of which columns are made when the table is there, and rounds need "
-                "them before; simulate one table (`simulate`, `sample_abc` with one round)"
+                f"{sets} are data sets, of which columns are made when the table is there; their rows are "
+                "not predicted, and have the noise that the simulator gives them: take `zoom` without "
+                "`noise`, or `refine`"
             )
 
     def take_seconds(self) -> float:
