@@ -1,5 +1,6 @@
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import hypothesis
 import numpy as np
@@ -12,9 +13,24 @@ hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
 
+def part(words):
+    """The number of a part and how many there are, from words like 1/2."""
+    number, of = map(int, words.split("/"))
+    if not 1 <= number <= of:
+        raise ValueError(f"there is no part {words}")
+    return number, of
+
+
+def in_part(name, number, of):
+    """Whether a test is in part `number` of `of`: by its name, so that it is whatever else is left out."""
+    return crc32(name.encode()) % of == number - 1
+
+
 def pytest_addoption(parser):
     words = "of a parametrised test, run no combination whose values all occur in others that are run"
     parser.addoption("--each-value-once", action="store_true", help=words)
+    words = "of the slow statistical tests, run those of one part, as 1/2; every other test is run"
+    parser.addoption("--part", type=part, default=(1, 1), help=words)
     parser.addoption("--write-passed", type=Path, help="a file for the names of the tests that pass")
     parser.addoption("--leave-out", type=Path, help="a file of names: these tests are not run")
 
@@ -24,6 +40,12 @@ def pytest_collection_modifyitems(config, items):
         elsewhere = set(config.getoption("--leave-out").read_text().splitlines())
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in elsewhere])
         items[:] = [item for item in items if item.nodeid not in elsewhere]
+    wanted = config.getoption("--part")
+    others = {
+        item for item in items if item.get_closest_marker("statistical") and not in_part(item.nodeid, *wanted)
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item in others])
+    items[:] = [item for item in items if item not in others]
     if not config.getoption("--each-value-once"):
         return
     seen, kept = set(), []

@@ -65,7 +65,7 @@ def test_what_is_shortened_stands_there():
     assert shortened("f(1_000_000, 300, 1_500)") == "f(400, 300, 400)"
 
 
-@pytest.mark.statistical
+@pytest.mark.pages
 @pytest.mark.usefixtures("plain_layout")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
 def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
@@ -93,7 +93,7 @@ def address(block):
     return LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
 
 
-@pytest.mark.statistical
+@pytest.mark.pages
 @pytest.mark.parametrize(
     ("page", "number"), NEED_MORE, ids=lambda value: getattr(value, "stem", None) or str(value)
 )

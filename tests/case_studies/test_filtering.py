@@ -161,6 +161,7 @@ def test_a_run_through_images(tmp_path):
     assert len(pd.read_csv(table)) == 2
 
 
+@pytest.mark.statistical
 def test_the_recurrent_network_reads_windows(rng, monkeypatch):
     pytest.importorskip("torch", reason="PyTorch (extra `neural`) is not installed")
     monkeypatch.setattr(recurrent, "STEPS", 45)

@@ -39,6 +39,7 @@ def test_exact_draws_of_the_gaussian_are_conjugate(rng):
     np.testing.assert_allclose(draws.var(axis=0), 0.05, rtol=4 * np.sqrt(2 / 20_000))
 
 
+@pytest.mark.statistical
 def test_the_two_sample_test_tells_what_differs(rng):
     one, two = rng.normal(size=(800, 2)), rng.normal(size=(800, 2))
     # 1,600 guesses of a fair coin have a deviation of 0.0125.

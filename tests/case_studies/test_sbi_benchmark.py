@@ -28,6 +28,7 @@ def test_networks_side_by_side_are_scikit_learns(rng, epochs):
         np.testing.assert_allclose(found.flat[k], flat, atol=1e-8)
 
 
+@pytest.mark.statistical
 def test_the_networks_test_is_sbibms(rng):
     reference, draws = rng.normal(size=(400, 2)), rng.normal(0.4, 1.2, size=(400, 2))
     points = (np.vstack([reference, draws]) - reference.mean(axis=0)) / reference.std(axis=0, ddof=1)
@@ -40,6 +41,7 @@ def test_the_networks_test_is_sbibms(rng):
     assert c2st.network(reference, draws, folds=1) == pytest.approx(scores[0], abs=0.04)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("test", [c2st.network, c2st.forest])
 def test_classifiers_tell_what_differs_and_nothing_else(test, rng):
     one, two = rng.normal(size=(300, 2)), rng.normal(size=(300, 2))
@@ -51,6 +53,7 @@ def test_classifiers_tell_what_differs_and_nothing_else(test, rng):
     assert test(1e3 * one + 5, 1e3 * two + 5) == pytest.approx(alike, abs=0.02)
 
 
+@pytest.mark.statistical
 def test_the_forest_sees_repeated_draws(rng):
     one, two = rng.normal(size=(1000, 2)), rng.normal(size=(250, 2))
     assert c2st.forest(one, np.repeat(two, 4, axis=0)) > 0.75

@@ -47,6 +47,7 @@ def made(transform, rows=2000):
     return Calibration(transform(u), np.zeros((rows, 1)), np.zeros(rows), Columns.scalars(["a"]), 500)
 
 
+@pytest.mark.statistical
 def test_a_calibrated_estimator_has_uniform_transforms(good):
     assert good.pit.shape == (600, 2)
     assert good.pit.min() >= 0
@@ -105,6 +106,7 @@ def test_the_estimator_has_not_seen_the_rows_that_are_held_out(table):
     assert found.contraction.min() == found.contraction.max() == 1.0
 
 
+@pytest.mark.statistical
 def test_transforms_of_a_parameter_with_ties_are_uniform():
     """Zero or one, of which a continuous statistic tells something."""
     rng = np.random.default_rng(0)

@@ -41,6 +41,7 @@ def test_pvalue_is_a_rank_of_mean_kernel_values(rng):
     assert found.pvalue == np.mean(np.array(means) <= means[0])
 
 
+@pytest.mark.statistical
 def test_level_on_five_hundred_data_sets_of_the_model():
     rng = np.random.default_rng(3)
     pvalues = []

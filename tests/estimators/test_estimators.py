@@ -75,6 +75,7 @@ def test_the_units_of_a_statistic_do_not_matter(name, fitted, linear, unit):
     np.testing.assert_allclose(two.weights(OBSERVED * units), fitted.weights(OBSERVED), atol=1e-8)
 
 
+@pytest.mark.statistical
 def test_defaults_come_close_to_the_exact_mean(name, linear):
     theta, x = linear
     mix = np.linalg.lstsq(theta, x, rcond=None)[0]

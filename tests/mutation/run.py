@@ -38,7 +38,15 @@ PRELOADED = (
 UNUSED = ("cacheprovider", "doctest", "faulthandler", "threadexception", "unraisableexception")
 """Parts of pytest that take longer than most tests, many times over."""
 
-OPTIONS = ("-x", "-q", "-o", "addopts=", "-m", "not statistical", *(f"-pno:{name}" for name in UNUSED))
+OPTIONS = (
+    "-x",
+    "-q",
+    "-o",
+    "addopts=",
+    "-m",
+    "not (statistical or pages)",
+    *(f"-pno:{name}" for name in UNUSED),
+)
 
 LEAST_LIMIT, TIMES_AS_LONG = 10.0, 3.0
 """Seconds of the processor, and times those of its tests without a change, after which a mutant is ended."""

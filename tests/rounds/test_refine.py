@@ -72,6 +72,7 @@ def priors():
     }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["plain", "positive", "ordered", "simplex", "zero_sum"])
 def test_the_ratio_integrates_to_one_and_weighted_rows_are_draws_of_the_prior(name):
     forward = Forward.read(priors()[name])
@@ -217,6 +218,7 @@ def test_weighted_rows_of_a_refined_table_give_the_exact_posterior():
     assert np.all(np.abs(drawn.std(axis=0) / deviation - 1) < 4 / np.sqrt(2 * 150))
 
 
+@pytest.mark.statistical
 def test_two_separate_modes_are_both_kept():
     with pm.Model() as model:
         x = pm.Normal("x", 0, 1)
@@ -316,6 +318,7 @@ def test_posteriors_are_widened_by_as_much_as_they_are_too_narrow(factor):
     assert min(found) >= 1
 
 
+@pytest.mark.statistical
 def test_a_narrow_posterior_is_found_by_the_learned_likelihood():
     exact, deviation = np.array([0.5, -0.3]) / (1 + 0.01**2), 0.01
     learnt = pk.KernelLikelihood("autoregressive", particles=500)

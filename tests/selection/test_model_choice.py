@@ -48,6 +48,7 @@ def one(tables, observations):
     return pk.compare_models(tables, observations[0][3], **QUICK)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("classifier", "most"),
     [
@@ -73,6 +74,7 @@ def test_each_method_is_near_the_exact_probabilities(classifier, most, tables, o
     assert np.abs(found - exact[some]).mean() < most
 
 
+@pytest.mark.statistical
 def test_stated_errors_are_the_errors(choice, observations):
     """The mean distance to the exact probabilities, as large as normal errors of the stated size make it."""
     error = np.abs(choice.at_observed - observations[2]).mean()
@@ -128,6 +130,7 @@ def test_numbers_of_rows_play_no_part(tables, observations):
     assert abs(np.mean(plain.at_observed - observations[2], axis=0)[0]) < 0.05
 
 
+@pytest.mark.statistical
 def test_rows_that_are_no_draws_of_the_prior_are_weighted(tables, observations):
     """Rows kept by a probability that the ratio undoes."""
     table = tables["unknown"]

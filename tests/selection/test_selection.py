@@ -229,6 +229,7 @@ def test_what_select_chose_is_fitted_anew_by_calibrate():
     assert found.get_params()["estimator__scale"] == "relevance"
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n", [100, 200, 300, 400])
 def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
     """Calibrating fits anew without the rows that it holds out; at most half of the table."""

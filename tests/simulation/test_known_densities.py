@@ -60,6 +60,7 @@ def test_rows_carry_the_likelihood_and_its_variable_is_no_statistic(known):
     np.testing.assert_array_equal(table.parameters, parameters)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("estimator", ["rejection", "kernel_likelihood", "auto"])
 def test_the_posterior_is_that_of_all_data(estimator, simulated):
     model, table = simulated
@@ -82,6 +83,7 @@ def test_the_posterior_is_that_of_all_data(estimator, simulated):
     assert set(result["observed_data"].data_vars) == {"y", "z"}
 
 
+@pytest.mark.statistical
 def test_another_prior_keeps_what_is_known(simulated):
     model, table = simulated
     with pm.Model() as other:

@@ -45,6 +45,7 @@ def table(old):
     return pk.simulate(1000, model=old, random_seed=1, progressbar=False)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
 @pytest.mark.parametrize("densities", [True, False])
 def test_the_posterior_is_that_under_the_new_prior(name, densities, table, old, new):
@@ -66,6 +67,7 @@ def test_the_posterior_is_that_under_the_new_prior(name, densities, table, old, 
     assert idata["posterior"].attrs["inference_library"] == "pymc_kbr"
 
 
+@pytest.mark.statistical
 def test_draws_of_the_prior_serve_too(table):
     draws = np.random.default_rng(3).normal(1, 0.5, size=(700, 1))
     idata = pk.sample_abc(500, reference_table=table, prior=draws, estimator="kbr", random_seed=4)

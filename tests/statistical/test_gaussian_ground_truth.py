@@ -29,6 +29,7 @@ def printed_weights(problem, name):
     return (d @ g_x @ np.linalg.inv((d @ g_x) @ (d @ g_x) + scale * np.eye(n)) @ d @ cross).T
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("d", [2, 8])
 @pytest.mark.parametrize("name", ["original", "importance_weighted"])
 def test_the_printed_columns_are_the_printed_algorithms(d, name):

@@ -120,6 +120,7 @@ def test_gaps_of_an_observation_leave_what_is_described_of_the_others():
     np.testing.assert_array_equal(learnt.condition(gaps).atoms, alone.condition(there).atoms)
 
 
+@pytest.mark.statistical
 def test_posterior_is_near_the_exact_one():
     rng = np.random.default_rng(7)
     theta, x = waves(3000, rng)

@@ -185,6 +185,7 @@ def test_density_and_draws_of_a_near_singular_law():
     assert abs(logs.mean() - logs_of_drawn.mean()) < 0.3 + 4 * error
 
 
+@pytest.mark.statistical
 def test_density_is_that_of_the_fitted_law():
     """The density integrates what `draw` draws: means and covariances at one parameter."""
     rng = np.random.default_rng(10)

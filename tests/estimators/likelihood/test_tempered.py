@@ -94,6 +94,7 @@ def test_unequal_modes_of_a_mixture(rng):
     assert within_errors(shares, expected)
 
 
+@pytest.mark.statistical
 def test_a_thin_curved_posterior(rng):
     """The second parameter is the square of the first, less a half, within 0.1."""
     k, noise = 25, 0.1
@@ -110,6 +111,7 @@ def test_a_thin_curved_posterior(rng):
     assert within_errors([d.particles[0, :, 0].mean() for d in done], 0)
 
 
+@pytest.mark.statistical
 def test_a_posterior_that_hugs_a_bound(rng):
     """A uniform prior and an exponential likelihood: most of the posterior is within a hundredth of it."""
     rate, k = 200.0, 15
