@@ -319,7 +319,6 @@ def test_gaps_are_failures_that_are_counted():
         pk.select,
         lambda t: pk.Adjusted().fit(t),
         lambda t: pk.calibrate("rejection", t, rows=100),
-        lambda t: pk.compare_models({"a": t, "b": t}),
         pk.observation_support,
         pk.misspecification,
         pk.statistic_relevance,
@@ -352,3 +351,12 @@ def test_several_data_sets_in_one_model():
     assert twice.statistic_columns.size == 5
     with pytest.raises(ValueError, match="no data sets"):
         twice.with_features(first)
+
+
+def test_data_frames_in_sets_are_not_taken_by_their_place():
+    one = pd.DataFrame({"u": [1.0, 2.0], "v": [0.0, 3.0]})
+    assert DataSets.of([one, one.to_numpy(), one]).columns == 2
+    with pytest.raises(ValueError, match=r"data set 1 has the columns \['v', 'u'\]"):
+        DataSets.of([one, one[["v", "u"]]])
+    with pytest.raises(TypeError, match="give a data frame"):
+        pk.ReferenceTable.from_sets(np.ones((2, 1)), [[1.0], [2.0]])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.names import labels_of
 from pymc_kbr.arrays.rows import as_rows, check_range
 
 
@@ -46,7 +47,8 @@ class DataSets:
         Raises
         ------
         TypeError, ValueError
-            If there is none, one is empty, has NaN or infinite values, or other columns than the others.
+            If there is none, one is empty, has NaN or infinite values, or other columns than the others, also
+            by the labels of data frames.
         """
         if isinstance(sets, DataSets):
             found = [sets.rows]
@@ -54,6 +56,8 @@ class DataSets:
         else:
             if isinstance(sets, str | bytes) or not isinstance(sets, Iterable):
                 raise TypeError(f"data sets are {sets!r}; give a sequence of arrays, one for each data set")
+            sets = list(sets)
+            _check_labels(sets)
             found = [_one(i, one) for i, one in enumerate(sets)]
             sizes = np.array([len(one) for one in found], dtype=int)
         if not len(sizes):
@@ -121,3 +125,15 @@ def _one(number: int, value: Any) -> np.ndarray:
         raise ValueError(f"{name} has missing or infinite values; leave these rows out of the data set")
     check_range(name, rows)
     return rows
+
+
+def _check_labels(sets: list[Any]) -> None:
+    """Refuse data frames whose columns have other labels, or another order of them, than the first one's."""
+    labels = [(i, found) for i, one in enumerate(sets) if np.ndim(one) == 2 and (found := labels_of(one))]
+    for i, found in labels[1:]:
+        if found != labels[0][1]:
+            first, expected = labels[0]
+            raise ValueError(
+                f"data set {i} has the columns {list(found)} and data set {first} {list(expected)}; give all "
+                f"the same columns in one order, as by `df[{list(expected)}]`"
+            )

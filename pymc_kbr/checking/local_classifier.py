@@ -27,8 +27,13 @@ WAVES = 50
 DRAWS, BESIDE_EACH = 200, 4
 """Draws of each posterior that say how wide it is, and further ones that stand beside each truth."""
 
-DIRECTIONS = 10.0
-"""Degrees of freedom of the classifier."""
+FEWEST_DIRECTIONS = 10
+"""Degrees of freedom of the classifier, or twice as many as there are means, variances and correlations: with
+fewer of many parameters nothing is left for shapes.
+"""
+
+OWN_FREQUENCY = 1.5
+"""Of a wave of each parameter by itself, in its deviations: waves of many hide the shape of one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +107,11 @@ def local_classifier_test(
     The idea is that of the local classifier two-sample test [1]_: a classifier learns to tell parameters from
     draws of their posterior, given the statistics; where the posterior is right at the observation, its
     score does not vary over that posterior. Here it is a regularised discriminant of the parameters'
-    deviations from their posterior: these, their squares and products, and random waves of them. Rows count
-    by a Gaussian kernel of their statistics' distance to the observation. A truth is one more draw of its
-    posterior under the null hypothesis, so that the discriminant is learnt again with other draws in the
-    place of the truths; what it is scaled by does not change, and the level is exact but for how different
-    the posteriors of rows nearby are.
+    deviations from their posterior: these, their squares and products, waves of each and random waves of all.
+    Rows count by a Gaussian kernel of their statistics' distance to the observation. A truth is one more draw
+    of its posterior under the null hypothesis, so that the discriminant is learnt again with other draws in
+    the place of the truths; what it is scaled by does not change, and the level is exact but for how
+    different the posteriors of rows nearby are.
 
     References
     ----------
@@ -130,12 +135,15 @@ def local_classifier_test(
         points = np.vstack([table.parameters[held.rows[i]][None], beside])
         learnt[i] = features(_in_deviations(points, width))
     weights = _nearness(table.statistics[held.rows], observation, unit_deviations(table.statistics))
-    return _tested(learnt, at_observation, weights, permutations, rng)
+    return _tested(learnt, at_observation, weights, permutations, features.directions, rng)
 
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """What a classifier sees of deviations (k, p): these, their products of two, and random waves."""
+    """What a classifier sees of deviations (k, p): these, their products of two, and waves.
+
+    Waves are those of each parameter, and random ones of all together.
+    """
 
     waves: np.ndarray
 
@@ -148,7 +156,15 @@ class _Features:
         phases = deviations @ self.waves.T
         products = deviations[:, first] * deviations[:, second]
         scale = 1 / np.sqrt(WAVES)
-        return np.hstack([deviations, products, scale * np.cos(phases), scale * np.sin(phases)])
+        together = [scale * np.cos(phases), scale * np.sin(phases)]
+        own = OWN_FREQUENCY * deviations
+        return np.hstack([deviations, products, *together, np.cos(own), np.sin(own)])
+
+    @property
+    def directions(self) -> float:
+        """Degrees of freedom of the classifier."""
+        p = self.waves.shape[1]
+        return float(max(FEWEST_DIRECTIONS, p * (p + 3)))
 
 
 def _two_parts(draws: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -173,6 +189,7 @@ def _tested(
     at_observation: np.ndarray,
     weights: np.ndarray,
     permutations: int,
+    directions: float,
     rng: np.random.Generator,
 ) -> LocalClassifierTest:
     """The variance of a discriminant's score, and of those that take draws for the truths.
@@ -184,27 +201,29 @@ def _tested(
     at_observation : ndarray of shape (m, w)
     weights : ndarray of shape (k,)
     permutations : int
+    directions : float
+        Degrees of freedom.
     rng : numpy.random.Generator
     """
     k, members, _ = learnt.shape
     centred = learnt - learnt.mean(axis=1, keepdims=True)
     # The same whichever member is the truth: nothing here knows it.
     spread = np.einsum("k,kma,kmb->ab", weights, centred, centred) / (members - 1)
-    values, directions = np.linalg.eigh(spread)
+    values, axes = np.linalg.eigh(spread)
     values = np.maximum(values, 0.0)
     chosen = rng.integers(members, size=(permutations + 1, k))
     chosen[0] = 0
     means = np.stack([weights @ centred[np.arange(k), of] for of in chosen])
-    discriminants = (means @ directions) / (values + _ridge(values))
-    scores = (at_observation - at_observation.mean(axis=0)) @ directions @ discriminants.T
+    discriminants = (means @ axes) / (values + _ridge(values, directions))
+    scores = (at_observation - at_observation.mean(axis=0)) @ axes @ discriminants.T
     found = np.mean(scores**2, axis=0)
     effective = float(1 / np.sum(weights**2))
     return LocalClassifierTest(float(found[0]), by_permutation(found[0], found[1:]), found[1:], effective)
 
 
-def _ridge(values: np.ndarray) -> float:
-    """The ridge with which a discriminant has `DIRECTIONS` degrees of freedom, or half of all."""
-    wanted = min(DIRECTIONS, np.sum(values > 0) / 2)
+def _ridge(values: np.ndarray, directions: float) -> float:
+    """The ridge with which a discriminant has so many degrees of freedom, or half of all."""
+    wanted = min(directions, np.sum(values > 0) / 2)
     low, high = 1e-12 * values.max(), 1e6 * values.max()
     for _ in range(60):
         middle = np.sqrt(low * high)

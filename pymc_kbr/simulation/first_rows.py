@@ -85,7 +85,7 @@ class FirstRows:
     outputs : dict of int to list of ndarray
         What the observed variables gave in the rows that did not fail.
     seconds : float
-        Seconds a row.
+        Seconds of the quickest row.
     repeatable : bool
         Whether one of them gave the same twice.
     """
@@ -112,10 +112,12 @@ def simulate_first_rows(
     """
     outcomes: list[list[np.ndarray] | str] = []
     outputs: dict[int, list[np.ndarray]] = {}
+    # Of the quickest: one that imports something, or waits for a busy machine, would make chunks of a row.
+    seconds = np.inf
     for row in range(MOST_FIRST_ROWS):
         started = time.perf_counter()
         outcomes.append(try_row(row, parameters[row]))
-        seconds = time.perf_counter() - started
+        seconds = min(seconds, time.perf_counter() - started)
         if not isinstance(outcomes[row], str):
             outputs[row] = outcomes[row]  # type: ignore[assignment]
         if len(outputs) == (1 if known else ENOUGH_FIRST_ROWS):

@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
+from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -48,7 +49,8 @@ def simulate_models(
     Raises
     ------
     TypeError, ValueError
-        If there is no model, a name cannot be that of a store's folder, or as of `simulate`.
+        If there is no model, they have other statistics than each other, a name cannot be that of a store's
+        folder, or as of `simulate`.
     SimulationError, OSError
         As of `simulate`; tables of models before that one are in their stores, where there are stores.
 
@@ -81,6 +83,8 @@ def simulate_models(
                 f"the names {unfit} cannot be those of folders in {str(store)!r}; take letters, digits, dots "
                 "and dashes"
             )
+    _check_statistics(models)
+    if store is not None:
         Path(store).mkdir(parents=True, exist_ok=True)
     return {
         name: simulate(
@@ -91,6 +95,26 @@ def simulate_models(
             **how,
         )
         for name, model in models.items()
+    }
+
+
+def _check_statistics(models: Mapping[str, pm.Model]) -> None:
+    """Refuse models whose tables could not be compared, before one is simulated."""
+    found = {name: _statistics(model) for name, model in models.items()}
+    (first, expected), *others = found.items()
+    for name, mine in others:
+        if mine != expected:
+            raise ValueError(
+                f"the model {name!r} has the statistics {mine} and {first!r} {expected}; to be compared they "
+                "must have the same, in the same order"
+            )
+
+
+def _statistics(model: pm.Model) -> dict[str, Any]:
+    """The shape of each statistic, or how many columns its data sets have, of any number of rows."""
+    return {
+        one.name: f"data sets of {one.set_columns} column(s)" if one.set_columns else one.shape
+        for one in read_model(model).statistics.variables
     }
 
 

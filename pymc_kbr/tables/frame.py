@@ -46,6 +46,10 @@ def fields_of_sets(
     largest: int | None,
 ) -> dict[str, Any]:
     """The fields of a table, for the arguments of `ReferenceTable.from_sets`, with its errors."""
+    if not hasattr(df, "columns"):
+        raise TypeError(
+            f"the parameters are of the type {type(df).__name__}; give a data frame, a column for each"
+        )
     check_columns(df, list(df.columns))
     data = DataSets.of(sets)
     most = int(data.sizes.max()) if largest is None else largest

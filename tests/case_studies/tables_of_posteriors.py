@@ -194,6 +194,22 @@ JOINT_WIDTH = Table(
         5: ["across"],
     },
 )
+
+
+def _rejected() -> pd.DataFrame:
+    """How often each posterior is rejected, a column a number of parameters and of rows."""
+    found = frame(DRAWS, "local_test").pivot(
+        index="posterior", columns=["parameters", "rows"], values="rejected"
+    )
+    found.columns = [f"{p}_{rows}" for p, rows in found.columns]
+    return found.reset_index()
+
+
+LOCAL_TEST = Table(
+    _rejected,
+    {"posterior": word(0)},
+    {cell: [name] for cell, name in enumerate(("2_200", "2_1000", "5_200", "5_1000"), 1)},
+)
 TABLES = {
     GAUSSIAN: [
         XU_30,
@@ -223,7 +239,7 @@ TABLES = {
         tables_of_models.HISTORY,
         NEW_PRIOR,
     ],
-    DRAWS: [C2ST, HELD_OUT, NUTS, JOINT_WIDTH],
+    DRAWS: [C2ST, HELD_OUT, NUTS, JOINT_WIDTH, LOCAL_TEST],
     SIMULATORS: [GALLERY],
     tables_of_sbi_benchmark.SBI: tables_of_sbi_benchmark.TABLES,
     tables_of_filtering.FILTERING: tables_of_filtering.TABLES,

@@ -38,6 +38,7 @@ STUDIES = {
     "data_sets": ["problems", "sizes"],
     "gallery": ["gallery"],
     "posterior_draws.joint_width": ["joint_width"],
+    "posterior_draws.local_test": ["local_test"],
     "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {"simulators": ["--models", "normal", "lotka_volterra"]}

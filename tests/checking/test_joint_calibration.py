@@ -233,6 +233,22 @@ def test_a_classifier_sees_each_way_to_be_wrong(kind, table):
     assert found.pvalue == 0.01
 
 
+def test_a_classifier_sees_a_shape_among_five_parameters():
+    """Exponential draws of the right mean and deviation in the place of the last of them."""
+
+    def skewed(normal, x):
+        return np.column_stack([normal[:, :-1], np.random.default_rng(1).exponential(size=len(normal)) - 1])
+
+    rng = np.random.default_rng(5)
+    theta = rng.normal(size=(1400, 5))
+    names = [f"{side}{j}" for side in "ts" for j in range(5)]
+    frame = pd.DataFrame(np.hstack([theta, theta + 0.5 * rng.normal(size=theta.shape)]), columns=names)
+    wide = pk.ReferenceTable.from_dataframe(frame, parameters=names[:5], statistics=names[5:])
+    wrong = type("Skewed", (Known,), {"errors": staticmethod(skewed)})
+    found = pk.local_classifier_test(wrong(), wide, np.zeros(5), rows=700, permutations=99, random_seed=1)
+    assert found.pvalue == 0.01
+
+
 def test_the_classifiers_level_is_exact(table):
     """Fifty data sets of an exact posterior: p-values are uniform."""
     how = {"rows": 60, "permutations": 39}

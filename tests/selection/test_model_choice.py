@@ -295,6 +295,11 @@ def test_refusals(tables, observations):
     for prior in ({"known": 0.7, "unknown": 0.7}, {"known": 1.2, "unknown": -0.2}, {"known": 1.0}):
         with pytest.raises(ValueError, match="prior"):
             pk.compare_models(tables, x, prior)
+    for value in (True, "half"):
+        with pytest.raises(TypeError, match="probabilities are numbers"):
+            pk.compare_models(tables, x, {"known": value, "unknown": 0.5})
+    with pytest.raises(ValueError, match="two of them alike"):
+        pk.compare_models({1: tables["known"], "1": tables["unknown"]}, x)
     with pytest.raises(ValueError, match="method is 'guess'"):
         pk.compare_models(tables, x, method="guess")
     with pytest.raises(ValueError, match="values of the observations are infinite"):
@@ -321,3 +326,11 @@ def test_refusals_of_models():
         pk.simulate_models({"a": model_of(normal)}, {"b": 10})
     with pytest.raises(ValueError, match="folders"):
         pk.simulate_models({"a/b": model_of(normal)}, 10, store="somewhere")
+    with pytest.raises(TypeError, match=r"give a pymc\.Model"):
+        pk.simulate_models({"a": model_of(normal), "b": 3}, 10)
+    with pm.Model() as other:
+        pm.Simulator("z", normal, pm.Normal("mean", 0, 1), observed=[0.3, 1.2, 2.0, 0.5])
+    with pytest.raises(ValueError, match="'b' has the statistics"):
+        pk.simulate_models({"a": model_of(normal), "b": other}, 10)
+    with pytest.raises(ValueError, match="all observed values of 'y' are missing"), pm.Model():
+        pk.vector_simulator("y", normal, pm.Normal("mean", 0, 1), observed=np.full(3, np.nan))

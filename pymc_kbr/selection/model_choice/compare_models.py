@@ -11,6 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.selection.model_choice.data_sets import as_statistics, columns_by_model
 from pymc_kbr.selection.model_choice.held_out import cross_validate
 from pymc_kbr.selection.model_choice.methods import METHODS, check_methods, choose_method
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
@@ -37,7 +38,8 @@ def compare_models(
         By the models' names. They may differ in parameters and numbers of rows, not in statistics.
     observed : array_like of shape (d,) or (k, d), or labelled rows, optional
         One observation, or k; that of the tables where left out. Statistics that are missing (NaN), the same
-        in all, are left out: `ModelChoice.statistics` names those that were used.
+        in all, are left out: `ModelChoice.statistics` names those that were used. Of tables of data sets, one
+        of any size, (m, q) or (m,), or several as `pymc_kbr.arrays.data_sets.DataSets`.
     prior : dict of str to float, optional
         Prior probability of each model; equal ones where left out. How many rows a table has plays no part.
     method : str or sequence of str
@@ -73,7 +75,8 @@ def compare_models(
     -----
     Probabilities are those of a classifier that learns the model's index from the statistics, each model's
     rows of the same weight in all: with the log score as loss it tends to p(model | statistics), which the
-    prior odds then multiply.
+    prior odds then multiply. Data sets become the features of
+    `SetFeatures`, without estimates of parameters, which differ between models.
     These are probabilities given the statistics, which can differ from those given the data [1]_.
     Standard errors are by the jackknife over five parts of the rows, which also give the probabilities of
     rows that were not learnt from.
@@ -105,6 +108,7 @@ def compare_models(
     shares = check_prior(prior, names)
     methods = check_methods(method)
     held, x, single = _without_gaps(held, *_observations(held, observed))
+    held, x = columns_by_model(held, x)
     failed = _failed(held)
     rng = np.random.default_rng(random_seed)
     # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
@@ -135,6 +139,7 @@ def _observations(tables: dict[str, ReferenceTable], observed: Any) -> tuple[np.
     statistics = next(iter(tables.values())).statistic_names
     if observed is None:
         return _own_observation(tables)[None], True
+    observed = as_statistics(next(iter(tables.values())), observed)
     x = as_rows("the observations", by_name(observed, tuple(statistics)))
     single = x.ndim == 1
     x = np.atleast_2d(x)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.estimators.summaries import Transformed
+from pymc_kbr.selection.model_choice.data_sets import of_one_width
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 NEAREST, FAR_SHARE, FAR = 10, 0.995, 4.0
@@ -97,8 +97,6 @@ class Rows:
             Where it has no logarithm or root under the curves, the statistics keep their own units.
         """
         held = tuple(tables.values())
-        for table in held:
-            refuse_sets(table)
         weights = []
         for table, share in zip(held, prior, strict=True):
             ratio = np.ones(len(table)) if table.prior_ratio is None else table.prior_ratio
@@ -149,14 +147,18 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
             )
         if len(table) < FEWEST:
             raise ValueError(f"the table of {name!r} has {len(table)} rows; at least {FEWEST} are needed")
-    (first, one), *others = tables.items()
+    named = {str(name): table for name, table in tables.items()}
+    if len(named) < len(tables):
+        raise ValueError(f"models are named {list(tables)}, two of them alike as texts; rename one")
+    named = of_one_width(named)
+    (first, one), *others = named.items()
     for name, table in others:
         if table.statistic_names != one.statistic_names:
             raise ValueError(
-                f"the table of {name!r} has the statistics {_few(table.statistic_names)} and that of "
-                f"{first!r} {_few(one.statistic_names)}; they must be the same, in the same order"
+                f"the table of {name!r} has the statistics {_few(table)} and that of {first!r} {_few(one)}; "
+                "they must be the same, in the same order"
             )
-    return {str(name): table for name, table in tables.items()}
+    return named
 
 
 def check_prior(prior: Mapping[str, float] | None, names: list[str]) -> np.ndarray:
@@ -164,21 +166,36 @@ def check_prior(prior: Mapping[str, float] | None, names: list[str]) -> np.ndarr
 
     Raises
     ------
+    TypeError
+        If a probability is no number.
     ValueError
         If a model is unknown or missing, a probability is negative, or they do not sum to one.
     """
     if prior is None:
         return np.full(len(names), 1 / len(names))
-    if not isinstance(prior, Mapping) or set(prior) != set(names):
-        raise ValueError(f"the prior is {prior!r}; give a probability for each of the models {names}")
-    found = np.array([float(prior[name]) for name in names])
+    given = prior.to_dict() if hasattr(prior, "to_dict") else prior
+    if not isinstance(given, Mapping) or set(given) != set(names):
+        raise ValueError(f"the prior is {given!r}; give a probability for each of the models {names}")
+    wrong = [
+        value
+        for value in given.values()
+        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number)
+    ]
+    if wrong:
+        raise TypeError(f"the prior has {wrong!r}; probabilities are numbers")
+    found = np.array([float(given[name]) for name in names])
     if not np.all(found > 0) or abs(found.sum() - 1) > 1e-8:
         raise ValueError(
-            f"the prior probabilities are {dict(prior)}, of sum {found.sum():.6g}; they must be above zero "
+            f"the prior probabilities are {dict(given)}, of sum {found.sum():.6g}; they must be above zero "
             "and sum to one (leave out the table of a model that is impossible)"
         )
     return found / found.sum()
 
 
-def _few(names: list[str]) -> str:
+def _few(table: ReferenceTable) -> str:
+    """The names of its statistics, of data sets with the number of their columns."""
+    sets = {one.name: one.set_columns for one in table.statistic_columns.variables if one.set_columns}
+    if sets:
+        return ", ".join(f"{name!r}, data sets of {q} column(s)" for name, q in sets.items())
+    names = table.statistic_names
     return str(names) if len(names) <= 6 else f"[{', '.join(map(repr, names[:4]))}, ... {len(names)} in all]"

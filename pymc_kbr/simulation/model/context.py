@@ -23,6 +23,8 @@ def model_in_context(model: pm.Model | None) -> pm.Model:
             "no PyMC model was given and none is on the context stack; pass model=..., "
             "or call this inside `with model:`"
         ) from None
+    if not isinstance(found, pm.Model):
+        raise TypeError(f"the model is of the type {type(found).__name__}; give a pymc.Model")
     return without_imputation(found)
 
 

@@ -63,6 +63,11 @@ def vector_simulator(
         raise ValueError(
             f"the observed value of {name!r} has {value.ndim} dimensions; it must be one vector of statistics"
         )
+    if not hasattr(observed, "eval") and value.size and np.all(np.isnan(value)):
+        raise ValueError(
+            f"all observed values of {name!r} are missing (NaN): they say nothing about the parameters; "
+            "leave the variable out of the model, or give one of its values"
+        )
     length = int(value.shape[0].eval()) if hasattr(observed, "eval") else len(value)
     tensors = [pt.as_tensor(p) for p in params]
     cores = ["(" + ",".join(f"p{i}_{axis}" for axis in range(t.ndim)) + ")" for i, t in enumerate(tensors)]
