@@ -41,6 +41,26 @@ def warn_of_outliers(table: FittedTable) -> None:
         )
 
 
+def warn_of_copies(table: FittedTable) -> None:
+    """Say how many rows are copies of others. Continuous parameters never agree in all digits by chance."""
+    sample = table.sample
+    smooth = [column for block in table.support.blocks if block.smooth for column in block.columns]
+    # Of most tables one column says that there are none, in a fraction of the time that all columns take.
+    if not smooth or len(np.unique(sample.parameters[:, smooth[0]])) == len(sample.parameters):
+        return
+    rows = np.hstack([sample.parameters, sample.statistics])
+    copies = len(rows) - len(np.unique(rows, axis=0))
+    if copies:
+        warnings.warn(
+            f"{copies} of {len(rows)} rows are copies of others, in all digits of all parameters and "
+            "statistics. Each counts as a simulation of its own: what is chosen by rows that are left out, "
+            "and a learned likelihood above all, takes noise for knowledge, and the posterior may be far too "
+            "narrow; leave the copies out, as with `drop_duplicates()` of a data frame",
+            PosteriorWarning,
+            stacklevel=3,
+        )
+
+
 DIFFERENT = 1e-9
 """Relative difference from which an observation is not what a statistic is in every simulation."""
 

@@ -14,7 +14,7 @@ from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
-from pymc_kbr.estimators.checks import warn_of_outliers
+from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers
 from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
@@ -179,6 +179,7 @@ def choose(
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
     if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts
         warn_of_outliers(whole)
+    warn_of_copies(whole)
     seconds = time.perf_counter() - started
     found = Selection(tuple(ranked), race.weights, seconds, budget.spent, race.ended_early, budget.late)
     if found.cut_short:

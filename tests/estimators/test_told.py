@@ -118,3 +118,19 @@ def test_curves_that_leave_a_deviation_to_one_row_are_told_of(rng):
     table = FittedTable(summary, Scaler.fit(x).transform(x), x, Support.unbounded(2), 200)
     with pytest.warns(UserWarning, match=r"statistic in column 2 is that of 1 of 200 rows \(3\)"):
         warn_of_outliers(table)
+
+
+def test_copies_of_rows_are_counted_and_told_of(rng):
+    theta = rng.normal(size=(60, 2))
+    x = theta + rng.normal(size=theta.shape)
+    twice = np.r_[np.arange(60), [3, 3, 8]]
+    with pytest.warns(PosteriorWarning, match=r"^3 of 63 rows are copies of others"):
+        Rejection(10).fit(theta[twice], x[twice])
+    other = x.copy()
+    other[0] += 1e-9  # another simulation with the same parameters is none
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Rejection(10).fit(theta, x)
+        Rejection(10).fit(theta[[0, *range(60)]], np.vstack([x[:1], other]))
+        counts = Support.from_bounds({}, ["n", "m"], discrete=["n", "m"])
+        Rejection(10).fit(np.round(theta[twice]), np.round(x[twice]), counts)  # agree by chance
