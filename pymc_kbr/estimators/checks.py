@@ -18,6 +18,12 @@ from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
 
+def warn_of_rows(table: FittedTable) -> None:
+    """Say what of a table's rows an estimator takes for more, or for less, than it is."""
+    warn_of_outliers(table)
+    warn_of_copies(table)
+
+
 def warn_of_outliers(table: FittedTable) -> None:
     """Say which statistics are measured by the deviation of a few rows."""
     if not isinstance(table.scaler, Scaler | Transformed):
@@ -37,7 +43,7 @@ def warn_of_outliers(table: FittedTable) -> None:
             f"{found.deviation / found.of_the_rest:.2g} times that of the rest: measured by it all others "
             "are alike, and it hardly counts; leave these rows out, or take the statistic's logarithm",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -57,7 +63,7 @@ def warn_of_copies(table: FittedTable) -> None:
             "and a learned likelihood above all, takes noise for knowledge, and the posterior may be far too "
             "narrow; leave the copies out, as with `drop_duplicates()` of a data frame",
             PosteriorWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

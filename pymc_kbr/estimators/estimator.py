@@ -17,7 +17,7 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import check_scaled, warn_of_copies, warn_of_impossible, warn_of_outliers
+from pymc_kbr.estimators.checks import check_scaled, warn_of_impossible, warn_of_rows
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.given import Given
 from pymc_kbr.estimators.missing import posteriors_by_rest
@@ -105,8 +105,7 @@ class Estimator(BaseEstimator):
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
         self._given_log_prior, self.names_, self.selection_ = log_prior, given.names, None
         table = given.tabulated(self, rng)
-        warn_of_outliers(table)
-        warn_of_copies(table)
+        warn_of_rows(table)
         return self.fit_table(table, rng)
 
     def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
