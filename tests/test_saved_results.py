@@ -27,6 +27,15 @@ def test_a_chosen_estimator_with_its_choice(table, tmp_path):
     assert repr(alone) == repr(chosen.selection_)
 
 
+@pytest.mark.parametrize("kind", [pk.ConditionalMean, pk.KernelDensity])
+def test_gaps_after_a_file_as_before_it(kind, table, tmp_path):
+    """The fit to what is there does not see how arrays lay in memory, which no file keeps."""
+    fitted = kind().fit(table, random_seed=1)
+    loaded = pk.load(pk.save(fitted, tmp_path / "fitted.npz"))
+    gaps = [np.nan, 0.4]
+    np.testing.assert_array_equal(loaded.condition(gaps).draw(50, 1), fitted.condition(gaps).draw(50, 1))
+
+
 def test_a_calibration(table, tmp_path):
     found = pk.calibrate("rejection", table, rows=60, random_seed=1, progressbar=False)
     loaded = pk.load(pk.save(found, tmp_path / "calibration.npz"))

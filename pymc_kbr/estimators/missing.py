@@ -71,7 +71,9 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
         )
     fitted = clone(estimator)
     fitted._given_log_prior = estimator._given_log_prior
-    rows = CheckedRows.trusted(table.parameters, raw[:, columns], table.support, table.ratio)
+    # In one order in memory, which a file does not keep and sums are rounded by.
+    parameters, statistics = map(np.ascontiguousarray, (table.parameters, raw[:, columns]))
+    rows = CheckedRows.trusted(parameters, statistics, table.support, table.ratio)
     fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(SEED))
     fitted.names_ = estimator.names_.of_statistics(columns)
     # A density that is known stays; one that was estimated is estimated anew.

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.kernels.spectral import frequencies
 from pymc_kbr.selection.model_choice import held_out as held_out_module
@@ -303,3 +304,23 @@ def test_evidence_of_each_model_is_of_its_own_rows(rows, monkeypatch):
     np.testing.assert_array_equal(fits[1][0], rows.tables[1].parameters[::2])
     np.testing.assert_array_equal(fits[1][2], rows.tables[1].prior_ratio[::2])
     assert fits[0][2] is None
+
+
+def test_a_model_that_cannot_make_an_observation_has_no_evidence_of_it():
+    class Refuses:
+        """Has no likelihood at statistics above a limit, and says so of two at a time."""
+
+        def __init__(self, limit):
+            self.limit = limit
+
+        def condition(self, statistics):
+            lost = np.flatnonzero(statistics[:, 0] > self.limit)[:2]
+            if len(lost):
+                raise ImpossibleObservation(lost)
+            return [SimpleNamespace(settings={"log_evidence": 2.0}) for _ in statistics]
+
+    made = Evidence()
+    made._fitted, made._log_shares = [Refuses(10.0), Refuses(4.0)], np.log([0.25, 0.75])
+    found = made.probabilities(np.array([[1.0], [5.0], [6.0], [3.0], [7.0], [20.0]]))
+    both = [0.25, 0.75]
+    np.testing.assert_allclose(found, [both, [1, 0], [1, 0], both, [1, 0], both])

@@ -187,11 +187,19 @@ def _check(
         raise ValueError(f"particles is {particles}; at least 10 are needed")
 
 
-def _check_possible(values: np.ndarray, first: int) -> None:
-    lost = first + np.flatnonzero(~np.isfinite(values).any(axis=1))
-    if lost.size:
-        raise ValueError(
-            f"no starting row is possible for observation {', '.join(map(str, lost[:10]))}: "
+class ImpossibleObservation(ValueError):
+    """Observations that have no likelihood at any row, by their numbers (m,)."""
+
+    def __init__(self, observations: np.ndarray) -> None:
+        self.observations = observations
+        super().__init__(
+            f"no starting row is possible for observation {', '.join(map(str, observations[:10]))}: "
             "every log-likelihood is minus infinity or NaN. The observation lies outside what was simulated, "
             "or the prior's density is zero at all rows"
         )
+
+
+def _check_possible(values: np.ndarray, first: int) -> None:
+    lost = first + np.flatnonzero(~np.isfinite(values).any(axis=1))
+    if lost.size:
+        raise ImpossibleObservation(lost)

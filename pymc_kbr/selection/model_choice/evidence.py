@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_kbr.estimators import KernelLikelihood
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.selection.model_choice.rows import Rows
 
 PARTICLES = 500
@@ -33,12 +34,23 @@ class Evidence:
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
         """See `Classifier`."""
-        logs = np.array(
-            [
-                [posterior.settings["log_evidence"] for posterior in fitted.condition(statistics)]
-                for fitted in self._fitted
-            ]
-        ).T
+        logs = np.array([_log_evidence(fitted, statistics) for fitted in self._fitted]).T
+        # What no model can make says nothing about which it was.
+        logs[np.all(logs == -np.inf, axis=1)] = 0.0
         logs = logs + self._log_shares
         found: np.ndarray = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
         return found
+
+
+def _log_evidence(fitted: KernelLikelihood, statistics: np.ndarray) -> np.ndarray:
+    """Log evidences (k,) of a model at statistics (k, d), minus infinity where it cannot make them."""
+    logs, possible = np.full(len(statistics), -np.inf), np.arange(len(statistics))
+    while len(possible):
+        try:
+            posteriors = fitted.condition(statistics[possible])
+        except ImpossibleObservation as error:
+            possible = np.delete(possible, error.observations)
+            continue
+        logs[possible] = [posterior.settings["log_evidence"] for posterior in posteriors]
+        break
+    return logs
