@@ -539,12 +539,15 @@ def test_what_is_sensitive_to_which():
 # --- the local classifier ---
 
 
+DIRECTIONS = 10.0
+
+
 def by_hand(learnt, at, weights, member):
     """The mean square of the discriminant that tells one member of each row from the others."""
     centred = learnt - learnt.mean(axis=1, keepdims=True)
     spread = sum(w * c.T @ c / (learnt.shape[1] - 1) for w, c in zip(weights, centred, strict=True))
     values = np.linalg.eigvalsh(spread)
-    ridge = local_classifier._ridge(np.maximum(values, 0))
+    ridge = local_classifier._ridge(np.maximum(values, 0), DIRECTIONS)
     direction = np.linalg.solve(spread + ridge * np.eye(len(spread)), weights @ centred[:, member])
     return np.mean(((at - at.mean(axis=0)) @ direction) ** 2)
 
@@ -553,24 +556,24 @@ def test_the_statistic_is_of_the_truth_against_draws_and_its_null_of_any_member(
     rng = np.random.default_rng(1)
     learnt, at = rng.normal(size=(12, 2, 3)), rng.normal(size=(9, 3)) + 7
     weights = rng.dirichlet(np.ones(12))
-    found = local_classifier._tested(learnt, at, weights, 5, rng)
+    found = local_classifier._tested(learnt, at, weights, 5, DIRECTIONS, rng)
     assert found.statistic == pytest.approx(by_hand(learnt, at, weights, 0), rel=1e-6)
     assert found.effective_rows == pytest.approx(1 / np.sum(weights**2))
     assert len(found.null) == 5
     single = rng.normal(size=(1, 4, 3))
-    null = local_classifier._tested(single, at, np.ones(1), 20, rng).null
+    null = local_classifier._tested(single, at, np.ones(1), 20, DIRECTIONS, rng).null
     possible = [by_hand(single, at, np.ones(1), member) for member in range(4)]
     assert np.all(np.abs(null[:, None] - possible).min(axis=1) < 1e-6 * max(possible))
     assert len(np.unique(np.round(null, 6))) > 1
 
 
 def test_the_ridge_leaves_so_many_directions():
-    for count, wanted in ((100, 10), (8, 4)):
+    for count, directions, wanted in ((100, 10.0, 10), (100, 30.0, 30), (8, 10.0, 4)):
         values = np.random.default_rng(1).exponential(size=count)
-        ridge = local_classifier._ridge(values)
+        ridge = local_classifier._ridge(values, directions)
         assert np.sum(values / (values + ridge)) == pytest.approx(wanted, rel=1e-6)
         for unit in (1e-20, 1e20):
-            assert local_classifier._ridge(unit * values) == pytest.approx(unit * ridge)
+            assert local_classifier._ridge(unit * values, directions) == pytest.approx(unit * ridge)
 
 
 def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
@@ -583,7 +586,16 @@ def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
     np.testing.assert_allclose(columns[:, :2], points)
     products = np.column_stack([points[:, 0] ** 2, points[:, 0] * points[:, 1], points[:, 1] ** 2])
     np.testing.assert_allclose(columns[:, 2:5], products)
-    np.testing.assert_allclose(np.sum(columns[:, 5:] ** 2, axis=1), 1)
+    together, own = columns[:, 5:-4], columns[:, -4:]
+    np.testing.assert_allclose(np.sum(together**2, axis=1), 1)
+    phases = local_classifier.OWN_FREQUENCY * points
+    np.testing.assert_allclose(own, np.hstack([np.cos(phases), np.sin(phases)]))
+
+
+def test_the_classifier_has_twice_as_many_directions_as_means_and_covariances_or_ten():
+    rng = np.random.default_rng(1)
+    directions = [local_classifier._Features.drawn(p, rng).directions for p in (1, 2, 3, 10)]
+    assert directions == [10, 10, 18, 130]
 
 
 def test_near_rows_count_most_in_deviations_of_the_statistics():

@@ -21,6 +21,7 @@ from pymc_kbr.rounds.emulator import Emulator, _directions, _sketched, noise_kep
 from pymc_kbr.rounds.sequence import Rounds
 from pymc_kbr.rounds.widening import widening
 from pymc_kbr.simulation import Forward, SimulationOptions
+from pymc_kbr.tables.columns import Columns, Variable
 
 QUIET = {"progressbar": False}
 
@@ -217,7 +218,7 @@ def test_posteriors_that_are_points_are_refused_and_likelihoods_take_few_particl
 
 
 def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
-    few, many = when_coarse._going_by(20), when_coarse._going_by(21)
+    few, many = (when_coarse._going_by(Columns((Variable("s", (size,)),))) for size in (20, 21))
     assert isinstance(few, pk.KernelLikelihood)
     assert (few.form, few.particles) == ("location_scale", sequence.DRAWS)
     assert isinstance(many, pk.Adjusted)
@@ -225,6 +226,8 @@ def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
     assert repr(many.estimator) == repr(
         pk.Rejection(0.3, kernel="epanechnikov", scale="joint_posterior_mean")
     )
+    sets = when_coarse._going_by(Columns((Variable("s", (4,), set_columns=2),)))
+    assert repr(sets.estimator) == repr(pk.Rejection(0.3, kernel="epanechnikov", scale=True))
 
 
 # --- what is handed on ---
