@@ -182,6 +182,33 @@ def test_no_row_is_judged_by_a_classifier_that_saw_it(rows):
     np.testing.assert_allclose(at, np.tile(at[0], (5, 1)))
 
 
+def test_what_a_slow_method_is_asked_for_importance_has_a_bound(rows, monkeypatch):
+    """However many statistics there are; a fast one is asked for all rows of the part."""
+    asked = []
+
+    class Counts:
+        def fit(self, part, rng):
+            return self
+
+        def probabilities(self, statistics):
+            asked.append(len(statistics))
+            return np.full((len(statistics), 2), 0.5)
+
+    monkeypatch.setattr(held_out_module, "SLOW", {"slow": 100})  # 20 in each of five parts
+    many = dataclasses.replace(rows, statistics=np.repeat(rows.statistics, 40, axis=1))
+    # The part, the observation, the part again before a statistic is exchanged, and each statistic.
+    for name, width, expected in (("slow", rows, 20), ("slow", many, 5), ("fast", many, 40)):
+        asked.clear()
+        cross_validate(Counts, name, width, width.statistics[:1], np.random.default_rng(0))
+        assert asked[2 : 3 + width.statistics.shape[1]] == [expected] * (1 + width.statistics.shape[1])
+    most = held_out_module.MOST_COLUMNS
+    for columns in (1, most, most + 1, 73, 5000):
+        each = held_out_module.rows_for_importance("slow", 20, columns)
+        assert each >= 1
+        assert each * columns <= max(most * 20, columns)
+    assert held_out_module.rows_for_importance("fast", 6000, 73) == held_out_module.MOST_FOR_IMPORTANCE
+
+
 def test_slow_methods_are_judged_on_few_rows_and_taken_where_they_lead(rows, monkeypatch):
     def method(p):
         class Known:

@@ -17,6 +17,10 @@ FOLDS = 5
 MOST_FOR_IMPORTANCE = 1000
 """Rows on which a statistic's values are exchanged."""
 
+MOST_COLUMNS = 20
+"""Statistics for each of which a slow method is asked again for all the rows that it is scored on in a part.
+Of more statistics these rows are fewer: what it is asked in all is no more than for so many."""
+
 BINS = 10
 """Of probabilities, whose share of rows is compared with their mean."""
 
@@ -145,7 +149,8 @@ def cross_validate(
         numbers.append(part[:most])
         at_observed.append(classifier.probabilities(observed))
         if number == 0:
-            importance = _importance(classifier, rows, part[: min(most, MOST_FOR_IMPORTANCE)], seed)
+            asked = rows_for_importance(name, most, len(importance))
+            importance = _importance(classifier, rows, part, asked, seed)
     used = np.concatenate(numbers)
     kept = rows.part(used)
     held_out = HeldOutProbabilities(
@@ -154,15 +159,26 @@ def cross_validate(
     return CrossValidated(held_out, np.array(at_observed), importance)
 
 
-def _importance(classifier: Classifier, rows: Rows, held: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """By how much the log score of held-out rows falls with each statistic exchanged."""
+def rows_for_importance(name: str, most: int, columns: int) -> int:
+    """Rows on which each of so many statistics is exchanged, of the `most` that a method is scored on."""
+    if name in SLOW:
+        return max(1, min(most, MOST_COLUMNS * most // columns))
+    return min(most, MOST_FOR_IMPORTANCE)
+
+
+def _importance(
+    classifier: Classifier, rows: Rows, part: np.ndarray, asked: int, rng: np.random.Generator
+) -> np.ndarray:
+    """By how much the log score of the first rows of a part falls with each statistic exchanged."""
+    held = part[:asked]
     statistics, model, weights = rows.statistics[held], rows.model[held], rows.weights[held]
     before = np.average(log_scores(classifier.probabilities(statistics), model), weights=weights)
     found = np.empty(statistics.shape[1])
     for column in range(len(found)):
         exchanged = statistics.copy()
-        # Permuted, the statistic keeps its law and tells nothing of the model.
-        exchanged[:, column] = rng.permutation(exchanged[:, column])
+        # Permuted, the statistic keeps its law and tells nothing of the model. By all rows of the part: of
+        # few, many would keep their own value.
+        exchanged[:, column] = rng.permutation(rows.statistics[part, column])[: len(held)]
         after = log_scores(classifier.probabilities(exchanged), model)
         found[column] = before - np.average(after, weights=weights)
     return found
