@@ -1,10 +1,18 @@
 """What a choice, a calibration and a choice among models say, after a file as before it."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.saving import DOCUMENT, FORMAT
+from tests.saved_files import MADE, arithmetic, told
+
+SAVED = Path(__file__).parent / "saved"
+KINDS = [*MADE, "choice", "calibration"]
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +65,52 @@ def test_a_choice_among_models(table, tmp_path):
     pd.testing.assert_frame_equal(
         loaded.with_prior(moved).probabilities, found.with_prior(moved).probabilities
     )
+
+
+# --- files that are kept, each read on every version ---
+
+
+@pytest.mark.parametrize("writer", ["pymc_5", "pymc_6"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_either_pymc_says_what_it_said_there(kind, writer):
+    """To the last bit with the same arithmetic, whatever the versions of Python, PyMC and NumPy.
+
+    Sums of other kernels of BLAS or NumPy differ in their last bits, those of draws by 2e-12 of the largest
+    value at most (OpenBLAS for Prescott and SkylakeX, NumPy without AVX).
+    """
+    with np.load(SAVED / writer / "told.npz") as file:
+        before = {name.split(":")[1]: file[name] for name in file.files if name.startswith(f"{kind}:")}
+        same = kind == "rejection" or str(file["arithmetic"]) == arithmetic()
+    after = told(kind, pk.load(SAVED / writer / f"{kind}.npz"))
+    assert after.keys() == before.keys()
+    for name, array in after.items():
+        if same:
+            np.testing.assert_array_equal(array, before[name], err_msg=name)
+        else:
+            assert np.abs(array - before[name]).max() <= 1e-10 * np.abs(before[name]).max(), name
+
+
+def test_these_files_are_of_the_present_format():
+    """A format of its own needs files of its own, beside these."""
+    for path in sorted(SAVED.glob("*/*.npz")):
+        if path.name != "told.npz":
+            assert document(path)["format"] == FORMAT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_a_later_format_is_refused_with_words(kind, tmp_path):
+    with np.load(SAVED / "pymc_6" / f"{kind}.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    later = document(SAVED / "pymc_6" / f"{kind}.npz") | {"format": FORMAT + 1, "version": "9.1"}
+    # What a later format is made of, this version does not know.
+    later["nodes"] = [{"of_a_later_kind": node} for node in later["nodes"]]
+    arrays[DOCUMENT] = np.frombuffer(json.dumps(later).encode(), dtype=np.uint8)
+    np.savez(tmp_path / "later.npz", **arrays)
+    with pytest.raises(ValueError, match=rf"pymc_kbr 9\.1, in format {FORMAT + 1}; this version reads up to"):
+        pk.load(tmp_path / "later.npz")
+
+
+def document(path):
+    """The structure of a file."""
+    with np.load(path) as file:
+        return json.loads(file[DOCUMENT].tobytes())
