@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.extras import brought_by
 from pymc_kbr.hypothesis_tests.conditional_hsic import conditional_hsic_test
 from pymc_kbr.hypothesis_tests.hsic import hsic_test
 
@@ -43,12 +44,8 @@ def causal_learn_test(random_seed: int | None = None, **options: Any) -> type:
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         raise TypeError(f"there is no option {', '.join(unknown)}; the tests take {', '.join(allowed)}")
-    try:
+    with brought_by("causal", "causallearn", "causal-learn"):
         from causallearn.utils.cit import CIT_Base
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "causallearn":
-            raise  # causal-learn is there, and something else is not
-        raise ImportError("causal-learn is not installed; pip install 'pymc_kbr[causal]'") from error
 
     class KernelIndependence(CIT_Base):
         """Kernel tests of independence, each pair's p-value computed once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pymc_kbr.arrays.extras import brought_by
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
     Raises
     ------
     ImportError
-        If the package rdata is not installed.
+        If the package rdata is not installed, with the extra that brings it.
     FileNotFoundError
         If there is no such file.
     ValueError
@@ -70,10 +71,8 @@ def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    try:
+    with brought_by("r", "rdata"):
         import rdata
-    except ImportError as error:
-        raise ImportError("read_rda needs the package rdata: pip install 'pymc_kbr[r]'") from error
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pymc_kbr.arrays.extras import brought_by
+
 
 def pyplot() -> Any:
     """The module `matplotlib.pyplot`.
@@ -13,12 +15,6 @@ def pyplot() -> Any:
     ImportError
         If matplotlib is not installed, with the extra that brings it.
     """
-    try:
+    with brought_by("plots", "matplotlib"):
         import matplotlib.pyplot as plt
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "matplotlib":
-            raise  # matplotlib is there, and something else is not
-        raise ImportError(
-            "matplotlib draws the pictures and is not installed; pip install 'pymc_kbr[plots]'"
-        ) from error
     return plt

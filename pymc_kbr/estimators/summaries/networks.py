@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.extras import brought_by
+
 
 def torch_of() -> Any:
     """PyTorch.
@@ -21,12 +23,8 @@ def torch_of() -> Any:
     ImportError
         If it is not installed, with the extra that brings it.
     """
-    try:
+    with brought_by("neural", "torch", "PyTorch"):
         import torch
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "torch":
-            raise  # PyTorch is there, and something else is not
-        raise ImportError("PyTorch is not installed; pip install 'pymc_kbr[neural]'") from error
     return torch
 
 
