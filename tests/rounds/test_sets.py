@@ -1,5 +1,7 @@
 """Rounds of simulations that are data sets of any size: columns of them are made in each round."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -10,6 +12,7 @@ from pymc_kbr.rounds import when_coarse
 from pymc_kbr.rounds.sequence import near_rows
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.simulation import Forward, SimulationOptions
+from pymc_kbr.tables.columns import Columns
 
 QUIET = {"progressbar": False, "random_seed": 3}
 PRIOR, ROWS = 10.0, 40
@@ -31,6 +34,12 @@ def model(**how):
 
 
 @pytest.fixture(scope="module")
+def drawn():
+    """Draws of the prior, for what needs no rounds."""
+    return pk.simulate(60, model=model(), **QUIET)
+
+
+@pytest.fixture(scope="module")
 def refined():
     return pk.refine(240, model=model(), rounds=3, **QUIET)
 
@@ -43,9 +52,9 @@ def errors_of(table):
     return (draws.mean() - MEAN) / DEVIATION, draws.std() / DEVIATION
 
 
-def test_later_rounds_are_where_the_posterior_is(refined):
+def test_later_rounds_are_where_the_posterior_is(refined, drawn):
     assert refined.set_names == ["y"]
-    assert np.array_equal(refined.observed, pk.simulate(10, model=model(), **QUIET).observed)
+    assert np.array_equal(refined.observed, drawn.observed)
     near = np.abs(refined.parameters[:, 0] - MEAN) < 6 * DEVIATION
     # Of 240 draws of the prior 17 lie there.
     assert near.sum() > 60
@@ -85,35 +94,25 @@ def test_rounds_of_sample_abc_take_data_sets():
 
 def test_a_likelihood_of_the_columns_is_not_gone_by():
     """Their errors fall with the size of a set, which it does not know."""
-    sets, columns = (Forward.read(one).graph.statistics for one in (model(), plain()))
-    likelihood = pk.KernelLikelihood("location_scale").fit(*PAIRS)
+    sets, columns = Forward.read(model()).graph.statistics, Columns.scalars(["mean"])
+    likelihood = pk.KernelLikelihood("auto", scale="relevance")
+    likelihood.choice_ = SimpleNamespace(name="diagonal_scale")  # what a fit leaves of its choice
     for found in (when_coarse._further(likelihood, sets), when_coarse._going_by(sets)):
         assert isinstance(found, pk.Adjusted)
         assert found.estimator.scale is True
-    assert isinstance(when_coarse._further(likelihood, columns), pk.KernelLikelihood)
+    found = when_coarse._further(likelihood, columns)
+    assert isinstance(found, pk.KernelLikelihood)
+    assert (found.form, found.scale) == ("diagonal_scale", "relevance")
 
 
-PAIRS = (
-    np.random.default_rng(0).normal(size=(60, 1)),
-    np.random.default_rng(0).normal(size=(60, 1)) + np.random.default_rng(1).normal(size=(60, 1)),
-)
-
-
-def plain():
-    with pm.Model() as made:
-        mean = pm.Normal("mean", 0, PRIOR)
-        pm.Simulator("y", normal, mean, sum_stat="mean", observed=DATA)
-    return made
-
-
-def test_columns_are_as_many_as_a_round_is_told_beforehand():
-    varied, alike = (pk.simulate(60, model=model(sizes=sizes), **QUIET) for sizes in ((30, 50), ROWS))
-    assert columns_of_sets(varied).statistic_columns.size == most_columns(varied.statistic_columns, 1) == 2
+def test_columns_are_as_many_as_a_round_is_told_beforehand(drawn):
+    alike = pk.simulate(60, model=model(sizes=ROWS), **QUIET)
+    assert columns_of_sets(drawn).statistic_columns.size == most_columns(drawn.statistic_columns, 1) == 2
     assert columns_of_sets(alike).statistic_columns.size == 1
 
 
-def test_rows_of_sets_are_not_predicted():
+def test_rows_of_sets_are_not_predicted(drawn):
     with pytest.raises(ValueError, match="without `noise`, or `refine`"):
         pk.zoom(400, model=model(), noise=0.1, **QUIET)
     with pytest.raises(ValueError, match="their rows are not predicted"):
-        pk.emulate(pk.simulate(60, model=model(), **QUIET), 100, model=model(), **QUIET)
+        pk.emulate(drawn, 100, model=model(), **QUIET)
