@@ -28,7 +28,7 @@ from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
-from pymc_kbr.selection.fitted_for import account, check_selection, fitted_for
+from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.context import model_of_table
@@ -229,7 +229,7 @@ def _simulated(
         return simulate(simulations, model=model, store=store, **how)
     if_coarse = partial(_if_coarse, chosen_by=chosen_by, model=model, progressbar=how["progressbar"])
     options = SimulationOptions(simulations, to_be_extended=False, **how)
-    return simulate_in_rounds(model, rounds, if_coarse, options)
+    return simulate_in_rounds(model, rounds, if_coarse, options, partial(check_rows_for, *chosen_by))
 
 
 def _if_coarse(

@@ -9,17 +9,17 @@ from sklearn.base import clone
 
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
-from pymc_kbr.estimators.likelihood.choice import UNIFORM
+from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 
 
 def after_comparison(estimator: Estimator, compared: Estimator | None) -> Estimator:
     """A copy to be fitted to all rows, which need not find out again what the one `compared` has.
 
-    The form of a learned likelihood is settled where left-out rows were uniform in it.
+    The form of a learned likelihood is settled unless left-out rows refuted it.
     """
     copied: Estimator = clone(estimator)
     if isinstance(copied, KernelLikelihood) and isinstance(compared, KernelLikelihood):
-        copied.settled = compared.choice_ if compared.choice_.pvalue > UNIFORM else None
+        copied.settled = compared.choice_ if compared.choice_.pvalue >= NOT_UNIFORM else None
     return copied
 
 

@@ -21,7 +21,15 @@ from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.proposing import proposal_of, region_of
 from pymc_kbr.rounds.widening import MOST_HELD_OUT, widening
-from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, entropy_of, simulate_table, weights_of
+from pymc_kbr.simulation import (
+    Forward,
+    Proposal,
+    SimulationOptions,
+    entropy_of,
+    simulate_table,
+    warn_of_failures,
+    weights_of,
+)
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -59,6 +67,12 @@ class Rounds:
 
     def run(self) -> ReferenceTable:
         """Make the rounds, those that a store does not hold, and the table of them all."""
+        self.options = dataclasses.replace(self.options, failures_told=False)
+        table = self._made()
+        warn_of_failures(len(table.failures), self.asked["draws"], stacklevel=4)
+        return table
+
+    def _made(self) -> ReferenceTable:
         draws, rounds = self.asked["draws"], self.asked["rounds"]
         entropy = entropy_of(self.options.random_seed)
         # Simulations and proposals have seeds apart: a round that a store holds changes no other.

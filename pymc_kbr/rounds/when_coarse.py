@@ -48,6 +48,7 @@ def simulate_in_rounds(
     rounds: int | str | None,
     if_coarse: Callable[[ReferenceTable], TooCoarse | None],
     options: SimulationOptions,
+    check_first: Callable[[int], None] | None = None,
 ) -> ReferenceTable:
     """Simulate a table in rounds, or only where one round would be too coarse.
 
@@ -65,6 +66,9 @@ def simulate_in_rounds(
         too small for an estimator, a ValueError, all are draws of the prior.
     options : SimulationOptions
         Its draws are the simulations of all rounds.
+    check_first : callable, optional
+        Raises a ValueError for a number of rows that is too small for what will be fitted to the first table;
+        asked with "auto", before anything is simulated.
 
     Returns
     -------
@@ -86,6 +90,8 @@ def simulate_in_rounds(
             alone = f", since {error}"
     if len(sizes) == 1:
         return _of_the_prior(forward, options, f"1 round: all simulations are draws of the prior{alone}")
+    if rounds == "auto" and check_first is not None:
+        _check_first(check_first, sizes[0], options.draws)
     statistics = forward.graph.statistics
     asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
 
@@ -124,6 +130,17 @@ def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:
     statistics = forward.graph.statistics
     d = most_columns(statistics, columns.size)
     return _sizes(draws, rounds, least_rows(columns.size, d, _going_by(statistics)))
+
+
+def _check_first(check: Callable[[int], None], first: int, draws: int) -> None:
+    """Refuse what so many simulations, of all, are too few for."""
+    try:
+        check(first)
+    except ValueError as error:
+        raise ValueError(
+            f"rounds='auto' fits an estimator to the first {first} of {draws} simulations: {error}; or leave "
+            "`rounds` out"
+        ) from error
 
 
 def _of_the_prior(forward: Forward, options: SimulationOptions, words: str) -> ReferenceTable:

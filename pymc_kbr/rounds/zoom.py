@@ -15,7 +15,15 @@ from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
 from pymc_kbr.rounds.joined import joined
-from pymc_kbr.simulation import Forward, SimulationOptions, Within, entropy_of, simulate_table, weights_of
+from pymc_kbr.simulation import (
+    Forward,
+    SimulationOptions,
+    Within,
+    entropy_of,
+    simulate_table,
+    warn_of_failures,
+    weights_of,
+)
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -135,6 +143,7 @@ def zoom(
         timeout=timeout,
         progressbar=progressbar,
         to_be_extended=False,
+        failures_told=False,
     )
     if store is not None:
         Path(store).mkdir(exist_ok=True)
@@ -153,8 +162,7 @@ def zoom(
         every = np.vstack([table.parameters for table in tables])
         return joined(tables, prior_ratio=weights_of(forward.log_known(every)))
 
-    spent, idle = 0, 0
-    bounds: Within | None = None
+    spent, idle, bounds = 0, 0, None
     while len(tables) < rounds and idle < MOST_IDLE_ROUNDS:
         table = add(size, bounds)
         spent += size
@@ -166,8 +174,14 @@ def zoom(
             else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
         )
         idle = 0 if narrowed else MOST_IDLE_ROUNDS if last else idle + 1
-    table = add(draws - spent, bounds)
-    origin = dataclasses.replace(table.origin, noise=noise_kept(deviations))
+    table = _without_noise(add(draws - spent, bounds), noise_kept(deviations))
+    warn_of_failures(len(table.failures), draws, stacklevel=3)
+    return table
+
+
+def _without_noise(table: ReferenceTable, noise: Any) -> ReferenceTable:
+    """A table whose origin says what noise there is on the observation and not on its rows."""
+    origin = dataclasses.replace(table.origin, noise=noise)
     return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
 
 

@@ -15,7 +15,7 @@ from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.selection.budget import check_budget
-from pymc_kbr.selection.select import WORK, check_candidates, choose
+from pymc_kbr.selection.select import WORK, check_candidates, choose, number_held_out
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
@@ -59,6 +59,14 @@ def check_selection(selection: Mapping[str, Any] | None, estimator: Estimator | 
         )
     check_budget(selection.get("work", WORK), selection.get("time_budget"))
     check_candidates(selection.get("candidates"))
+
+
+def check_rows_for(estimator: Estimator | None, selection: Mapping[str, Any] | None, rows: int) -> None:
+    """Refuse so few rows that an estimator, or a candidate that is named, cannot be fitted: ValueError."""
+    if estimator is not None:
+        estimator.check(rows)
+    elif selection is not None:
+        check_candidates(selection.get("candidates"), rows - number_held_out(rows))
 
 
 def fitted_for(

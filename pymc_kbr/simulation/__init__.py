@@ -1,6 +1,6 @@
 """From a PyMC model to a reference table: the only place that looks inside a PyMC model."""
 
-from pymc_kbr.simulation.failures import SimulationError
+from pymc_kbr.simulation.failures import SimulationError, warn_of_failures
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
 from pymc_kbr.simulation.model.set_simulator import set_simulator
@@ -34,5 +34,6 @@ __all__ = [
     "simulate_models",
     "simulate_to_store",
     "vector_simulator",
+    "warn_of_failures",
     "weights_of",
 ]

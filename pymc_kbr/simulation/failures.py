@@ -9,6 +9,9 @@ import numpy as np
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.tables.failures import Failures
 
+MANY = 0.01
+"""Share of the simulations that fail, above which there is a warning."""
+
 
 class SimulationError(RuntimeError):
     """A simulation failed.
@@ -46,7 +49,6 @@ def split_failures(
     draws: int, failures: dict[int, str], parameters: np.ndarray
 ) -> tuple[slice | np.ndarray, Failures]:
     """The rows of the table, and the failed ones with their parameters."""
-    check_failures(draws, failures)
     if not failures:
         return slice(draws), Failures.none(parameters.shape[1])
     rows = np.array(sorted(failures))
@@ -55,11 +57,9 @@ def split_failures(
     return np.flatnonzero(kept), Failures(rows, parameters[rows], tuple(failures[r] for r in rows.tolist()))
 
 
-def check_failures(draws: int, failures: dict[int, str]) -> None:
-    """Refuse a table of failures; warn where they are many."""
-    if not failures:
-        return
-    if draws - len(failures) < 2:
+def check_failures(draws: int, failures: dict[int, str], *, told: bool) -> None:
+    """Refuse a table of failures; warn where they are many, and are to be told of."""
+    if failures and draws - len(failures) < 2:
         first = min(failures)
         raise SimulationError(
             f"{len(failures)} of {draws} simulations failed, the first with {failures[first]}; "
@@ -67,12 +67,17 @@ def check_failures(draws: int, failures: dict[int, str]) -> None:
             first,
             {},
         )
-    share = len(failures) / draws
-    if share > 0.01:
+    if told:
+        warn_of_failures(len(failures), draws, stacklevel=6)
+
+
+def warn_of_failures(failed: int, draws: int, stacklevel: int) -> None:
+    """Warn where more than `MANY` of the simulations failed."""
+    if failed > MANY * draws:
         warnings.warn(
-            f"{len(failures)} of {draws} simulations ({share:.1%}) failed and were dropped: the posterior "
+            f"{failed} of {draws} simulations ({failed / draws:.1%}) failed and were dropped: the posterior "
             "is that of the prior given that the simulator succeeds; their parameters are in "
             "`table.failures`",
             UserWarning,
-            stacklevel=6,
+            stacklevel=stacklevel,
         )

@@ -130,7 +130,8 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
     held.note("timings", {**before, **{name: before.get(name, 0.0) + lap for name, lap in laps.items()}})
     table = StoredTable(held, options.draws, graph.observed, graph.observed_data)
     rows = table.failures.rows.tolist()
-    check_failures(options.draws, dict(zip(rows, table.failures.messages, strict=True)))
+    failures = dict(zip(rows, table.failures.messages, strict=True))
+    check_failures(options.draws, failures, told=options.failures_told)
     return table
 
 

@@ -30,6 +30,8 @@ class SimulationOptions:
         where the table ends within it. Otherwise no batch has more rows than the table.
     proposal : Proposal, optional
         What parameters are drawn from instead of the prior; there are no bounds (`within`) then.
+    failures_told : bool
+        Whether there is a warning where many simulations fail. Rounds count those of all their tables.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class SimulationOptions:
     progressbar: bool = True
     to_be_extended: bool = True
     proposal: Proposal | None = None
+    failures_told: bool = True
 
     def __post_init__(self) -> None:
         whole("draws", self.draws)

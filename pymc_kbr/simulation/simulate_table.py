@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.simulation.destination import InMemory
-from pymc_kbr.simulation.failures import split_failures
+from pymc_kbr.simulation.failures import check_failures, split_failures
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.in_store import simulate_in_store
 from pymc_kbr.simulation.options import SimulationOptions
@@ -53,6 +53,7 @@ def _simulate_in_memory(
         if head is not None:
             arrays.begin_with(head, way.simulator.block_rows if way.batched else 1)
         simulate_rows(simulation, way, first_rows, arrays)
+    check_failures(draws, arrays.failures, told=options.failures_told)
     kept, failed = split_failures(draws, arrays.failures, arrays.parameters)
     return ReferenceTable(
         parameters=arrays.parameters[kept],

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood.choice import UNIFORM
+from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.refitted import after_comparison
 
 ROWS = 1500
@@ -197,7 +197,7 @@ def test_a_form_that_held_while_it_was_compared_is_not_chosen_again(monkeypatch)
     theta = rng.normal(size=(200, 1))
     x = theta + 0.5 * rng.normal(size=(200, 1))
     compared = pk.KernelLikelihood().for_scores().fit(theta, x, random_seed=1)
-    assert compared.choice_.pvalue > UNIFORM
+    assert compared.choice_.pvalue > NOT_UNIFORM
 
     def chosen_again(*_, **more):
         raise AssertionError("chosen again")
@@ -207,7 +207,7 @@ def test_a_form_that_held_while_it_was_compared_is_not_chosen_again(monkeypatch)
     assert fitted.choice_ is compared.choice_
     assert fitted.form_ is not compared.form_  # of all rows
     doubtful = copy(compared)
-    doubtful.choice_ = compared.choice_._replace(pvalue=UNIFORM / 2)
+    doubtful.choice_ = compared.choice_._replace(pvalue=NOT_UNIFORM / 2)
     for other in (doubtful, None, pk.Rejection()):
         with pytest.raises(AssertionError, match="chosen again"):
             after_comparison(pk.KernelLikelihood(), other).fit(theta, x, random_seed=1)

@@ -264,8 +264,11 @@ def test_failures_are_counted_over_all_rounds():
         mean = pm.Normal("mean", 0.5, 1, shape=2)
         pm.Simulator("y", fails, mean, observed=[0.5, -0.3])
     settings = {"model": model, "rounds": 3, "estimator": pk.Rejection(20), "random_seed": 1, **QUIET}
-    with pytest.warns(UserWarning, match="failed and were dropped"):
+    with pytest.warns(UserWarning, match="failed and were dropped") as told:
         table = pk.refine(300, on_failure="drop", **settings)
+    words = [str(one.message) for one in told if "dropped" in str(one.message)]
+    assert [text.split(" (")[0] for text in words] == [f"{len(table.failures)} of 300 simulations"]
+    assert told[0].filename == __file__
     assert table.simulations == 300
     assert len(table.failures) > 30
     assert np.all(np.diff(table.failures.rows) > 0)

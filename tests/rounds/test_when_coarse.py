@@ -231,8 +231,11 @@ def test_a_first_half_that_is_too_small_for_a_candidate_ends_nothing(monkeypatch
     given = {"simulations": 400, "model": model(), "selection": {"candidates": [pk.Rejection(200)]}, **QUIET}
     told = pk.sample_abc(50, **given)["posterior"].attrs["rounds"]
     assert told.startswith("none: all 400 are draws of the prior, since accepted is 200")
-    with pytest.raises(ValueError, match="accepted is 200"):
-        pk.sample_abc(50, rounds="auto", **given)
+    monkeypatch.setattr(when_coarse.Rounds, "run", lambda self: pytest.fail("simulated"))
+    for refused in ({}, {"selection": None, "estimator": pk.Rejection(250)}):
+        words = "fits an estimator to the first 200 of 400 simulations: accepted is 2.*leave `rounds` out"
+        with pytest.raises(ValueError, match=words):
+            pk.sample_abc(50, rounds="auto", **{**given, **refused})
 
 
 def test_warnings_of_a_look_are_not_given_twice(by_regression):

@@ -179,13 +179,16 @@ def sometimes_fails(rng, mean, size):
     return np.full(1, np.nan) if rng.random() < 0.1 else rng.normal(mean, 0.003, 1)
 
 
-@pytest.mark.filterwarnings("ignore:.*failed and were dropped")
-def test_failures_of_all_rounds_are_kept():
+def test_failures_of_all_rounds_are_kept_and_told_once():
     with pm.Model() as model:
         mean = pm.Normal("mean", 0, 1)
         pm.Simulator("y", sometimes_fails, mean, observed=[0.3])
-    table = pk.zoom(480, model=model, rounds=2, random_seed=1, batched=False, on_failure="drop", **QUIET)
+    with pytest.warns(UserWarning, match="dropped") as told:
+        table = pk.zoom(480, model=model, rounds=2, random_seed=1, batched=False, on_failure="drop", **QUIET)
     failed = table.failures
+    words = [str(one.message) for one in told if "dropped" in str(one.message)]
+    assert [text.split(" (")[0] for text in words] == [f"{len(failed)} of 480 simulations"]
+    assert told[0].filename == __file__
     assert len(np.unique(failed.rows)) == len(failed.rows) == len(failed.messages) == len(failed.parameters)
     # 120, 120 and 240 rows, a tenth of which fails: a part without failures has a probability of 3e-6.
     assert np.unique(failed.rows // 120).tolist() == [0, 1, 2, 3]
