@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import SHORTEST
 from pymc_kbr.arrays.rows import as_rows, check_finite, check_range
 
 
-def as_points(name: str, value: Any, least: int = 2) -> np.ndarray:
+def as_points(name: str, value: Any, least: int = 2, squared: bool = True) -> np.ndarray:
     """A sample as rows of columns, of which a vector is one.
 
     Parameters
@@ -20,6 +22,8 @@ def as_points(name: str, value: Any, least: int = 2) -> np.ndarray:
         Data frames and columns of pandas, too.
     least : int
         Rows that are needed.
+    squared : bool
+        Whether squares of their distances are taken as they are, not of what is scaled first.
 
     Returns
     -------
@@ -28,7 +32,8 @@ def as_points(name: str, value: Any, least: int = 2) -> np.ndarray:
     Raises
     ------
     TypeError, ValueError
-        If it is no array of finite numbers, or has too few rows or no column.
+        If it is no array of finite numbers, or has too few rows or no column, or numbers whose squares are no
+        floats.
     """
     points = as_rows(name, value)
     if points.ndim == 1:
@@ -39,6 +44,12 @@ def as_points(name: str, value: Any, least: int = 2) -> np.ndarray:
         raise ValueError(f"there are {len(points)} rows in {name}; at least {least} are needed")
     check_finite(name, points)
     check_range(name, points)
+    largest = float(np.abs(points).max(initial=0.0))
+    if squared and largest > 1 / SHORTEST:
+        raise ValueError(
+            f"there are numbers as large as {largest:g} in {name}, whose squares are no floats; give them in "
+            "larger units"
+        )
     return points
 
 
@@ -71,3 +82,25 @@ def refuse_unequal_rows(first: str, x: np.ndarray, second: str, y: np.ndarray) -
             f"there are {len(x)} rows in {first} and {len(y)} in {second}; a row of one belongs to a row of "
             "the other"
         )
+
+
+def column_names(value: Any) -> list[Any] | None:
+    """Names of a data frame's columns; None where there are none."""
+    names = getattr(value, "columns", None)
+    return None if names is None else list(names)
+
+
+def in_order(name: str, value: Any, of: str, names: list[Any] | None) -> Any:
+    """A value with its columns in the order of some names, where it is a data frame and there are names.
+
+    Raises
+    ------
+    ValueError
+        If it has other names; the number 1 and the text "1" are not the same.
+    """
+    own = column_names(value)
+    if own is None or names is None or own == names:
+        return value
+    if Counter(own) != Counter(names) or len(set(own)) < len(own):
+        raise ValueError(f"the columns are {names} in {of} and {own} in {name}; name them alike, each once")
+    return value[names]

@@ -19,7 +19,7 @@ def positive(name: str, value: float) -> None:
 def squarable(name: str, value: float) -> None:
     """Refuse a number that is not positive, or whose square is so small or large that it is no float."""
     positive(name, value)
-    if not SHORTEST < value < 1 / SHORTEST:
+    if not SHORTEST < float(value) < 1 / SHORTEST:
         raise ValueError(
             f"{name} is {value}; it must lie between {SHORTEST} and {1 / SHORTEST}, so that its square is a "
             "float: change the units of the data"

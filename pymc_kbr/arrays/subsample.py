@@ -13,6 +13,22 @@ def spread_out(n: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
 
 
+def spread_out_varied(points: np.ndarray, most: int) -> np.ndarray:
+    """The same of points (n, d), with rows among them that differ, where any do.
+
+    Of points nearly all of which coincide, such as counts of what is rare, those that are spread out may be
+    alike. Half of them then make room for the others, each of which is taken once.
+    """
+    rows = spread_out(len(points), most)
+    if np.any(np.ptp(points[rows], axis=0) > 0):
+        return rows
+    _, first = np.unique(points, axis=0, return_index=True)
+    if len(first) == 1 or most < 2:
+        return rows
+    few = np.sort(first)[spread_out(len(first), max(2, most // 2))]
+    return np.unique(np.concatenate([few, spread_out(len(points), max(0, most - len(few)))]))
+
+
 def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """At most `most` row numbers, and weights of these: those of the rows, or how often each was taken.
 

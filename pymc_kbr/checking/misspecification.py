@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.names import refuse_sets
+from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
@@ -96,7 +96,9 @@ def misspecification(
     if not isinstance(table, ReferenceTable):
         raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
     refuse_sets(table)
-    given = table.observed if observed is None else as_rows("the observation", observed)
+    if observed is not None:
+        observed = as_rows("the observation", by_name(observed, table.statistic_names))
+    given = table.observed if observed is None else observed
     if given is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
     if table.prior_ratio is not None:
@@ -111,7 +113,7 @@ def misspecification(
     if np.any(missing):
         table = table.with_statistics([table.statistic_names[i] for i in np.flatnonzero(~missing)])
         given = given[:, ~missing]
-    points = as_points("the observation", given, least=1)
+    points = as_points("the observation", given, least=1, squared=False)
     d = table.statistics.shape[1]
     if points.shape[1] != d:
         raise ValueError(f"the observation has {points.shape[1]} statistics; the table has {d}")

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import norm
 
-from pymc_kbr.arrays.points import as_points, refuse_constant
+from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant
 from pymc_kbr.arrays.refusals import positive, squarable, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.subsample import spread_out
@@ -104,8 +104,9 @@ class BayesianKernelEmbedding:
         positive("noise", self.noise)
         if self.landmarks is not None:
             whole("landmarks", self.landmarks)
-        check_measure(self.measure)
+        self._names = column_names(points)
         points = as_points("the points", points)
+        check_measure(self.measure, points.shape[1])
         refuse_constant("the points", points)
         self.points_ = points
         self.learnt_: LearntLengthscale | None = None
@@ -116,7 +117,12 @@ class BayesianKernelEmbedding:
         exact = len(points) <= EXACT_ROWS and self.landmarks is None
         rows = np.arange(len(points)) if exact else spread_out(len(points), self.landmarks or 500)
         at = points if exact else np.unique(points[rows], axis=0)
-        self._solved = self._solve(at, embedding, exact)
+        try:
+            self._solved = self._solve(at, embedding, exact)
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(
+                f"the covariance is not positive definite with noise {self.noise}; take a larger one"
+            ) from None
         self._whole = exact
         return self
 
@@ -212,7 +218,8 @@ class BayesianKernelEmbedding:
     def _at(self, at: Any) -> np.ndarray:
         if not hasattr(self, "points_"):
             raise ValueError("this BayesianKernelEmbedding is not fitted; call `fit` first")
-        at = as_points("the points at which it is evaluated", at, least=1)
+        name = "the points at which it is evaluated"
+        at = as_points(name, in_order(name, at, "those it was fitted to", self._names), least=1)
         if at.shape[1] != self.points_.shape[1]:
             raise ValueError(
                 f"the points have {at.shape[1]} columns; it was fitted to {self.points_.shape[1]}"

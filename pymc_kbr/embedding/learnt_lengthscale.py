@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 from pymc_kbr.arrays.points import as_points, refuse_constant
 from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_varied
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.jacobian import FlatEmbedding
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
@@ -161,16 +161,16 @@ def learn_lengthscale(
     """
     positive("noise", noise)
     whole("most", most)
-    check_measure(measure)
     points = as_points("the points", points, least=3)
+    check_measure(measure, points.shape[1])
     refuse_constant("the points", points)
-    rows = points[spread_out(len(points), most)]
+    rows = points[spread_out_varied(points, most)]
     units = unit_deviations(rows) if separate else np.ones(rows.shape[1])
     form = MarginalLikelihood if len(rows) <= EXACT_ROWS else LowRankMarginalLikelihood
     rows = rows / units
     with one_blas_thread():
         likelihood = form(rows, noise=noise, measure=measure)
-        few = rows[spread_out(len(rows), ROWS_SCANNED)]
+        few = rows[spread_out_varied(rows, ROWS_SCANNED)]
         scanned = _span(few)
         of_few = MarginalLikelihood(few, noise, measure)
         heights = _heights(of_few, scanned, len(units))
@@ -191,6 +191,11 @@ def _span(points: np.ndarray) -> np.ndarray:
     """Lengthscales from less than neighbours' distances to the largest one, at even steps of their log."""
     distances = pdist(points)
     distances = distances[distances > 0]
+    if not len(distances):
+        raise ValueError(
+            "all points lie so close that squares of their distances are no floats; give them in smaller "
+            "units"
+        )
     lowest = 0.25 * np.quantile(distances, min(1.0, 2 / len(points)))
     return np.geomspace(lowest, 2 * distances.max(), STEPS)
 

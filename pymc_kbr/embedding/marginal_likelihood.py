@@ -71,7 +71,9 @@ class MarginalLikelihood:
         # The transpose of an array in C's order is one in Fortran's, which LAPACK takes as it is.
         factor, failed = dpotrf(covariance.T, lower=0, overwrite_a=1, clean=0)
         if failed:
-            raise np.linalg.LinAlgError(f"the covariance is not positive definite with noise {self.noise}")
+            raise np.linalg.LinAlgError(
+                f"the covariance is not positive definite with noise {self.noise}; take a larger one"
+            )
         solved = dpotrs(factor, volume.embedding, lower=0)[0]
         half_log_determinant = np.log(np.diagonal(factor)).sum()
         value = -0.5 * float(volume.embedding @ solved) - float(half_log_determinant) - 0.5 * n * LOG_2_PI

@@ -88,9 +88,11 @@ class LowRankMarginalLikelihood:
         half = solve_triangular(triangle, in_l, lower=True, trans="T")
         in_a = solve_triangular(triangle, half.T, lower=True, trans="T")
         slopes = -alpha @ of_y
-        for points, weighted in ((self.points, in_u * u), (few, in_a * a)):
-            slopes = slopes + self.measure.slopes(points, few, lengthscale, weighted)
-            slopes += 0.5 * weighted_squares(weighted, points / lengthscale, few / lengthscale)
+        everywhere = slice(None)
+        for rows, weighted in ((everywhere, in_u * u), (self._landmarks, in_a * a)):
+            slopes = slopes + self.measure.slopes(self.points[rows], few, lengthscale, weighted)
+            scaled = self._centred[rows] / lengthscale
+            slopes += 0.5 * weighted_squares(weighted, scaled, self._centred[self._landmarks] / lengthscale)
         # The jitter is a share of the variance, whose slope it has.
         of_jitter = np.diag(in_a) * (np.diag(jittered) - np.diag(a))
         slopes += of_jitter.sum() * self._slope_of_variance(few, lengthscale)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import squarable
 from pymc_kbr.kernels import Gaussian
 
 
@@ -77,6 +78,11 @@ class GaussianMeasure:
     centre : float or tuple of float, length D
         c.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the deviation is no positive number, or the centre is not finite.
+
     Notes
     -----
     Appendix A.3 of Flaxman et al. 2016, with its mean corrected: completing the square in u gives
@@ -87,6 +93,12 @@ class GaussianMeasure:
 
     deviation: float
     centre: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no such measure."""
+        squarable("deviation", self.deviation)
+        if not np.all(np.isfinite(self.centre)):
+            raise ValueError(f"centre is {self.centre}; it must be finite")
 
     def covariance(self, a: np.ndarray, b: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
         """The values of r, shape (n, m)."""
@@ -116,17 +128,28 @@ class GaussianMeasure:
         return float(np.prod(np.sqrt(2 * np.pi * variance)))
 
 
-def check_measure(measure: Measure | None) -> None:
-    """Refuse what is no measure.
+def check_measure(measure: Measure | None, columns: int) -> None:
+    """Refuse what is no measure on points of some columns.
 
     Raises
     ------
     TypeError
-        If it has no `covariance`, `variance` and `slopes`.
+        If it has no `covariance`, `variance` and `slopes`, or is a class and no object of it.
+    ValueError
+        If its centre has another number of columns.
     """
-    if measure is None or all(hasattr(measure, name) for name in ("covariance", "variance", "slopes")):
+    if measure is None:
         return
-    raise TypeError(f"measure is {measure!r}; give a LebesgueMeasure, a GaussianMeasure, or leave it out")
+    methods = all(hasattr(measure, name) for name in ("covariance", "variance", "slopes"))
+    if isinstance(measure, type) or not methods:
+        raise TypeError(
+            f"measure is {measure!r}; give a LebesgueMeasure(), a GaussianMeasure(...), or leave it out"
+        )
+    if isinstance(measure, GaussianMeasure) and np.size(measure.centre) not in (1, columns):
+        raise ValueError(
+            f"the measure's centre has {np.size(measure.centre)} columns and the points {columns}; give one "
+            "number for all, or one for each"
+        )
 
 
 def weighted_squares(weights: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

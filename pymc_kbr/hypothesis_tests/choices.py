@@ -9,7 +9,8 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import squarable, whole
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
-from pymc_kbr.kernels import FAMILIES, Kernel, check_kernel, median_heuristic
+from pymc_kbr.gram.random_features import FourierFeatures
+from pymc_kbr.kernels import FAMILIES, Kernel, Sum, check_kernel, frequencies, median_heuristic
 
 FORMS = ("auto", "exact", "random_features", "block")
 STATISTICS = ("biased", "unbiased")
@@ -90,6 +91,28 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
     return family(tuple(float(value) for value in bandwidth))  # type: ignore[arg-type, union-attr]
 
 
+def features_of(kernel: Kernel, points: np.ndarray, features: int, rng: np.random.Generator) -> np.ndarray:
+    """Cosines and sines (n, features) that stand for the kernel on points (n, d); of a sum, of each part.
+
+    Raises
+    ------
+    ValueError
+        If there are none of such a kernel.
+    """
+    if isinstance(kernel, Sum):
+        parts = (kernel.left, kernel.right)
+        return np.hstack([features_of(part, points, features, rng) for part in parts])
+    try:
+        drawn = frequencies(kernel, features // 2, points.shape[1], rng)
+    except ValueError:
+        raise ValueError(
+            f"form is 'random_features', and those of {kernel!r} are not known; take a Gaussian, Laplace or "
+            "Matern kernel, sums or products of these, or form='exact' or 'block'"
+        ) from None
+    # Such a kernel knows differences alone; far from the origin cosines would lose their digits.
+    return FourierFeatures(drawn)(points - points.mean(axis=0))
+
+
 def for_both(name: str, given: Any) -> tuple[Any, Any]:
     """What is given for both of two samples, or a pair with one for each."""
     if not isinstance(given, tuple):
@@ -97,19 +120,3 @@ def for_both(name: str, given: Any) -> tuple[Any, Any]:
     if len(given) != 2:
         raise ValueError(f"{name} is {given!r}; give one for both samples, or a pair")
     return given
-
-
-def same_columns(x: Any, y: Any) -> Any:
-    """`y` with the columns of a data frame in the order of those of `x`, where both are data frames.
-
-    Raises
-    ------
-    ValueError
-        If their names are not the same.
-    """
-    names = [getattr(value, "columns", None) for value in (x, y)]
-    if names[0] is None or names[1] is None or list(names[0]) == list(names[1]):
-        return y
-    if sorted(map(str, names[0])) != sorted(map(str, names[1])):
-        raise ValueError(f"the columns are {list(names[0])} in x and {list(names[1])} in y; name them alike")
-    return y[list(names[0])]

@@ -9,13 +9,12 @@ import numpy as np
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
 from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.gram import pivoted_cholesky
-from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.hypothesis_tests.blocks import block_sizes, by_blocks
-from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, for_both
+from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of, for_both
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.hypothesis_tests.several import kernels_of, of_several, refuse_without_permutations
-from pymc_kbr.kernels import Kernel, frequencies
+from pymc_kbr.kernels import Kernel
 
 EXACT_ROWS = 5000
 """Rows up to which statistics are those of all pairs."""
@@ -169,7 +168,7 @@ class Side:
     @classmethod
     def approximate(cls, points: np.ndarray, kernel: Kernel, features: int, rng: np.random.Generator) -> Side:
         """The same by random features."""
-        return cls(None, FourierFeatures(frequencies(kernel, features // 2, points.shape[1], rng))(points))
+        return cls(None, features_of(kernel, points, features, rng))
 
     def whole(self) -> np.ndarray:
         """The matrix, shape (n, n)."""

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_columns
-from pymc_kbr.gram.random_features import FourierFeatures
+from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
 from pymc_kbr.hypothesis_tests.blocks import block_sizes, by_blocks
-from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, same_columns
+from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.hypothesis_tests.several import kernels_of, of_several, refuse_without_permutations
 from pymc_kbr.hypothesis_tests.strata import as_strata
-from pymc_kbr.kernels import Kernel, frequencies
+from pymc_kbr.kernels import Kernel
 
 EXACT_ROWS = 6000
 """Rows of both samples together up to which their Gram matrix is formed whole."""
@@ -106,7 +105,7 @@ def mmd_test(
     True
     """
     check_choices(form, statistic, null, permutations, features)
-    y = as_points("y", same_columns(x, y))
+    y = as_points("y", in_order("y", y, "x", column_names(x)))
     x = as_points("x", x)
     refuse_unequal_columns("x", x, "y", y)
     pooled = np.vstack([x, y])
@@ -146,7 +145,7 @@ def _sums(
     """Of all pairs of rows, or by random features."""
     if form == "exact":
         return GramSums(kernel(pooled))
-    return FactorSums(FourierFeatures(frequencies(kernel, features // 2, pooled.shape[1], rng))(pooled))
+    return FactorSums(features_of(kernel, pooled, features, rng))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import gamma
 
+ROUNDING = 1e-14
+"""Of a matrix's trace: what centring leaves of one that is constant."""
+
+ALIKE = 1e-12
+"""Of the squared mean: a variance of permutations below that is of statistics that are all the same."""
+
 
 class Traces(NamedTuple):
     """Of a centred matrix A: tr A, tr A^2, and the sum of its squared diagonal."""
@@ -23,12 +29,16 @@ class Traces(NamedTuple):
         n = len(gram)
         # |H G H|^2 without forming it: the means of rows, and of all, are taken out once each.
         squared = np.einsum("ij,ij->", gram, gram) - 2 * n * (rows @ rows) + (n * rows.mean()) ** 2
+        if diagonal.sum() <= ROUNDING * np.trace(gram):
+            return cls(0.0, 0.0, 0.0)
         return cls(float(diagonal.sum()), float(squared), float(diagonal @ diagonal))
 
     @classmethod
     def of_factor(cls, factor: np.ndarray) -> Traces:
         """Of H F F' H, for a factor (n, r)."""
         centred = factor - factor.mean(axis=0)
+        if np.vdot(centred, centred) <= ROUNDING * np.vdot(factor, factor):
+            return cls(0.0, 0.0, 0.0)
         inner, diagonal = centred.T @ centred, np.einsum("ij,ij->i", centred, centred)
         return cls(float(np.trace(inner)), float(np.sum(inner**2)), float(diagonal @ diagonal))
 
@@ -58,6 +68,16 @@ def gamma_null(a: Traces, b: Traces, n: int, scale: float) -> Any:
 
     The gamma form is that of Gretton et al. 2007; the moments are those of the permutations, not their
     limits for many rows.
+
+    Raises
+    ------
+    ValueError
+        If all permutations have the same statistic, but for rounding.
     """
     mean, variance = moments(a, b, n)
+    if variance <= ALIKE * mean**2:
+        raise ValueError(
+            "all permutations have the same statistic, and no gamma distribution stands for them: the "
+            "bandwidth is far below or above all distances; take another one, or null='permutation'"
+        )
     return gamma(mean**2 / variance, scale=scale * variance / mean)

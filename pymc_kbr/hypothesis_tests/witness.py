@@ -10,11 +10,16 @@ from scipy.stats import norm
 
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BAND, DIVERGING, POSTERIOR, RULE
-from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_columns
+from pymc_kbr.arrays.points import (
+    as_points,
+    column_names,
+    in_order,
+    refuse_constant,
+    refuse_unequal_columns,
+)
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.prior_covariance import Measure
-from pymc_kbr.hypothesis_tests.choices import same_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,8 @@ def witness(
     ----------
     x, y : array_like of shape (m, d) and (n, d), or (m,) and (n,)
     at : array_like of shape (l, d), optional
-        Where it is evaluated; at all rows of both where left out.
+        Where it is evaluated; at all rows of both where left out. Columns of data frames are put in the order
+        of those of `x`.
     lengthscale : "bayesian", "median", float, sequence of float (d,), or ndarray of shape (s, 1) or (s, d)
         Learnt on both samples together, or given; s draws of it, as of `kernel_embedding_model`, are
         integrated out.
@@ -124,13 +130,14 @@ def witness(
     array([ 1., -1.])
     """
     refuse_probability("probability", probability)
-    y = as_points("y", same_columns(x, y))
+    names, name = column_names(x), "the points at which it is evaluated"
+    y = as_points("y", in_order("y", y, "x", names))
     x = as_points("x", x)
     refuse_unequal_columns("x", x, "y", y)
     refuse_constant("x", x)
     refuse_constant("y", y)
     pooled = np.vstack([x, y])
-    at = pooled if at is None else as_points("the points at which it is evaluated", at, least=1)
+    at = pooled if at is None else as_points(name, in_order(name, at, "x", names), least=1)
     tails = np.array([0.5 - probability / 2, 0.5 + probability / 2])
     if np.ndim(lengthscale) == 2:
         drawn = as_points("the draws of the lengthscale", lengthscale, least=1)

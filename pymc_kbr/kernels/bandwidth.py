@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from pymc_kbr.arrays.scaling import nonzero, unit_deviations
-from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_varied
 from pymc_kbr.kernels.gaussian import Gaussian
 
 
@@ -22,14 +22,21 @@ def median_heuristic(points: np.ndarray, most: int = ROWS_FOR_CHOICES) -> float:
     Raises
     ------
     ValueError
-        If more than half of the pairs, and all of their rows' others, coincide.
+        If all rows coincide, or lie so close that squares of their distances are no floats.
+
+    Notes
+    -----
+    Where more than half of the pairs coincide, as with counts, it is the median of the others.
     """
-    distances = pdist(points[spread_out(len(points), most)])
+    distances = pdist(points[spread_out_varied(points, most)])
     median = float(np.median(distances))
     if median == 0:  # most pairs coincide, as with counts: the others tell about the scale
         apart = distances[distances > 0]
         if not len(apart):
-            raise ValueError("all rows coincide; no bandwidth can be taken from them")
+            raise ValueError(
+                "all rows coincide, or lie so close that squares of their distances are no floats; no "
+                "bandwidth can be taken from them"
+            )
         median = float(np.median(apart))
     return median
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.points import as_points
+from pymc_kbr.arrays.refusals import positive, squarable, whole
 
 
 @pytest.mark.parametrize("value", [1, 1e-9, np.float32(2.0), np.int64(3)])
@@ -44,3 +45,13 @@ def test_whole_numbers_in_range_pass(value, most):
 def test_counts_out_of_range_are_refused(value, most, error, words):
     with pytest.raises(error, match=words):
         whole("count", value, most)
+
+
+def test_single_precision_is_compared_without_a_warning():
+    assert squarable("bandwidth", np.float32(2.0)) is None
+
+
+def test_numbers_whose_squares_are_no_floats_are_refused():
+    with pytest.raises(ValueError, match=r"as large as 2e\+101 in x, whose squares are no floats"):
+        as_points("x", [1.0, -2e101])
+    np.testing.assert_array_equal(as_points("x", [1.0, 2e101], squared=False), [[1.0], [2e101]])

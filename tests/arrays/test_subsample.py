@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_kbr.arrays.subsample import spread_out, spread_out_by_weight
+from pymc_kbr.arrays.subsample import spread_out, spread_out_by_weight, spread_out_varied
 
 
 @given(n=st.integers(1, 400), most=st.integers(1, 50))
@@ -18,6 +18,18 @@ def test_rows_are_spread_evenly_from_first_to_last(n, most):
 
 def test_no_rows_are_no_rows():
     assert spread_out(0, 5).tolist() == []
+
+
+@given(n=st.integers(1, 300), most=st.integers(2, 50), rare=st.sets(st.integers(0, 299), max_size=60))
+def test_rows_that_differ_are_among_those_taken(n, most, rare):
+    points = np.zeros((n, 2))
+    points[sorted(i for i in rare if i < n), 1] = 1 + np.arange(sum(i < n for i in rare))
+    rows = spread_out_varied(points, most)
+    assert len(rows) == len(set(rows.tolist())) <= min(n, most)
+    assert (np.ptp(points[rows]) > 0) == (np.ptp(points) > 0)
+    even = spread_out(n, most)
+    if np.ptp(points[even]) > 0 or np.ptp(points) == 0:
+        np.testing.assert_array_equal(rows, even)
 
 
 def test_few_rows_are_all_taken_with_their_weights(rng):

@@ -130,3 +130,12 @@ def test_relevance_as_a_table_and_a_picture(relevance):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["s", "t", "u", "v"]
     crossed = {tuple(int(v) for v in place) for place in axes.collections[0].get_offsets()}
     assert crossed == {(1, 0), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3)}
+
+
+def test_an_observation_is_put_in_order_by_its_labels():
+    made = table(300)
+    labelled, plain = pd.Series({"u": 0.5, "s": 2.0, "t": -1.0}), [2.0, -1.0, 0.5]
+    assert pk.misspecification(made, labelled).statistic == pk.misspecification(made, plain).statistic
+    frame = pd.DataFrame(draws(20, np.random.default_rng(3))[:, 1:], columns=["s", "t", "u"])
+    found = pk.misspecification(made, frame[["t", "u", "s"]], random_seed=1)
+    assert found.pvalue == pk.misspecification(made, frame.to_numpy(), random_seed=1).pvalue

@@ -1,6 +1,9 @@
 """The embedding's posterior by conditioning a joint normal, its shrinkage, and what is learnt."""
 
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -172,6 +175,60 @@ def test_lengthscales_by_name(sample):
 def test_refusals(arguments, points, words):
     with pytest.raises(ValueError, match=words):
         BayesianKernelEmbedding(**arguments).fit(points)
+
+
+def test_points_nearly_all_of_which_coincide_have_a_lengthscale():
+    rare = np.zeros(3000)
+    rare[[1, 2]] = 5.0
+    assert learn_lengthscale(rare, most=400).rows <= 400
+    assert 1.0 < learn_lengthscale(rare).lengthscale[0] < 25.0
+    with pytest.raises(ValueError, match="squares of their distances are no floats"):
+        learn_lengthscale(1e-200 * np.arange(5.0) ** 2)
+
+
+def test_columns_of_a_frame_are_put_in_the_order_of_those_it_was_fitted_to(sample):
+    frame = pd.DataFrame(sample, columns=["a", "b"])
+    found = BayesianKernelEmbedding((0.5, 2.0), 0.1).fit(frame)
+    np.testing.assert_allclose(found.mean(frame[["b", "a"]]), found.mean(sample))
+    with pytest.raises(ValueError, match=r"\['a', 'b'\] in those it was fitted to and \['a', 'c'\] in"):
+        found.mean(frame.rename(columns={"b": "c"}))
+
+
+@pytest.mark.parametrize(
+    ("measure", "error", "words"),
+    [
+        (GaussianMeasure, TypeError, "measure is <class .*give a LebesgueMeasure"),
+        (3, TypeError, "measure is 3; give a LebesgueMeasure"),
+        (
+            GaussianMeasure(1.0, (0.0, 0.0, 0.0)),
+            ValueError,
+            "centre has 3 columns and the points 2; give one",
+        ),
+    ],
+)
+def test_refusals_of_measures(measure, error, words, sample):
+    for fit in (
+        BayesianKernelEmbedding(1.0, measure=measure).fit,
+        partial(learn_lengthscale, measure=measure),
+    ):
+        with pytest.raises(error, match=words):
+            fit(sample)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((-1.0,), "deviation is -1.0"), ((0.0,), "deviation is 0.0"), ((1.0, np.nan), "centre is nan")],
+)
+def test_refusals_of_gaussian_measures(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        GaussianMeasure(*arguments)
+
+
+def test_noise_below_rounding_is_refused(sample):
+    twice = np.vstack([sample, sample])
+    for lengthscale in (50.0, "bayesian"):
+        with pytest.raises(ValueError, match="not positive definite with noise 1e-300; take a larger one"):
+            BayesianKernelEmbedding(lengthscale, 1e-300).fit(twice)
 
 
 def test_refusals_of_what_is_asked(sample):

@@ -135,6 +135,14 @@ def test_low_rank_with_all_rows_is_exact(measure, points):
     np.testing.assert_allclose(low_slopes, slopes, rtol=1e-4)
 
 
+@pytest.mark.parametrize("form", [MarginalLikelihood, LowRankMarginalLikelihood])
+def test_where_the_points_are_does_not_matter(form, points):
+    (value, slopes), (moved, moved_slopes) = (form(x)(LENGTHSCALE) for x in (points, points + 1e7))
+    # 1e7 leaves 2e-9 of each coordinate, whose kernel values at other points change by as little.
+    assert moved == pytest.approx(value, rel=1e-7)
+    np.testing.assert_allclose(moved_slopes, slopes, rtol=1e-6)
+
+
 def test_a_row_whose_kernel_values_underflow_counts_by_its_exponent():
     near = np.random.default_rng(0).normal(size=(12, 1))
     length = np.array([0.5])

@@ -34,14 +34,13 @@ def test_rows_beyond_what_a_matrix_holds_are_compared_by_random_features(module,
 @pytest.mark.parametrize(("module", "test"), [(mmd, mmd_test), (hsic, hsic_test)])
 def test_there_are_as_many_random_features_as_asked_for(module, test, monkeypatch):
     widths = []
-    of_factor = {mmd: "FactorSums", hsic: "FourierFeatures"}[module]
-    made = getattr(module, of_factor)
+    made = module.features_of
 
-    def remembered(given):
-        widths.append(given.shape[1] if module is mmd else 2 * len(given))
-        return made(given)
+    def remembered(*given):
+        widths.append((factor := made(*given)).shape[1])
+        return factor
 
-    monkeypatch.setattr(module, of_factor, remembered)
+    monkeypatch.setattr(module, "features_of", remembered)
     test(X, Y, form="random_features", features=14, permutations=2, random_seed=1)
     assert set(widths) == {14}
 

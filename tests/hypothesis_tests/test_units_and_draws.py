@@ -1,12 +1,14 @@
-"""Units of what is conditioned on, the least rows of a block, draws of a power curve, and a drawn witness."""
+"""Units, the least rows of a block, draws of a power curve, a drawn witness, and what tells little."""
 
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, power_curve
+from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, mmd_test, power_curve, witness
 from pymc_kbr.hypothesis_tests.witness import Witness
+from pymc_kbr.kernels import Gaussian, Linear, Matern
 
 
 def test_units_of_what_is_conditioned_on_do_not_matter(rng):
@@ -59,3 +61,67 @@ def test_a_witness_is_drawn_over_its_own_points_with_its_interval():
     np.testing.assert_array_equal(points.get_array(), found.mean)
     assert list(points.get_sizes() > 10) == [True, True, False]
     assert points.get_clim() == (-0.3, 0.3)
+
+
+def rare(rows, events):
+    """Zeros, and ones in so few rows that evenly spread ones hold none."""
+    x = np.zeros(rows)
+    x[1 : 1 + events] = 1 + np.arange(events)
+    return x
+
+
+@pytest.mark.parametrize("bandwidth", ["median", "bayesian", "several"])
+def test_samples_nearly_all_of_whose_rows_coincide(bandwidth, rng):
+    options = {"bandwidth": bandwidth, "permutations": 19, "random_seed": 1}
+    x, y = rare(3000, 3), rng.normal(size=3000)
+    assert 0 < mmd_test(x, x[::-1], **options).pvalue <= 1
+    assert 0 < hsic_test(x, y, form="random_features", **options).pvalue <= 1
+
+
+@pytest.mark.parametrize("test", [mmd_test, hsic_test])
+def test_units_in_which_squares_are_no_floats_are_refused(test, rng):
+    x, y = rng.normal(size=(2, 30))
+    for unit, words in ((1e150, "larger units"), (1e-200, "squares of their distances are no floats")):
+        for bandwidth in ("median", "bayesian", "several"):
+            with pytest.raises(ValueError, match=words):
+                test(unit * x, unit * y, bandwidth=bandwidth, random_seed=1)
+
+
+@pytest.mark.parametrize("test", [mmd_test, hsic_test])
+@pytest.mark.parametrize("form", ["exact", "random_features"])
+@pytest.mark.parametrize("bandwidth", [1e-20, 1e20])
+def test_kernels_that_tell_nothing_have_no_gamma_distribution(test, form, bandwidth, rng):
+    x, y = rng.normal(size=(2, 30))
+    options = {"bandwidth": bandwidth, "statistic": "biased", "form": form}
+    if form == "exact" or bandwidth > 1:  # random features of a narrow kernel are random, and not constant
+        with pytest.raises(ValueError, match="no gamma distribution stands for them"):
+            test(x, y, null="gamma", **options)
+    if form == "exact":
+        assert test(x, y, permutations=9, random_seed=1, **options).pvalue == 1.0
+
+
+@pytest.mark.parametrize("test", [mmd_test, hsic_test])
+def test_random_features_of_a_sum_are_those_of_its_parts(test, rng):
+    x, y = rng.normal(size=(2, 60, 2)) + 1e9
+    kernel = Gaussian(1.0) + Matern(1.5, 2.0)
+    exact = test(x, y, kernel=kernel, statistic="biased", permutations=1, random_seed=1).statistic
+    options = {"form": "random_features", "statistic": "biased", "permutations": 1}
+    found = [test(x, y, kernel=kernel, features=400, random_seed=s, **options).statistic for s in range(40)]
+    # Each is an average over frequencies; the mean of 40 is within five of its standard errors. HSIC's is a
+    # product of two independent ones.
+    assert abs(np.mean(found) - exact) < 5 * np.std(found, ddof=1) / np.sqrt(40)
+    with pytest.raises(ValueError, match=r"those of Linear\(constant=0.0\) are not known"):
+        test(x, y, kernel=Linear(), form="random_features")
+
+
+def test_columns_of_frames_are_those_of_their_names(rng):
+    x, y = rng.normal(size=(2, 20, 3)) * [1.0, 5.0, 20.0]
+    frame, names = pd.DataFrame(x, columns=["a", "b", "c"]), ["c", "b", "a"]
+    wanted = witness(x, y, x[:4], lengthscale=(1.0, 5.0, 20.0)).mean
+    other = pd.DataFrame(y, columns=list("abc"))[names]
+    found = witness(frame, other, frame[:4][names], lengthscale=(1.0, 5.0, 20.0)).mean
+    np.testing.assert_allclose(found, wanted)
+    with pytest.raises(ValueError, match=r"\['a', 'b', 'c'\] in x and \['a'\] in the points at"):
+        witness(frame, other, frame[["a"]], lengthscale=1.0)
+    with pytest.raises(ValueError, match=r"are \[0, 1, 2\] in x and \['0', '1', '2'\] in y; name them alike"):
+        mmd_test(pd.DataFrame(x), pd.DataFrame(y, columns=list("012")))

@@ -162,7 +162,7 @@ class SetFeatures(BaseEstimator):
         size = ["log_size"] if self.sizes_[0] < self.sizes_[1] else []
         self.names_ = [*self.feature_names_, *size]
         if parameters is not None and self.estimates:
-            theta = as_points("the parameters", parameters)
+            theta = as_points("the parameters", parameters, squared=False)
             if len(theta) != len(sets):
                 raise ValueError(f"there are {len(theta)} rows of parameters and {len(sets)} data sets")
             self.estimated_ = PosteriorMean.fit(self._with_size(self.features(sets), sets), theta)
