@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
-from scipy.stats import t
+from scipy.stats import pearson3
 
 from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.hypothesis_tests.permutation_moments import refuse_alike
 from pymc_kbr.hypothesis_tests.result import TestResult
 from pymc_kbr.kernels import Kernel
 
 LEAST_BLOCKS = 20
-"""Blocks below which a mean over them is not yet normal."""
+"""Blocks below which a mean over them is not yet near normal."""
+
+ROUNDING = 1e-28
+"""Of a matrix's squared norm: what centring leaves of one that is constant."""
+
+
+class Centred(NamedTuple):
+    """A matrix (n, n) whose diagonal is zero, as each row's sum is, and the squared norm it had before."""
+
+    matrix: np.ndarray
+    before: float
+
+    @property
+    def squared(self) -> float:
+        """Its squared norm."""
+        return float(np.vdot(self.matrix, self.matrix))
+
+    @property
+    def cubed(self) -> float:
+        """Trace of its third power."""
+        return float(np.vdot(self.matrix @ self.matrix, self.matrix))
+
+
+def centred(gram: np.ndarray) -> Centred:
+    """What unbiased statistics see of a Gram matrix (n, n), n > 2: no diagonal, no part of one row alone."""
+    n, before = len(gram), float(np.vdot(gram, gram))
+    matrix = gram.copy()
+    np.fill_diagonal(matrix, 0.0)
+    sums = matrix.sum(axis=0)
+    matrix += sums.sum() / ((n - 1) * (n - 2)) - (sums[:, None] + sums) / (n - 2)
+    np.fill_diagonal(matrix, 0.0)
+    return Centred(matrix, before)
+
+
+def labels(m: int, n: int) -> Centred:
+    """The matrix (m + n, m + n) whose product with a Gram matrix is the unbiased squared discrepancy."""
+    first = np.arange(m + n) < m
+    matrix = np.where(first[:, None] & first, 1 / (m * (m - 1)), 1 / (n * (n - 1)))
+    matrix[first[:, None] != first] = -1 / (m * n)
+    np.fill_diagonal(matrix, 0.0)
+    return Centred(matrix, float(np.vdot(matrix, matrix)))
 
 
 def block_sizes(rows: int, block: int | None, least: int) -> int:
@@ -22,7 +67,7 @@ def block_sizes(rows: int, block: int | None, least: int) -> int:
         If blocks of the size that is asked for would be fewer than 20, or smaller than `least`.
     """
     if block is None:
-        block = max(least, int(np.sqrt(rows)))
+        block = max(least, min(int(np.sqrt(rows)), rows // LEAST_BLOCKS))
     whole("block", block)
     if block < least:
         raise ValueError(f"block is {block}; a block needs at least {least} rows")
@@ -35,9 +80,50 @@ def block_sizes(rows: int, block: int | None, least: int) -> int:
     return count
 
 
-def by_blocks(values: np.ndarray, kernels: tuple[Kernel, ...]) -> TestResult:
-    """The mean of independent unbiased statistics (b,), with Student's t for its error under the null."""
-    error = float(values.std(ddof=1) / np.sqrt(len(values)))
-    null = t(len(values) - 1, scale=error)
-    mean = float(values.mean())
-    return TestResult(mean, float(null.sf(mean)), null, kernels, "block")
+class Blocks:
+    """Inner products of centred matrices, block after block, and the distribution of their mean.
+
+    Parameters
+    ----------
+    count : int
+        How many there will be.
+
+    Notes
+    -----
+    Where the rows of a block are permuted, <A, B> has mean zero and variance 2 |A|^2 |B|^2 / (n (n - 3)),
+    which is exact, and in the limit of many rows the third moment 8 tr A^3 tr B^3 / (n (n - 3))^1.5. The mean
+    over blocks is compared with the gamma distribution, shifted to mean zero, of these three. A normal one
+    with the blocks' own deviation would reject too seldom: the statistic is skewed, and where its mean is
+    high by chance, so is its deviation.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._values, self._variances = np.empty(count), np.empty(count)
+        self._thirds: list[float] = []
+        self._cubed = set(spread_out(count, LEAST_BLOCKS).tolist())  # blocks are alike
+        self._flat = True
+
+    def add(self, i: int, a: Centred, b: Centred, scale: float = 1.0) -> None:
+        """The i-th block, whose statistic is `scale` times <a, b>."""
+        size = len(a.matrix) * (len(a.matrix) - 3)
+        squares = a.squared, b.squared
+        self._flat &= squares[0] <= ROUNDING * a.before or squares[1] <= ROUNDING * b.before
+        self._values[i] = scale * np.vdot(a.matrix, b.matrix)
+        self._variances[i] = scale**2 * 2 * squares[0] * squares[1] / size
+        if i in self._cubed:
+            self._thirds.append(scale**3 * 8 * a.cubed * b.cubed / size**1.5)
+
+    def result(self, kernels: Sequence[Kernel]) -> TestResult:
+        """The mean, against its distribution.
+
+        Raises
+        ------
+        ValueError
+            If all permutations have the same statistic.
+        """
+        refuse_alike(self._flat)
+        count, variance = len(self._values), float(np.mean(self._variances))
+        skewness = np.mean(self._thirds) / variance**1.5 / np.sqrt(count)
+        null = pearson3(skewness, scale=np.sqrt(variance / count))
+        mean = float(self._values.mean())
+        return TestResult(mean, float(null.sf(mean)), null, tuple(kernels), "block")

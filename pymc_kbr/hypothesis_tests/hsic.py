@@ -9,7 +9,7 @@ import numpy as np
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
 from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.gram import pivoted_cholesky
-from pymc_kbr.hypothesis_tests.blocks import block_sizes, by_blocks
+from pymc_kbr.hypothesis_tests.blocks import Blocks, block_sizes, centred
 from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of, for_both
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
@@ -58,12 +58,14 @@ def hsic_test(
         variance of all permutations, for the biased statistic.
     permutations : int
     form : "auto", "exact", "random_features" or "block"
-        All pairs; cosines and sines in place of the kernels; or the mean over blocks of rows. "auto" is exact
-        up to 5,000 rows, random features above.
+        All pairs; cosines and sines in place of the kernels; or the mean over blocks of rows that are put
+        together at random, without permutations: see `mmd_test`. "auto" is exact up to 5,000 rows, random
+        features above.
     features : int
         Of "random_features", of each kernel, an even number.
     block : int, optional
-        Rows in a block; their number's square root where left out.
+        Rows in a block; their number's square root where left out, or what makes twenty blocks if that is
+        less.
     random_seed : int or numpy.random.Generator, optional
 
     Returns
@@ -113,7 +115,7 @@ def hsic_test(
     if len(kernels) > 1:
         refuse_without_permutations(null, form)
     if form == "block":
-        return _by_blocks(x, y, kernels[0], block)
+        return _by_blocks(x, y, kernels[0], block, rng)
     first, second = (
         [
             Side.exact(points, one) if form == "exact" else Side.approximate(points, one, features, rng)
@@ -218,13 +220,18 @@ class Dependences:
         return gamma_null(self.first.traces(), self.second.traces(), n, 1 / n**2)
 
 
-def _by_blocks(x: np.ndarray, y: np.ndarray, kernels: tuple[Kernel, Kernel], block: int | None) -> TestResult:
-    """The mean of the unbiased statistic over blocks of rows, and its normal distribution."""
+def _by_blocks(
+    x: np.ndarray,
+    y: np.ndarray,
+    kernels: tuple[Kernel, Kernel],
+    block: int | None,
+    rng: np.random.Generator,
+) -> TestResult:
+    """The mean of the unbiased statistic over blocks of rows."""
     count = block_sizes(len(x), block, least=5)
-    values = np.empty(count)
-    for i, rows in enumerate(np.array_split(np.arange(len(x)), count)):
-        first, second = (
-            Side(kernel(points[rows]), None) for points, kernel in zip((x, y), kernels, strict=True)
-        )
-        values[i] = Dependences(first, second, biased=False)(np.arange(len(rows)))
-    return by_blocks(values, kernels)
+    blocks = Blocks(count)
+    for i, rows in enumerate(np.array_split(rng.permutation(len(x)), count)):
+        n = len(rows)
+        first, second = (centred(each(p[rows])) for p, each in zip((x, y), kernels, strict=True))
+        blocks.add(i, first, second, 1 / (n * (n - 3)))
+    return blocks.result(kernels)

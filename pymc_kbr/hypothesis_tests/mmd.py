@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
-from pymc_kbr.hypothesis_tests.blocks import block_sizes, by_blocks
+from pymc_kbr.hypothesis_tests.blocks import Blocks, block_sizes, centred, labels
 from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
@@ -59,12 +59,14 @@ def mmd_test(
         variance of all permutations, for the biased statistic.
     permutations : int
     form : "auto", "exact", "random_features" or "block"
-        All pairs; cosines and sines in place of the kernel; or the mean over blocks of rows, which is
-        asymptotically normal. "auto" is exact up to 6,000 rows together, random features above.
+        All pairs; cosines and sines in place of the kernel; or the mean over blocks of rows that are put
+        together at random, without permutations. "auto" is exact up to 6,000 rows together, random features
+        above.
     features : int
         Of "random_features", an even number.
     block : int, optional
-        Rows of the smaller sample in a block; their number's square root where left out.
+        Rows of the smaller sample in a block; their number's square root where left out, or what makes twenty
+        blocks if that is less.
     strata : pair of array_like, shapes (m,) and (n,), optional
         Labels of the rows of x and of y, where so many of each label were drawn by design: rows are then
         permuted among those of their label alone.
@@ -88,7 +90,8 @@ def mmd_test(
     level of the permutation test is exact for any kernel that is chosen on both samples together. Of samples
     with fixed numbers of rows in each stratum, as of strata that are simulated one by one, the statistic
     varies less than under permutations of all rows: without `strata` the test then hardly rejects. Blocks
-    are those of [2]_.
+    are those of [2]_; their mean is compared with a shifted gamma distribution that has its variance under
+    permutations within blocks, and the skewness of their limit.
 
     References
     ----------
@@ -110,8 +113,8 @@ def mmd_test(
     refuse_unequal_columns("x", x, "y", y)
     pooled = np.vstack([x, y])
     refuse_constant("x and y together", pooled)
-    labels = as_strata(strata, len(x), len(y))
-    if labels is not None and (null == "gamma" or form == "block"):
+    parts = as_strata(strata, len(x), len(y))
+    if parts is not None and (null == "gamma" or form == "block"):
         raise ValueError(
             f"strata are given with null={null!r} and form={form!r}; take null='permutation' and "
             "form='exact' or 'random_features'"
@@ -123,7 +126,7 @@ def mmd_test(
     if len(kernels) > 1:
         refuse_without_permutations(null, form)
     if form == "block":
-        return _by_blocks(x, y, kernels[0], block)
+        return _by_blocks(x, y, kernels[0], block, rng)
     biased, first = statistic == "biased", np.arange(len(pooled))[:, None] < len(x)
     found = [Discrepancies(_sums(pooled, each, form, features, rng), len(x), biased) for each in kernels]
     values = np.array([float(each(first)[0]) for each in found])
@@ -133,9 +136,9 @@ def mmd_test(
     if len(kernels) > 1:
         # Of one seed: the same permutations at all bandwidths.
         seed = int(rng.integers(2**63))
-        permuted = [each.permuted(permutations, np.random.default_rng(seed), labels) for each in found]
+        permuted = [each.permuted(permutations, np.random.default_rng(seed), parts) for each in found]
         return of_several(values, np.column_stack(permuted), [(each,) for each in kernels], form)
-    value, alone = float(values[0]), found[0].permuted(permutations, rng, labels)
+    value, alone = float(values[0]), found[0].permuted(permutations, rng, parts)
     return TestResult(value, by_permutation(value, alone), alone, (kernels[0],), form)
 
 
@@ -242,12 +245,14 @@ class Discrepancies:
         return gamma_null(self.sums.traces(), labels, self._size, 1.0)
 
 
-def _by_blocks(x: np.ndarray, y: np.ndarray, kernel: Kernel, block: int | None) -> TestResult:
-    """The mean of the unbiased statistic over blocks of both samples, and its normal distribution."""
+def _by_blocks(
+    x: np.ndarray, y: np.ndarray, kernel: Kernel, block: int | None, rng: np.random.Generator
+) -> TestResult:
+    """The mean of the unbiased statistic over blocks of both samples."""
     count = block_sizes(min(len(x), len(y)), block, least=2)
-    parts = zip(np.array_split(x, count), np.array_split(y, count), strict=True)
-    values = np.empty(count)
+    blocks = Blocks(count)
+    # Rows may stand in some order, which the blocks of two samples would share.
+    parts = zip(*(np.array_split(rng.permutation(points), count) for points in (x, y)), strict=True)
     for i, (a, b) in enumerate(parts):
-        found = Discrepancies(GramSums(kernel(np.vstack([a, b]))), len(a), biased=False)
-        values[i] = found((np.arange(len(a) + len(b)) < len(a))[:, None])[0]
-    return by_blocks(values, (kernel,))
+        blocks.add(i, labels(len(a), len(b)), centred(kernel(np.vstack([a, b]))))
+    return blocks.result((kernel,))

@@ -75,9 +75,15 @@ def gamma_null(a: Traces, b: Traces, n: int, scale: float) -> Any:
         If all permutations have the same statistic, but for rounding.
     """
     mean, variance = moments(a, b, n)
-    if variance <= ALIKE * mean**2:
+    refuse_alike(variance <= ALIKE * mean**2)
+    return gamma(mean**2 / variance, scale=scale * variance / mean)
+
+
+def refuse_alike(alike: bool) -> None:
+    """Refuse permutations that have the same statistic, but for rounding."""
+    if alike:
         raise ValueError(
             "all permutations have the same statistic, and no gamma distribution stands for them: the "
-            "bandwidth is far below or above all distances; take another one, or null='permutation'"
+            "bandwidth is far below or above all distances; take another one, or form='exact' with "
+            "null='permutation'"
         )
-    return gamma(mean**2 / variance, scale=scale * variance / mean)

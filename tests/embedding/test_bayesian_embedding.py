@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -187,6 +186,7 @@ def test_points_nearly_all_of_which_coincide_have_a_lengthscale():
 
 
 def test_columns_of_a_frame_are_put_in_the_order_of_those_it_was_fitted_to(sample):
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(sample, columns=["a", "b"])
     found = BayesianKernelEmbedding((0.5, 2.0), 0.1).fit(frame)
     np.testing.assert_allclose(found.mean(frame[["b", "a"]]), found.mean(sample))

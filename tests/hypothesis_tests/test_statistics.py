@@ -4,8 +4,10 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from scipy.stats import skew
 
 from pymc_kbr.hypothesis_tests import hsic_test, mmd_test
+from pymc_kbr.hypothesis_tests.blocks import Blocks, centred, labels
 from pymc_kbr.hypothesis_tests.hsic import Dependences, Side
 from pymc_kbr.hypothesis_tests.mmd import Discrepancies, FactorSums, GramSums
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null, moments
@@ -160,11 +162,76 @@ def test_random_features_tend_to_the_kernel(rng):
 def test_block_statistic_is_the_mean_over_blocks(rng):
     x, y = rng.normal(size=(100, 1)), rng.normal(size=(200, 1))
     kernel = Gaussian(median_heuristic(np.vstack([x, y])))
-    found = mmd_test(x, y, form="block", block=5)
-    values = [mmd_by_loops(x[5 * i : 5 * i + 5], y[10 * i : 10 * i + 10], kernel, False) for i in range(20)]
+    found = mmd_test(x, y, form="block", block=5, random_seed=4)
+    drawn = np.random.default_rng(4)
+    a, b = drawn.permutation(x), drawn.permutation(y)
+    values = [mmd_by_loops(a[5 * i : 5 * i + 5], b[10 * i : 10 * i + 10], kernel, False) for i in range(20)]
     assert found.statistic == pytest.approx(np.mean(values))
-    assert found.null.std() == pytest.approx(np.std(values, ddof=1) / np.sqrt(20) * np.sqrt(19 / 17))
-    found = hsic_test(x, y[:100], form="block", block=5, kernel=(kernel, Laplace(1.0)))
-    rows = [slice(i, i + 5) for i in range(0, 100, 5)]
+    found = hsic_test(x, y[:100], form="block", block=5, kernel=(kernel, Laplace(1.0)), random_seed=4)
+    order = np.random.default_rng(4).permutation(100)
+    rows = [order[i : i + 5] for i in range(0, 100, 5)]
     values = [hsic_by_quadruples(x[r], y[:100][r], kernel, Laplace(1.0)) for r in rows]
     assert found.statistic == pytest.approx(np.mean(values))
+    assert found.pvalue == found.null.sf(found.statistic)
+
+
+def test_variance_of_a_block_is_that_of_all_permutations(rng):
+    gram, other = Gaussian(1.0)(rng.normal(size=(6, 1))), Laplace(1.0)(rng.normal(size=(6, 1)))
+    first = np.arange(6) < 2
+    of_two = [
+        mmd_by_loops(
+            *(np.flatnonzero(which[list(order)])[:, None] for which in (first, ~first)), At(gram), False
+        )
+        for order in permutations(range(6))
+    ]
+    a, b = centred(gram), centred(other)
+    of_pairs = [np.vdot(a.matrix, b.matrix[np.ix_(order, order)]) for order in permutations(range(6))]
+    for left, values in ((labels(2, 4), of_two), (centred(other), of_pairs)):
+        blocks = Blocks(1)
+        blocks.add(0, left, a)
+        null = blocks.result([Gaussian(1.0)]).null
+        assert np.mean(values) == pytest.approx(0.0, abs=1e-12)
+        assert null.mean() == pytest.approx(0.0, abs=1e-12)
+        assert null.var() == pytest.approx(np.var(values))
+
+
+class At:
+    """A kernel whose values are read from a matrix, of rows by their numbers."""
+
+    def __init__(self, gram):
+        self.gram = gram
+
+    def __call__(self, a, b):
+        return self.gram[np.ix_(a[:, 0], b[:, 0])]
+
+
+def test_skewness_of_blocks_is_that_of_permutations():
+    rng, draws = np.random.default_rng(1), 20_000
+    x, y = rng.normal(size=(2, 60, 1))
+    a, b = centred(Gaussian(1.0)(x)), centred(Gaussian(1.5)(y))
+    orders = [rng.permutation(60) for _ in range(draws)]
+    values = np.array([np.vdot(a.matrix, b.matrix[np.ix_(order, order)]) for order in orders])
+    for count in (
+        1,
+        4,
+    ):  # alike, and independent: the mean of four is as skewed as one, over the root of four
+        blocks = Blocks(count)
+        for i in range(count):
+            blocks.add(i, a, b)
+        skewness = blocks.result([Gaussian(1.0)]).null.stats("s")
+        # An estimate from such draws has a deviation of about root(6 / draws) times what tails of a gamma
+        # distribution of skewness two make of it, nine; the limit itself is off by the order of 1 / 60.
+        assert float(skewness) * np.sqrt(count) == pytest.approx(
+            skew(values), rel=3 / 60, abs=5 * 9 * np.sqrt(6 / draws) / 3
+        )
+
+
+def test_blocks_share_no_order_of_the_rows():
+    """Two sorted samples of one distribution: blocks of neighbours would differ more than by chance."""
+    draws = np.random.default_rng(6)
+    pvalues = [
+        mmd_test(*np.sort(draws.normal(size=(2, 200)), axis=1), form="block", random_seed=draws).pvalue
+        for _ in range(60)
+    ]
+    # Sixty uniform p-values have a mean within five deviations of a half.
+    assert abs(np.mean(pvalues) - 0.5) < 5 / np.sqrt(12 * 60)

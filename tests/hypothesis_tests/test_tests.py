@@ -57,6 +57,18 @@ def test_level(test, simulate, kind):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("kind", ["normal", "cauchy"])
+@pytest.mark.parametrize("rows", [100, 400])
+@pytest.mark.parametrize("test", [mmd_test, hsic_test])
+def test_level_of_blocks(test, rows, kind):
+    def simulate(kind, rng):
+        return columns(kind, rng, rows), columns(kind, rng, rows)
+
+    curve = power_curve(test, simulate, [kind], repeats=NULLS, form="block", block=rows // 20, random_seed=7)
+    assert BAND[0] <= curve.power[0] <= BAND[1]
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize(("test", "simulate"), [(mmd_test, two_samples), (hsic_test, independent)])
 def test_level_of_the_gamma_approximation(test, simulate):
     curve = power_curve(

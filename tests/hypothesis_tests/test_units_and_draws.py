@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, mmd_test, power_curve, witness
@@ -115,6 +114,7 @@ def test_random_features_of_a_sum_are_those_of_its_parts(test, rng):
 
 
 def test_columns_of_frames_are_those_of_their_names(rng):
+    pd = pytest.importorskip("pandas")
     x, y = rng.normal(size=(2, 20, 3)) * [1.0, 5.0, 20.0]
     frame, names = pd.DataFrame(x, columns=["a", "b", "c"]), ["c", "b", "a"]
     wanted = witness(x, y, x[:4], lengthscale=(1.0, 5.0, 20.0)).mean
