@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 SHORTEST = 1e-100
@@ -24,6 +27,23 @@ def squarable(name: str, value: float) -> None:
             f"{name} is {value}; it must lie between {SHORTEST} and {1 / SHORTEST}, so that its square is a "
             "float: change the units of the data"
         )
+
+
+def squarable_or(names: Sequence[str], name: str, value: Any) -> None:
+    """Refuse what is neither one of some names nor a `squarable` number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        That lists the names.
+    """
+    if isinstance(value, str):
+        if value not in names:
+            raise ValueError(
+                f"{name} is {value!r}; it may be {', '.join(map(repr, names))}, or a number above zero"
+            )
+    else:
+        squarable(name, value)
 
 
 def probability(name: str, value: float) -> None:

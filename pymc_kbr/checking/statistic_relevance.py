@@ -28,7 +28,7 @@ class StatisticRelevance:
     ----------
     dependence : ndarray of shape (d, p)
         The Hilbert-Schmidt criterion of each pair over the root of the product of each one's with itself,
-        between zero and one. NaN where a statistic is constant.
+        between zero and one. NaN where a statistic is constant in the rows that were used.
     pvalue : ndarray of shape (d, p)
         Of independence, pair by pair.
     statistics, parameters : list of str
@@ -106,6 +106,12 @@ def statistic_relevance(
         raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
     refuse_sets(table)
     whole("rows", rows)
+    if min(rows, len(table)) < LEAST_ROWS:
+        raise ValueError(
+            f"rows is {rows} and the table has {len(table)}; the tests need at least {LEAST_ROWS} of them"
+        )
+    if bandwidth not in ("median", "bayesian"):
+        raise ValueError(f"bandwidth is {bandwidth!r}; it may be 'median' or 'bayesian'")
     chosen = spread_out(len(table), rows)
     sides = table.statistics[chosen], table.parameters[chosen]
     kernels, own = zip(*(_alone(side, bandwidth) for side in sides), strict=True)
@@ -120,6 +126,9 @@ def statistic_relevance(
         pvalue[i, j] = found.pvalue
     return StatisticRelevance(dependence, pvalue, table.statistic_names, table.parameter_names)
 
+
+LEAST_ROWS = 5
+"""Rows of which `hsic_test` knows its null distribution."""
 
 GAMMA: dict[str, Any] = {"null": "gamma", "statistic": "biased"}
 

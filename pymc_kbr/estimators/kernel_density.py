@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import positive, squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
@@ -78,8 +78,8 @@ class KernelDensity(Estimator):
         self.parameter_bandwidth = parameter_bandwidth
 
     def _check(self, n: int, streamed: bool) -> None:
-        if self.bandwidth is not None and self.bandwidth != "bayesian":
-            positive("bandwidth", self.bandwidth)  # type: ignore[arg-type]
+        if self.bandwidth is not None:
+            squarable_or(("bayesian",), "bandwidth", self.bandwidth)
         positive("particles", self.particles)
         if self.prior is not None and np.any(weighted_draws(self.prior)[1] < 0):
             raise ValueError(NEGATIVE)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from pymc_kbr.arrays.neighbours import PAIRS
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
@@ -86,8 +86,8 @@ class NadarayaWatson(Estimator):
             raise ValueError(
                 f"bandwidth is 'bayesian', which is for the Gaussian kernel, and kernel is {self.kernel!r}"
             )
-        if self.bandwidth is not None and self.bandwidth not in ("median", "bayesian"):
-            positive("bandwidth", self.bandwidth)  # type: ignore[arg-type]
+        if self.bandwidth is not None:
+            squarable_or(("median", "bayesian"), "bandwidth", self.bandwidth)
 
     def _fit(self, rng: np.random.Generator) -> None:
         if self.bandwidth == "bayesian":

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from pymc_kbr.arrays.memory import physical_memory
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import positive, squarable_or
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.embedding.rules import Rule
@@ -51,8 +51,7 @@ class RuleEstimator(Estimator):
     def _check(self, n: int, streamed: bool) -> None:
         check_kernel("kernel", self.kernel)
         if self.bandwidth is not None:
-            if not isinstance(self.bandwidth, str) or self.bandwidth not in NAMED:
-                positive("bandwidth", self.bandwidth)  # type: ignore[arg-type]
+            squarable_or(NAMED, "bandwidth", self.bandwidth)
             if not isinstance(self.kernel, str):
                 raise ValueError(
                     f"bandwidth is {self.bandwidth!r} and kernel is {self.kernel!r}; a kernel has its own "

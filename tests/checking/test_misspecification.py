@@ -89,6 +89,10 @@ def test_refusals():
         pk.misspecification(pd.DataFrame(np.ones((3, 2))), [1.0, 2.0])
     with pytest.raises(TypeError, match="table is a DataFrame; give a ReferenceTable"):
         pk.statistic_relevance(pd.DataFrame(np.ones((3, 2))))
+    with pytest.raises(ValueError, match="rows is 4 and the table has 400; the tests need at least 5"):
+        pk.statistic_relevance(table(), rows=4)
+    with pytest.raises(ValueError, match="bandwidth is 'several'; it may be 'median' or 'bayesian'"):
+        pk.statistic_relevance(table(), bandwidth="several")
     weighted = dataclasses.replace(table(), prior_ratio=np.linspace(0.5, 1.5, 400))
     with pytest.raises(ValueError, match="no draws of the prior but carry weights"):
         pk.misspecification(weighted, [1.0, 2.0, 3.0])
