@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,8 @@ import numpy as np
 from scipy.special import logsumexp, ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
+
+from pymc_kbr.arrays.threads import Silence
 
 SIZES = (1, 2, 3, 4, 6, 8, 12)
 """Numbers of parts among which is chosen."""
@@ -23,6 +24,10 @@ ROWS_A_PARAMETER = 2.0
 
 GAIN = 0.003
 """Of mean held-out log density, for which a larger mixture is taken."""
+
+
+UNSETTLED = Silence(ConvergenceWarning)
+"""What mixtures are fitted in, on several threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +125,6 @@ def fit_mixture(
 
 def _fitted(z: np.ndarray, size: int, seed: int) -> GaussianMixture:
     mixture = GaussianMixture(size, reg_covar=FLOOR, random_state=seed, max_iter=200, tol=1e-4)
-    with warnings.catch_warnings():
-        # The size is judged on held-out rows, whether or not the last digits have settled.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # The size is judged on held-out rows, whether or not the last digits have settled.
+    with UNSETTLED:
         return mixture.fit(z)

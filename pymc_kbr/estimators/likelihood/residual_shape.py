@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
+
+from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 
 LOG_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))
 
@@ -98,9 +98,8 @@ def fit_parts(z: np.ndarray, parts: int, rng: np.random.Generator) -> ResidualSh
     model = GaussianMixture(
         parts, reg_covar=(LEAST_DEVIATION * z.std()) ** 2, random_state=int(rng.integers(2**31)), tol=1e-4
     )
-    with warnings.catch_warnings():
-        # The likelihood's last digits do not matter: held-out rows choose.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # The likelihood's last digits do not matter: held-out rows choose.
+    with UNSETTLED:
         model.fit(z[:, None])
     deviations = np.sqrt(model.covariances_[:, 0, 0])
     return ResidualShape(np.log(model.weights_), model.means_[:, 0], deviations)
