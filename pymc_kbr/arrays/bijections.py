@@ -61,6 +61,7 @@ class Interval:
     def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         lower, upper = self.bounds(parameters)
         with np.errstate(divide="ignore"):
+            # Beyond an end as at it: infinite, and no logarithm of a negative number.
             above = np.where(np.isfinite(lower), np.log(np.where(values > lower, values - lower, 0)), 0)
             below = np.where(np.isfinite(upper), np.log(np.where(values < upper, upper - values, 0)), 0)
         unbounded = np.isinf(lower) & np.isinf(upper)

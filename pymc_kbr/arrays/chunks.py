@@ -50,6 +50,7 @@ class Chunks:
         rows = own[0] if isinstance(own, tuple) else own
         rows = rows[0] if isinstance(rows, tuple) else rows
         rows = int(rows or BLOCK_ROWS)
+        # Whole chunks, since a part of one is read and decoded as a whole; only what is far too large is cut.
         self._step = rows * max(1, BLOCK_ROWS // rows) if rows <= 4 * BLOCK_ROWS else BLOCK_ROWS
 
     def __len__(self) -> int:
@@ -75,6 +76,7 @@ class Chunks:
         for block in np.unique(rows // self._step).tolist():
             inside = np.flatnonzero(rows // self._step == block)
             numbers = rows[inside]
+            # One slice from the first to the last: a source promises to be sliced, and nothing else.
             first = int(numbers.min())
             read = self._read(slice(first, int(numbers.max()) + 1))[numbers - first]
             if taken is None:

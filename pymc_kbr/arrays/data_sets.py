@@ -73,6 +73,7 @@ class DataSets:
     @classmethod
     def of_padded(cls, padded: np.ndarray, columns: int) -> DataSets:
         """The inverse of `padded`, for its result (n, 1 + largest q) and the number q of columns."""
+        # Sizes have travelled as floats in a table's columns.
         sizes = np.rint(padded[:, 0]).astype(int)
         largest = (padded.shape[1] - 1) // columns
         rows = padded[:, 1:].reshape(len(padded), largest, columns)

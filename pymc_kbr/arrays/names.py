@@ -42,6 +42,7 @@ class Table(Protocol):
 
 def is_table(value: Any) -> TypeGuard[Table]:
     """Whether a value brings both sides of a table."""
+    # By what it has: tables themselves are on the floor above.
     return all(hasattr(value, name) for name in ("parameters", "statistics", "support", "prior_ratio"))
 
 
@@ -96,6 +97,7 @@ def labels_of(value: Any) -> tuple[str, ...] | None:
     if not is_frame(value):
         return None
     labels = list(value.columns if hasattr(value, "columns") else value.index)
+    # Labels that are all numbers are those pandas makes up, and name nothing.
     return tuple(map(str, labels)) if any(isinstance(label, str) for label in labels) else None
 
 

@@ -48,6 +48,7 @@ class Tree:
         if self._few(count):
             if self._tree is None:
                 self._tree = KDTree(self._points)
+            # A list, since with the number 1 SciPy leaves out the axis of the neighbours.
             return self._tree.query(x, k=[*range(1, count + 1)], workers=-1)
         distances, rows = np.empty((len(x), count)), np.empty((len(x), count), dtype=np.intp)
 
@@ -90,6 +91,7 @@ class Merge:
             for first in range(0, len(block), step):
                 rows = block[first : first + step]
                 squares = np.einsum("ij,ij->i", rows, rows)
+                # Squared distances less |x|^2, which changes no order and is taken from the bound instead.
                 about = x @ rows.T
                 about *= -2
                 about += squares
@@ -122,6 +124,7 @@ class Best:
         self._distances.append(distances)
         self._rows.append(rows)
         self._waiting += len(rows)
+        # Seldom, since each cut goes through all that is held; at once while nothing is bounded yet.
         if self._waiting >= self._count or not np.isfinite(self.worst):
             self._cut()
 

@@ -89,6 +89,7 @@ class Observations:
         """For each set of statistics that some observations have: its columns, and the rows that have it."""
         patterns, which = np.unique(np.isnan(self.rows), axis=0, return_inverse=True)
         return [
+            # Of rows some versions of NumPy give the inverse a second axis.
             (np.flatnonzero(~missing), np.flatnonzero(which.ravel() == number))
             for number, missing in enumerate(patterns)
         ]

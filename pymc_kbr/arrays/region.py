@@ -48,6 +48,7 @@ class Region(NamedTuple):
             away = np.where(ratio > 0, away, np.inf)
         order = np.argsort(away, kind="stable")
         order = order[np.isfinite(away[order])]
+        # The distance of p normal numbers from their mean is about sqrt(p).
         inside = order[away[order] < REACH * np.sqrt(len(self.centre))]
         if len(inside) < fewest:
             inside = order[:fewest]
@@ -56,6 +57,8 @@ class Region(NamedTuple):
     def simulations(self, parameters: np.ndarray) -> float:
         """How many draws of what these rows were drawn from put `WANTED` of them into the draws' mass."""
         p = len(self.centre)
+        # A normal law has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with the p-th
+        # power: so many times as many rows have the hundredth nearest there.
         farthest = np.sort(self.distances(parameters))[min(WANTED, len(parameters)) - 1]
         times = (farthest / (1 + np.sqrt(p))) ** p if np.isfinite(farthest) else np.inf
         return float(len(parameters) * max(times, 2.0))
@@ -76,5 +79,6 @@ def region_of(draws: np.ndarray, support: Support) -> Region | None:
     if len(free) < 2:
         return None
     unit, q = unit_deviations(free), free.shape[1]
+    # A combination of parameters that does not vary among the draws must have a root, too.
     covariance = np.cov((free / unit).T).reshape(q, q) + 1e-6 * np.eye(q)
     return Region(free.mean(axis=0), unit[:, None] * np.linalg.cholesky(covariance), support)

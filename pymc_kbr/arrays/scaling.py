@@ -54,6 +54,7 @@ class Scaler:
     ) -> Scaler:
         """The scaler of columns whose means, deviations and ranges, each (d,), are known: see `fit`."""
         largest = np.maximum(np.abs(lowest), np.abs(highest))
+        # What varies by rounding alone is constant.
         kept = highest - lowest > 1e-12 * largest
         if not np.any(kept):
             raise ValueError("all statistics are constant in the reference table; they say nothing")

@@ -37,6 +37,7 @@ def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np
     """
     if len(weights) <= most:
         return np.arange(len(weights)), weights
+    # The rows of a table without weights, so that a ratio of one changes nothing.
     if np.ptp(weights) == 0:
         rows = spread_out(len(weights), most)
         return rows, np.ones(len(rows))

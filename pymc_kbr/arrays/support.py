@@ -115,6 +115,7 @@ class Support:
     def backward(self, free: np.ndarray) -> np.ndarray:
         """The unconstrained space (n, q) to parameters (n, p)."""
         parameters = np.zeros((len(free), self.size))
+        # In order: the bounds of a block may be functions of the parameters before it.
         for block, part in zip(self.blocks, self._parts(), strict=True):
             values = free[:, part]
             for step in reversed(block.steps):
@@ -172,6 +173,7 @@ class Support:
     def _parts(self) -> list[slice]:
         parts, start = [], 0
         for block in self.blocks:
+            # Where a sum is fixed, the last column is known from the others.
             width = len(block.columns) - sum(isinstance(s, Simplex | ZeroSum) for s in block.steps)
             parts.append(slice(start, start + width))
             start += width
@@ -233,6 +235,7 @@ def _to_text(fields: Any) -> Any:
         return {name: _to_text(value) for name, value in fields.items()}
     if isinstance(fields, list | tuple):
         return [_to_text(value) for value in fields]
+    # JSON has no infinities.
     return str(fields) if isinstance(fields, float) and np.isinf(fields) else fields
 
 

@@ -27,6 +27,7 @@ class Map(Protocol):
 
 def cores() -> int:
     """Those that this process may use."""
+    # A container or a scheduler may give a process fewer than the machine has.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -16,7 +16,9 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarra
     """Quantiles of values (m,) with non-negative weights (m,) at levels (k,), by linear interpolation."""
     order = np.argsort(values)
     ordered = weights[order]
+    # A row without weight would still be one of the points that are interpolated between.
     carried = ordered > 0
+    # Each value stands in the middle of its weight: quantiles are the same counted from either end.
     middle = (np.cumsum(ordered) - 0.5 * ordered)[carried] / ordered.sum()
     unit = units_of(values[:, None])[0]  # differences of values of 1e308 are beyond the largest number
     return np.interp(levels, middle, values[order][carried] / unit) * unit

@@ -84,6 +84,8 @@ class BlockGram(Gram):
         n = len(self.points)
         return self._operator(
             [
+                # A block's weights sum to its share of the rows, and so do the eigenvalues of L G: delta
+                # stands beside their squares.
                 gram.squared(weights[rows], delta * (len(rows) / n) ** 2)
                 for rows, gram in zip(self.blocks, self._grams(), strict=True)
             ],

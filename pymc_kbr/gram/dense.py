@@ -37,6 +37,7 @@ class DenseGram(Gram):
         gram = self.kernel(self.points)
         if self.base is None:
             return gram
+        # Known here at no cost: `cross` would have to make the matrix again for it.
         self._base_mean = gram @ self.base
         return centred_gram(gram, self.base)
 
@@ -49,6 +50,7 @@ class DenseGram(Gram):
         """G times v (n,) or (n, k)."""
         if self.base is None:
             return _apply(self.kernel, self.points, v)
+        # (G - m 1' - 1 m' + b'm 1 1') v with m = G b: the centred matrix is not formed.
         mean = self._mean(self.base)
         total = v.sum(axis=0)
         rest = _apply(self.kernel, self.points, v) - np.multiply.outer(mean, total)
@@ -80,6 +82,7 @@ class DenseGram(Gram):
             # the transpose of a symmetric matrix is in the order that LAPACK overwrites without a copy
             return cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
 
+        # About the backward error of a Cholesky factorisation: what is less is lost in it.
         largest = self.kernel.diag(self.points) * (1 if scale is None else scale**2)
         made, ridge, raised = raising(factor, ridge, n * np.finfo(float).eps * float(largest.max()))
         return CholeskyOperator(self, made, ridge, raised, scale)  # type: ignore[arg-type]

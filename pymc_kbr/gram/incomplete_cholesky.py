@@ -170,6 +170,7 @@ def streamed_cholesky(
             f = features(rows)
             residual[part] = kernel.diag(rows) - np.einsum("ij,ij->i", f, f)
         np.maximum(residual, 0, out=residual)
+        # Exactly, or rounding would have a pivot proposed again.
         residual[numbers] = 0
     return StreamedGram(points, features, len(pivots))
 

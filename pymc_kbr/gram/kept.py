@@ -39,6 +39,7 @@ class KeptGram(DenseGram):
 
     def matrix(self) -> np.ndarray:
         """A copy of G, shape (n, n)."""
+        # Centring and factorisation write into the matrix they are given.
         copy = self.kept.copy()
         return copy if self.base is None else centred_gram(copy, self.base)
 

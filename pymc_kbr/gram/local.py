@@ -85,6 +85,7 @@ class LocalRegressions:
         cross = self._gram(x, near, gram)
         scale: np.ndarray | None = None
         if ratio is not None:
+            # Of mean one among these rows, since the ridge m lambda is one for m rows of weight one.
             scale = np.asarray(np.sqrt(ratio / ratio.mean(axis=1, keepdims=True)), dtype=self.dtype)
             gram *= scale[:, :, None]
             gram *= scale[:, None, :]
@@ -99,11 +100,14 @@ class LocalRegressions:
             right[:, 0] = cross[k]
             if scale is not None:
                 right *= scale[k][:, None]
+            # LAPACK counts by columns: the transpose of a lower factor is its upper one without a copy.
             solved = solve(factor.T, right, lower=False)[0]
             if scale is not None:
                 solved *= scale[k][:, None]
             weights[k], intercept = solved.T
             if self.centred:
+                # The intercept that is not penalised, by elimination: its equation is that the weights sum to
+                # one.
                 weights[k] += intercept * ((1 - weights[k].sum()) / intercept.sum())
         return weights
 

@@ -42,6 +42,7 @@ class Nystroem:
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
+        # Kernel values at the landmarks, and the features that are made of them.
         return 2 * 8 * n * min(n, self.landmarks)
 
     def rows(self, n: int) -> int:

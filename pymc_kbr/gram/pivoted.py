@@ -25,6 +25,7 @@ def pivoted_cholesky(
     rounding = np.finfo(float).eps * residual.max()
     columns = columns_of(kernel, points)
     explained = np.empty(len(points))
+    # By columns: each step multiplies by all columns so far and writes one.
     factor = np.zeros((len(points), min(rank, len(points))), order="F")
     pivots = np.zeros(factor.shape[1], dtype=int)
     for r in range(factor.shape[1]):
@@ -72,6 +73,7 @@ def randomly_pivoted_cholesky(
     factor = np.zeros((n, min(rank, n)))
     pivots = np.zeros(factor.shape[1], dtype=int)
     tiles = [slice(i, i + ROWS_A_THREAD) for i in range(0, n, ROWS_A_THREAD)]
+    # Slices, and so views: each part writes to its rows of the factor and of the residual.
     parts = [_Rows(kernel, points[tile], factor[tile], residual[tile]) for tile in tiles]
     r = 0
     with ExitStack() as stack:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
+from numbers import Integral, Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -155,7 +156,7 @@ def make_solver(solver: Any) -> Solver:
     ------
     ValueError, TypeError
         If there is no solver of that name, it is neither a name nor a solver, or one of its numbers
-        is out of range.
+        is out of range or not whole.
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:
@@ -163,11 +164,16 @@ def make_solver(solver: Any) -> Solver:
         return SOLVERS[solver]()
     if isinstance(solver, type) or not hasattr(solver, "gram"):
         raise TypeError(f"solver is {solver!r}; give a solver, or one of the names {', '.join(SOLVERS)}")
-    for field in fields(solver):
+    # A solver of a user's own need not be a dataclass, and looks after its numbers itself.
+    for field in fields(solver) if is_dataclass(solver) else ():
         value = getattr(solver, field.name)
-        if isinstance(value, int | float) and not (value > 0 or (field.name == "tolerance" and value == 0)):
+        if not isinstance(value, Real):
+            continue
+        if not (value > 0 or (field.name == "tolerance" and value == 0)):
             raise ValueError(f"{field.name} of {solver!r} is {value}; it must be above zero")
-    return solver
+        if str(field.type).startswith("int") and not isinstance(value, Integral):
+            raise TypeError(f"{field.name} of {solver!r} is {value}; it must be a whole number")
+    return solver  # type: ignore[no-any-return]
 
 
 def solver_for(solver: Solver, n: int) -> Solver:

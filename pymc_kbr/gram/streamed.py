@@ -72,6 +72,8 @@ class StreamedGram(Gram):
 
     def regularised(self, ridge: float, scale: np.ndarray | None = None) -> StreamedWoodbury:
         """S (S G S + ridge I)^-1 S by Woodbury's identity."""
+        # S stands on both sides of the features, or of what solves for them: its square is all that is
+        # needed.
         weights = None if scale is None else scale**2
         core = self.core(weights)
 

@@ -67,6 +67,7 @@ def block_sizes(rows: int, block: int | None, least: int) -> int:
         If blocks of the size that is asked for would be fewer than 20, or smaller than `least`.
     """
     if block is None:
+        # Zaremba et al.'s heuristic: larger blocks have more power each, and leave fewer to take the mean of.
         block = max(least, min(int(np.sqrt(rows)), rows // LEAST_BLOCKS))
     whole("block", block)
     if block < least:

@@ -79,6 +79,7 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
                 f"bandwidth is {bandwidth!r}, which is for the Gaussian kernel, and kernel is {kernel!r}"
             )
         return LEARNT[bandwidth](learn_lengthscale(points))
+    # As objects, or NumPy would make numbers of truth values and texts of numbers beside texts.
     for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)):
         squarable("bandwidth", value)
     if np.ndim(bandwidth) == 0:

@@ -56,6 +56,7 @@ def conditional_hsic_test(
     for name, points in (("x", x), ("y", y), ("z", z)):
         refuse_constant(name, points)
     rng = np.random.default_rng(random_seed)
+    # The regressions have one lengthscale for all columns of z, whatever their units.
     given = (z - z.mean(axis=0)) / unit_deviations(z)
     first, second = (KernelRegression(given, points, rng).residuals for points in (x, y))
     return hsic_test(first, second, random_seed=rng, **options)

@@ -130,6 +130,7 @@ def hsic_test(
         return TestResult(value, float(distribution.sf(value)), distribution, kernels[0], form)
     permuted = np.empty((permutations, len(found)))
     for line in permuted:
+        # One order for all bandwidths: the largest of their statistics is then one of this permutation.
         order = rng.permutation(len(x))
         line[:] = [each(order) for each in found]
     if len(kernels) > 1:
@@ -156,6 +157,7 @@ class Side:
         else:
             assert gram is not None
             self.diagonal, self.sums = np.diag(gram).copy(), gram.sum(axis=1)
+        # Row sums of a permuted matrix are its row sums permuted: only tr(K L) is made anew each time.
         self.off_diagonal = self.sums - self.diagonal
 
     @classmethod
@@ -163,6 +165,7 @@ class Side:
         """Of points (n, d) under a kernel."""
         rank = max(1, int(LARGEST_RANK * len(points)))
         factor, _ = pivoted_cholesky(kernel, points, rank, TOLERANCE)
+        # One of full rank was ended by its rank, not by its residual: it stands for no matrix.
         if factor.shape[1] < rank:
             return cls(None, factor)
         return cls(kernel(points), None)
@@ -200,6 +203,7 @@ class Dependences:
         if self._matrices is None:
             assert first.factor is not None
             assert second.factor is not None
+            # tr(F F' E E') is the squared norm of F' E: no matrix of n columns is formed.
             cross = first.factor.T @ second.factor[order]
             inner = float(np.vdot(cross, cross))
         else:

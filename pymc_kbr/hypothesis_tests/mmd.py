@@ -120,6 +120,7 @@ def mmd_test(
             "form='exact' or 'random_features'"
         )
     rng = np.random.default_rng(random_seed)
+    # Of all rows, whichever sample they are of, or permutations would not be exchangeable with the sample.
     kernels = kernels_of(pooled, kernel, bandwidth)
     if form == "auto":
         form = "exact" if len(pooled) <= EXACT_ROWS else "random_features"
@@ -216,6 +217,8 @@ class Discrepancies:
         chosen, m, n = first.astype(float), self.m, self._size - self.m
         within, with_all = self.sums(chosen)
         between = with_all - within
+        # Pairs of the other rows are all pairs less those that have a chosen row: no second product with the
+        # matrix.
         others = self._total - 2 * with_all + within
         if self.biased:
             return within / m**2 + others / n**2 - 2 * between / (m * n)
@@ -231,6 +234,8 @@ class Discrepancies:
         for done in range(0, count, step):
             at_once = np.tile(first[:, None], min(step, count - done))
             if strata is None:
+                # Unlike `permutation`, which keeps rows together, this shuffles each column, a sample, by
+                # itself.
                 at_once = rng.permuted(at_once, axis=0)
             else:
                 for rows in (np.flatnonzero(strata == label) for label in np.unique(strata)):
@@ -241,6 +246,7 @@ class Discrepancies:
     def gamma_null(self) -> Any:
         """The gamma distribution of the biased statistic: a quadratic form in 1 / m and -1 / n."""
         m, n = self.m, self._size - self.m
+        # These numbers l sum to zero, so that l l' is centred already: its traces are sums of l^2 and l^4.
         labels = Traces(1 / m + 1 / n, (1 / m + 1 / n) ** 2, 1 / m**3 + 1 / n**3)
         return gamma_null(self.sums.traces(), labels, self._size, 1.0)
 

@@ -41,6 +41,8 @@ class PowerCurve:
         repeats = self.pvalues.shape[1]
         rejected = np.sum(self.pvalues <= self.level, axis=1)
         tail = (1 - probability) / 2
+        # With none, or all, rejected, one end is 0 or 1 itself: the beta distribution there has no
+        # parameters.
         lower = np.where(rejected > 0, beta.ppf(tail, np.maximum(rejected, 1), repeats - rejected + 1), 0.0)
         kept = repeats - rejected
         upper = np.where(kept > 0, beta.ppf(1 - tail, rejected + 1, np.maximum(kept, 1)), 1.0)
@@ -102,6 +104,7 @@ def power_curve(
         raise TypeError(f"settings is {settings!r}; give a list of them, of one setting too")
     if not len(settings):
         raise ValueError("there is no setting; give at least one")
+    # One generator throughout, or every repetition would be of the same samples and permutations.
     rng = np.random.default_rng(random_seed)
     pvalues = [
         [test(*simulate(setting, rng), random_seed=rng, **options).pvalue for _ in range(repeats)]

@@ -72,6 +72,7 @@ class Witness:
             ax.legend(frameon=False, fontsize=8)
             return ax
         sizes = np.where((self.lower <= 0) & (self.upper >= 0), 6, 30)
+        # Zero in the middle of the colours, on both sides of which they differ.
         most = np.abs(self.mean).max()
         points = ax.scatter(*self.at.T, c=self.mean, s=sizes, cmap=DIVERGING, vmin=-most, vmax=most)
         ax.figure.colorbar(points, ax=ax, label="more of x above zero, of y below")
@@ -146,6 +147,7 @@ def witness(
         lower, upper = np.quantile(functions, tails, axis=0)
         return Witness(at, functions.mean(axis=0), lower, upper, drawn)
     if isinstance(lengthscale, str):
+        # Of both samples together: embeddings under kernels of their own would lie in two spaces.
         lengthscale = BayesianKernelEmbedding(lengthscale, noise, measure).fit(pooled).lengthscale_
     first, second = (BayesianKernelEmbedding(lengthscale, noise, measure).fit(points) for points in (x, y))
     mean = first.mean(at) - second.mean(at)

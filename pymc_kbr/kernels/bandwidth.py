@@ -64,5 +64,6 @@ def parameter_kernel(
     deviation = unit_deviations(parameters) if deviation is None else nonzero(deviation)
     if bandwidth is None:
         scaled = parameters / deviation
+        # Of parameters that do not vary any bandwidth gives the same kernel.
         bandwidth = median_heuristic(scaled) if np.any(np.ptp(scaled, axis=0) > 0) else 1.0
     return Gaussian(tuple((bandwidth * deviation).tolist()))

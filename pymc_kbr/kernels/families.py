@@ -28,6 +28,7 @@ def check_kernel(name: str, kernel: Any) -> None:
     if isinstance(kernel, str):
         if kernel not in FAMILIES:
             raise ValueError(f"{name} is {kernel!r}; the names are {', '.join(FAMILIES)}, or give a kernel")
+    # A class is callable and has `diag` as well: `Gaussian`, given for `Gaussian(1.0)`, is refused here.
     elif isinstance(kernel, type) or not (callable(kernel) and callable(getattr(kernel, "diag", None))):
         raise TypeError(
             f"{name} is {kernel!r}; give one of the names {', '.join(FAMILIES)}, or a kernel: something that "

@@ -32,9 +32,11 @@ class Gaussian(Composable):
     def __call__(self, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
         """The Gram matrix of the rows of `a` (n, p) and `b` (m, p), or of `a` alone, shape (n, m)."""
         if np.ndim(self.bandwidth) == 0:
+            # All in place: the memory that solvers plan for is one matrix of this size.
             gram = squared_distances(a, b)
             gram *= -0.5 / np.square(self.bandwidth)
         else:
+            # With the root of two in the units squared distances are the exponents, and need no factor.
             scale = np.sqrt(2) * np.asarray(self.bandwidth)
             gram = squared_distances(a / scale, None if b is None else b / scale)
             np.negative(gram, out=gram)
@@ -90,6 +92,7 @@ def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     squares += norms_b[None, :]
     np.maximum(squares, 0, out=squares)
     if same:
+        # As `diag` has it: rounding would leave the distance of a point to itself above zero.
         np.fill_diagonal(squares, 0)
     return squares
 

@@ -12,5 +12,6 @@ def gaussian_mean(
     total = covariance + np.diag(variance)
     apart = points - mean
     distances = np.einsum("ij,ij->i", apart, np.linalg.solve(total, apart.T).T)
+    # The root of |V| / |V + C|: without a covariance the mean is the kernel itself.
     constant = np.linalg.slogdet(total)[1] - np.log(variance).sum()
     return np.exp(-0.5 * (distances + constant))

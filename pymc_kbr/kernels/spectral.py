@@ -46,4 +46,5 @@ def frequencies(kernel: Kernel, count: int, dimensions: int, rng: np.random.Gene
     normal = rng.standard_normal((count, dimensions)) / np.asarray(scale)
     if np.isinf(nu):
         return normal
+    # One chi-squared draw for all dimensions: one for each would be a product of one-dimensional kernels.
     return normal * np.sqrt(2 * nu / rng.chisquare(2 * nu, (count, 1)))

@@ -76,6 +76,7 @@ class KernelRegression:
         solver = RandomlyPivotedCholesky(rank=min(rank, len(x)), tolerance=TOLERANCE)
         gram = solver.gram(choice.kernel, x, rng, choice.ridge)
         assert isinstance(gram, LowRankGram)
+        # In place: nobody else holds the factor, the largest array here.
         self._gram = gram.centred(d / d.sum(), overwrite=True)
         self._ridge = RidgeRegression(self._gram.features, targets, weights)
         self.ridge, self.residuals = self._ridge.ridge, self._ridge.residuals

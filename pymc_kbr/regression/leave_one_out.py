@@ -213,6 +213,7 @@ def excesses(squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
     """How far each candidate's mean error is above the lowest one, and its standard error, both (c,)."""
     apart = squares - squares[int(np.argmin(squares @ weights))]
     excess = apart @ weights
+    # The variance of a weighted mean of independent differences.
     return excess, np.sqrt(((apart - excess[:, None]) ** 2) @ weights**2)
 
 

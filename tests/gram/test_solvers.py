@@ -82,6 +82,26 @@ def test_numbers_out_of_range_are_refused(bad):
         make_solver(bad)
 
 
+def test_numbers_of_numpy_are_looked_at_too_and_counts_are_whole():
+    with pytest.raises(ValueError, match="above zero"):
+        make_solver(Nystroem(np.int64(-3)))
+    with pytest.raises(TypeError, match=r"size of .* is 1\.5; it must be a whole number"):
+        make_solver(Subsample(1.5))
+    assert make_solver(Subsample(np.int64(3))).size == 3
+    assert make_solver(Auto(10**9)).memory == 10**9
+
+
+def test_a_solver_of_ones_own_is_a_class_with_its_methods():
+    class Own:
+        """Forwards to another one, and is no dataclass."""
+
+        def gram(self, kernel, points, rng, ridge):
+            return Exact().gram(kernel, points, rng, ridge)
+
+    own = Own()
+    assert make_solver(own) is own
+
+
 def test_a_tolerance_may_be_zero():
     assert make_solver(IncompleteCholesky(tolerance=0)).tolerance == 0
 

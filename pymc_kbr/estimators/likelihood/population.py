@@ -23,14 +23,14 @@ SHARE = 0.5
 """Effective share of the population that a step of the temperature leaves."""
 
 BETWEEN, LAST = (0.5, 0.9, 0.0), (0.9, 0.9, 0.99)
-"""Moves at a temperature are enough when particles have left so much of where they were behind them, so many
-have moved, and so many are like no other."""
+"""Moves at a temperature are enough at these shares: of the usual squared distance between particles that the
+moves have covered, of particles that have moved, and of different particles."""
 
 SWEEPS = (8, 40)
 """Most sweeps at a temperature between, and of the whole population at the last one."""
 
 POLISH = 200
-"""Most moves of the last particles that are like another one."""
+"""Most sweeps that move duplicates alone, after all others have moved enough."""
 
 SCOUTS = 2000
 """Particles that go through the temperatures; more are made of them at the last one."""
@@ -46,7 +46,12 @@ FIT_ROWS = 1500
 
 
 class Population:
-    """Particles of all observations on their way from the prior to the posteriors."""
+    """Particles of all observations on their way from the prior to the posteriors.
+
+    Observations that are `duplicated` (k,) have particles that moved enough while some still equal others:
+    only these are moved. Of those that are `impoverished` (k,) so few differ that proposals learnt from them
+    are too narrow: they spread, and proposals are learnt again, until the proposals' scale stays as it is.
+    """
 
     def __init__(
         self,
@@ -70,8 +75,8 @@ class Population:
         self.final = particles == self.free.shape[1]
         self.origin = self.free.copy()
         self.moved = np.zeros(self.values.shape, dtype=bool)
-        self.here, self.sweeps, self.accepted = np.zeros(k, dtype=int), np.zeros(k, dtype=int), np.zeros(k)
-        self.twins, self.poor = np.zeros((2, k), dtype=bool)
+        (self.sweeps_here, self.sweeps), self.accepted = np.zeros((2, k), dtype=int), np.zeros(k)
+        self.duplicated, self.impoverished = np.zeros((2, k), dtype=bool)
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
         self.scale, self.inverse, self.usual = np.tile(np.eye(q), (k, 1, 1)), np.empty((k, q, q)), np.ones(k)
@@ -112,25 +117,26 @@ class Population:
             setattr(self, name, getattr(self, name)[np.arange(k)[:, None], picked])
         self.origin, self.moved = self.free.copy(), np.zeros(self.values.shape, dtype=bool)
         self.final, self.active = True, np.arange(k)
-        self.here[:] = 0
+        self.sweeps_here[:] = 0
         self._learn(self.active)
 
     def sweep(self) -> None:
-        """Propose a move to every particle; where only copies are left to be told apart, to them."""
+        """Propose a move to every particle, or to duplicates alone where only these are left to be moved."""
         m = self.free.shape[1]
         halves = np.arange(m // 2), np.arange(m // 2, m)
-        rows = self.active[~self.twins[self.active]]
+        rows = self.active[~self.duplicated[self.active]]
         for half in (0, 1) if rows.size else ():
             mine = np.broadcast_to(halves[half], (len(rows), len(halves[half])))
             self.accepted[rows] += self._move(rows, half, mine, halves[1 - half]).mean(axis=1) / 2
         self.sweeps[rows] += 1
-        rows = self.active[self.twins[self.active]]
+        rows = self.active[self.duplicated[self.active]]
+        # No more duplicates than these are left once the moves are enough.
         few = int(np.ceil((1 - LAST[2]) * m))
         for half in (0, 1) if rows.size else ():
             copies = ~self._first(rows)[:, halves[half]]
             mine = halves[half][np.argsort(~copies, axis=1, kind="stable")[:, :few]]
             self._move(rows, half, mine, halves[1 - half])
-        self.here[self.active] += 1
+        self.sweeps_here[self.active] += 1
 
     def _move(self, rows: np.ndarray, half: int, mine: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Propose moves to the particles `mine` (b, w) of a half, and learn what they gained; which moved."""
@@ -198,21 +204,23 @@ class Population:
         reached = np.stack([self.forgotten[rows], self.moved[rows].mean(axis=1), np.ones(len(rows))], axis=1)
         reached[ending, 2] = self.unique(rows[ending])
         enough = (reached >= np.where(ending[:, None], LAST, BETWEEN)).all(axis=1)
-        enough &= ~self.poor[rows]
-        tired = self.here[rows] >= np.where(ending | self.poor[rows], SWEEPS[1], SWEEPS[0])
-        tired &= ~self.twins[rows] | (self.here[rows] >= SWEEPS[1] + POLISH)
-        self.capped[rows] = ending & tired & ~enough
-        self.twins[rows] |= ending & enough & (reached[:, 2] < 1)
-        done = np.where(self.twins[rows], reached[:, 2] == 1, enough) | tired
+        enough &= ~self.impoverished[rows]
+        out_of_sweeps = self.sweeps_here[rows] >= np.where(
+            ending | self.impoverished[rows], SWEEPS[1], SWEEPS[0]
+        )
+        out_of_sweeps &= ~self.duplicated[rows] | (self.sweeps_here[rows] >= SWEEPS[1] + POLISH)
+        self.capped[rows] = ending & out_of_sweeps & ~enough
+        self.duplicated[rows] |= ending & enough & (reached[:, 2] < 1)
+        done = np.where(self.duplicated[rows], reached[:, 2] == 1, enough) | out_of_sweeps
         self.active = rows[~(done & last)]
         going = rows[done & ~last]
         if going.size:
             self._raise(going)
         # What was learnt from copies is learnt again from what they became.
-        again = rows[~done & ending & ~self.twins[rows] & np.isin(self.here[rows], RELEARN)]
-        poor = rows[~done & self.poor[rows] & (self.here[rows] % 3 == 0)]
-        self.origin[poor] = self.free[poor]
-        learning = np.unique(np.concatenate([going, again, poor]))
+        again = rows[~done & ending & ~self.duplicated[rows] & np.isin(self.sweeps_here[rows], RELEARN)]
+        spreading = rows[~done & self.impoverished[rows] & (self.sweeps_here[rows] % 3 == 0)]
+        self.origin[spreading] = self.free[spreading]
+        learning = np.unique(np.concatenate([going, again, spreading]))
         if learning.size:
             self._learn(learning)
 
@@ -231,8 +239,8 @@ class Population:
         for part in (self.free, self.values, self.prior, self.label, self.ancestor):
             part[rows] = part[index, picked]
         self.origin[rows] = self.free[rows]
-        self.moved[rows], self.poor[rows] = False, False
-        self.here[rows] = 0
+        self.moved[rows], self.impoverished[rows] = False, False
+        self.sweeps_here[rows] = 0
         for row in rows:
             self.steps[row].append(float(self.temperature[row]))
 
@@ -259,7 +267,7 @@ class Population:
         change = np.linalg.slogdet(within)[1] / 2 - np.linalg.slogdet(self.scale[rows])[1]
         # A few points only say little of the target's width: they spread until it stays what it is.
         few = self.unique(rows) * m < min(20 * (q + 1), m / 4)
-        self.poor[rows] = few | (self.poor[rows] & (np.abs(change) > 0.2 * q))
+        self.impoverished[rows] = few | (self.impoverished[rows] & (np.abs(change) > 0.2 * q))
         self.scale[rows] = np.linalg.cholesky(within)
         self.inverse[rows] = np.linalg.inv(self.scale[rows])
         usual = [usual_squares(points, members, self.inverse[rows]) for points, members in clouds]
