@@ -275,6 +275,16 @@ def test_an_observation_that_no_model_makes_is_told(tables, observations):
         pk.compare_models(tables, observations[0][:150], method="logistic", random_seed=1)
 
 
+def test_models_may_be_numbered(tables, observations):
+    """Their names are texts then, in the prior as in the tables."""
+    numbered = dict(zip((1, 2), tables.values(), strict=True))
+    found = pk.compare_models(
+        numbered, observations[0][0], {1: 0.3, 2: 0.7}, method="logistic", random_seed=1
+    )
+    assert list(found.probabilities.index) == ["1", "2"]
+    np.testing.assert_array_equal(found.prior, [0.3, 0.7])
+
+
 def test_refusals(tables, observations):
     x = observations[0][0]
     renamed = dataclasses.replace(
@@ -304,8 +314,13 @@ def test_refusals(tables, observations):
         pk.compare_models(tables, x, method="guess")
     with pytest.raises(ValueError, match="values of the observations are infinite"):
         pk.compare_models(tables, [np.inf, 1.0])
-    with pytest.raises(ValueError, match="or all of them"):
-        pk.compare_models(tables, [np.nan, np.nan])
+    with pytest.raises(TypeError, match="method is None; it may be auto"):
+        pk.compare_models(tables, x, method=None)
+    for all_missing in ([np.nan, np.nan], [[0.0, 1.0], [np.nan, np.nan]]):
+        with pytest.raises(ValueError, match=r"all statistics are missing \(NaN\) in 1 of"):
+            pk.compare_models(tables, all_missing)
+    with pytest.raises(ValueError, match="with 2 patterns of gaps; compare those of one pattern together"):
+        pk.compare_models(tables, [[0.0, np.nan], [np.nan, 1.0]])
     with pytest.raises(ValueError, match="have shape"):
         pk.compare_models(tables, np.empty((0, 2)))
     with pytest.raises(ValueError, match="no observation"):

@@ -120,6 +120,27 @@ def test_local_weights_fall_with_the_square_of_the_distance(rows, monkeypatch):
     np.testing.assert_allclose(np.linalg.norm(seen[0][0], axis=1)[0], 0, atol=1e-12)
 
 
+def test_a_model_of_which_no_row_is_near_keeps_half_a_row():
+    """And rows that are all as far away as the farthest count alike."""
+    tables = {"one": a_table(100, 0.0, 1), "two": a_table(100, 1e6, 2)}
+    apart = Rows.joined(tables, np.array([0.5, 0.5]))
+    near = LocalLogistic(0.2).fit(apart, np.random.default_rng(0)).probabilities(apart.statistics[:3])
+    np.testing.assert_allclose(near[:, 1], (0.5 / 39) / (1 + 0.5 / 39))  # the fortieth has no weight
+    np.testing.assert_allclose(near.sum(axis=1), 1)
+    sides = np.where(apart.model == 0, -1.0, 1.0)
+    alike = dataclasses.replace(apart, statistics=np.column_stack([sides, sides]))
+    between = LocalLogistic(1.0).fit(alike, np.random.default_rng(0)).probabilities(np.zeros((1, 2)))
+    np.testing.assert_allclose(between, 0.5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_regression_that_ends_at_its_last_step_does_so_in_silence(rows, monkeypatch):
+    monkeypatch.setattr("pymc_kbr.selection.model_choice.classifiers.STEPS", 1)
+    for classifier in (Logistic("linear"), LocalLogistic(0.5)):
+        found = classifier.fit(rows, np.random.default_rng(0)).probabilities(rows.statistics[:3])
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
 # --- held-out rows ---
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Protocol
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from pymc_kbr.arrays.neighbours import Tree
@@ -101,19 +103,33 @@ class LocalLogistic:
 
     def _one(self, x: np.ndarray, distances: np.ndarray, near: np.ndarray) -> np.ndarray:
         weights = 1 - (distances / max(distances[-1], np.finfo(float).tiny)) ** 2
+        if not np.any(weights > 0):  # all are as far as the farthest, as of counts
+            weights = np.ones(len(weights))
         inside = weights > 0
         near, weights = near[inside], weights[inside] * self._rows.weights[near[inside]]
-        found = np.zeros(self._rows.models)
-        present = np.unique(self._rows.model[near])
-        if len(present) < 2:
-            found[present] = 1.0
-            return found
+        model = self._rows.model[near]
+        present = np.unique(model)
+        # No share of finitely many rows shows that a model is impossible: one without any keeps half a row.
+        found = np.full(self._rows.models, 0.5 / len(near))
+        found[present] = self._regressed(self._points[near] - x, model, weights) if len(present) > 1 else 1.0
+        total: np.ndarray = found / found.sum()
+        return total
+
+    def _regressed(self, away: np.ndarray, model: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Probabilities of the models that near rows are of."""
         # A ridge of next to nothing: rows that a plane parts have no finite slopes.
         regression = LogisticRegression(C=1e4, max_iter=STEPS)
         # About the observation, where its own probabilities are those of the intercepts.
-        regression.fit(self._points[near] - x, self._rows.model[near], weights)
-        found[present] = regression.predict_proba(np.zeros((1, len(x))))[0]
+        _fit(regression, away, model, weights)
+        found: np.ndarray = regression.predict_proba(np.zeros((1, away.shape[1])))[0]
         return found
+
+
+def _fit(regression: LogisticRegression, x: np.ndarray, model: np.ndarray, weights: np.ndarray) -> None:
+    """Fit a regression, in silence: after its last step, too, it is judged by rows that are held out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        regression.fit(x, model, weights)
 
 
 def _best_strength(x: np.ndarray, rows: Rows, rng: np.random.Generator) -> float:
@@ -124,7 +140,7 @@ def _best_strength(x: np.ndarray, rows: Rows, rng: np.random.Generator) -> float
     regression = LogisticRegression(max_iter=STEPS, tol=TOLERANCE, warm_start=True)
     scores = []
     for strength in STRENGTHS:
-        regression.set_params(C=strength).fit(x[learnt], rows.model[learnt], rows.weights[learnt])
+        _fit(regression.set_params(C=strength), x[learnt], rows.model[learnt], rows.weights[learnt])
         told = np.zeros((len(held), rows.models))
         told[:, regression.classes_] = regression.predict_proba(x[held])
         logs = np.log(np.maximum(told[np.arange(len(held)), rows.model[held]], LEAST))
@@ -169,7 +185,7 @@ class Logistic:
         x = self._unit.transform(expanded)
         strength = _best_strength(x, rows, rng) if self.strength is None else self.strength
         self._regression = LogisticRegression(C=strength, max_iter=STEPS, tol=TOLERANCE)
-        self._regression.fit(x, rows.model, rows.weights)
+        _fit(self._regression, x, rows.model, rows.weights)
         return self
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:

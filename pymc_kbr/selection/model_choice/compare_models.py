@@ -162,12 +162,16 @@ def _without_gaps(
     missing = np.isnan(x)
     if not np.any(missing):
         return tables, x, single
-    if np.any(missing != missing[0]) or np.all(missing):
-        patterns = len(np.unique(missing, axis=0))
+    empty = missing.all(axis=1)
+    if np.any(empty):
+        raise ValueError(
+            f"all statistics are missing (NaN) in {np.sum(empty)} of {len(x)} observations (the first is in "
+            f"row {np.argmax(empty)}), which say nothing of the models; leave them out"
+        )
+    if np.any(missing != missing[0]):
         raise ValueError(
             f"statistics are missing (NaN) in {np.sum(missing.any(axis=1))} of {len(x)} observations, with "
-            f"{patterns} pattern(s) of gaps, or all of them; compare those of one pattern together, each "
-            "with some statistic"
+            f"{len(np.unique(missing, axis=0))} patterns of gaps; compare those of one pattern together"
         )
     names = next(iter(tables.values())).statistic_names
     there = [name for name, gap in zip(names, missing[0], strict=True) if not gap]

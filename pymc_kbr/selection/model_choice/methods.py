@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,8 @@ class Score:
 
 def check_methods(method: str | Sequence[str]) -> list[str]:
     """Names of methods, of which one is chosen where there are several."""
+    if not isinstance(method, Iterable):
+        raise TypeError(f"method is {method!r}; it may be auto, or one or several of {', '.join(METHODS)}")
     names = list(AUTO) if method == "auto" else [method] if isinstance(method, str) else list(method)
     unknown = [name for name in names if name not in METHODS]
     if unknown or not names:

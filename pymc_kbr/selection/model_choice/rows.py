@@ -174,6 +174,8 @@ def check_prior(prior: Mapping[str, float] | None, names: list[str]) -> np.ndarr
     if prior is None:
         return np.full(len(names), 1 / len(names))
     given = prior.to_dict() if hasattr(prior, "to_dict") else prior
+    if isinstance(given, Mapping):
+        given = {str(name): value for name, value in given.items()}  # as `check_tables` names models
     if not isinstance(given, Mapping) or set(given) != set(names):
         raise ValueError(f"the prior is {given!r}; give a probability for each of the models {names}")
     wrong = [
