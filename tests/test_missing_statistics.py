@@ -207,7 +207,7 @@ def _covariance(there):
 def test_refusals(linear, table, rows):
     with pytest.raises(ValueError, match="all statistics are missing"):
         linear.condition(np.array([X, np.full(4, np.nan)]))
-    with pytest.raises(ValueError, match="NaN or infinite"):
+    with pytest.raises(ValueError, match=r"infinite in statistics \[0\]; give NaN where one is missing"):
         linear.condition([np.inf, np.nan, 0.0, 0.0])
     with pytest.raises(ValueError, match="NaN or infinite"):
         linear.weights(with_gaps([0]))

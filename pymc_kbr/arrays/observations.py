@@ -61,10 +61,15 @@ class Observations:
             )
         rows = np.atleast_2d(given)
         missing = np.isnan(rows)
-        bad = np.isinf(rows) if gaps and not np.any(np.isinf(rows)) else np.isinf(rows) | missing
+        bad = np.isinf(rows) if gaps else np.isinf(rows) | missing
         if np.any(bad):
             columns = np.flatnonzero(bad.any(axis=0)).tolist()
-            raise ValueError(f"the observation is NaN or infinite in statistics {columns}; all are needed")
+            what, hint = (
+                ("infinite", "give NaN where one is missing")
+                if gaps
+                else ("NaN or infinite", "all are needed")
+            )
+            raise ValueError(f"the observation is {what} in statistics {columns}; {hint}")
         empty = np.flatnonzero(missing.all(axis=1))
         if len(empty):
             raise ValueError(
