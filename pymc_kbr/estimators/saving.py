@@ -118,7 +118,7 @@ def load(path: str | Path) -> Any:
     --------
     See `save`.
     """
-    with open(path, "rb") as stream:  # what is missing or may not be read is said as Python says it
+    with open(Path(path), "rb") as stream:  # what is missing or may not be read is said as Python says it
         # NumPy would propose to load other files unsafely.
         if not zipfile.is_zipfile(stream):
             raise ValueError(f"{path} is no file of a fitted estimator; give one that `save` wrote")
@@ -141,7 +141,8 @@ def _own_version() -> str:
 
 
 def _check_format(document: Any, path: str | Path) -> None:
-    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+    found = document.get("format") if isinstance(document, dict) else None
+    if type(found) is not int or found < 1:  # True is an int, too
         raise ValueError(f"{path} is no file of a fitted estimator")
     if document["format"] > FORMAT:
         raise ValueError(

@@ -121,6 +121,8 @@ def root(document):
     [
         (lambda d: d.update(format=2), "take a later one"),
         (lambda d: d.pop("format"), "no file of a fitted estimator"),
+        (lambda d: d.update(format=0), "no file of a fitted estimator"),
+        (lambda d: d.update(format=True), "no file of a fitted estimator"),
         (lambda d: root(d).update(object="os:system"), "no value of this package"),
         (
             lambda d: root(d).update(object="pymc_kbr.simulation.simulate:simulate"),
@@ -154,6 +156,8 @@ def test_files_that_are_none_are_refused(saved, tmp_path):
             pk.load(path)
     with pytest.raises(FileNotFoundError):
         pk.load(tmp_path / "gone.npz")
+    with pytest.raises(TypeError, match="not int"):
+        pk.load(3)  # which Python would take for a file that is open
 
 
 def test_a_pickle_in_the_file_is_not_read(saved):
