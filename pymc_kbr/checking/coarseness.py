@@ -152,6 +152,7 @@ def coarseness(
     if found is None or not found.coarse or found.size >= CLEAR:
         return found
     again = _compared(*given, ROWS_INSIDE, rng)
+    # Both have to differ: the milder of the two is what is certain.
     return found if again is None else min(found, again, key=lambda one: one.size)
 
 
@@ -178,6 +179,7 @@ def _compared(
         return None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))
     apart = np.abs(drawn.mean(axis=0) - again.mean(axis=0)) / np.minimum(mine, theirs)
+    # Rows are needed for the narrower of the two, whichever is right.
     narrower = region if mine.prod() <= theirs.prod() else region_of(again, table.support) or region
     simulations, names = narrower.simulations(table.parameters), tuple(table.parameter_names)
     return Coarseness(apart, np.log(mine / theirs), simulations, len(table), names)
@@ -211,6 +213,7 @@ def coarseness_of(
         return None
     ratio = table.prior_ratio
     if not known.streamed and known.ratio is not None:
+        # Rows that were left out of the fit have no density under its prior.
         ratio = np.zeros(known.size)
         ratio[slice(None) if known.rows is None else known.rows] = known.ratio
     of_all = isinstance(fitted, KernelLikelihood) and isinstance(known.scaler, Scaler | Transformed)
@@ -240,6 +243,7 @@ def _other(
     ways: list[Summaries] = [few] if statistics.shape[1] > MOST_STATISTICS else [lambda x: x, few]
     if changes is not None:
         ways.insert(0, changes)
+    # What loses least of the statistics first: the first way that can be fitted is taken.
     for way in ways:
         try:
             # With the noise of a table a statistic may have no logarithm, and a likelihood no value.

@@ -119,6 +119,7 @@ def _outside(seen: Signs) -> Concern | None:
     support = seen.support
     if not support.far:
         return None
+    # Rows that coincide are at no distance from one another.
     times = support.distance / max(float(np.median(support.references)), np.finfo(float).tiny)
     return Concern(
         "outside",
@@ -235,6 +236,7 @@ def _edges(draws: np.ndarray, seen: Signs) -> list[Concern]:
     )
     found = []
     for name, drawn, (lower, upper) in zip(seen.parameter_names, draws.T, seen.edges.T, strict=True):
+        # A discrete parameter may have both quantiles at one value, and no edge to lie beyond.
         if not lower < upper:
             continue
         for side, share in (("lower", np.mean(drawn < lower)), ("upper", np.mean(drawn > upper))):
@@ -247,6 +249,7 @@ def _edges(draws: np.ndarray, seen: Signs) -> list[Concern]:
 def _coverage(coverage: np.ndarray | None, rows: int, seen: Signs) -> list[Concern]:
     if coverage is None or rows == 0:
         return []
+    # Two ends of each parameter's share, by Bonferroni: an estimator as a whole is called off so seldom.
     chance = FALSE_ALARMS / (2 * len(seen.discrete))
     lower, upper = binom.ppf(chance, rows, 0.9) / rows, binom.isf(chance, rows, 0.9) / rows
     # An interval of whole numbers holds more than 90% where it cannot hold fewer of them: both of two, say.

@@ -103,6 +103,7 @@ def _near(
 ) -> HeldOut:
     """Rows that are draws of the prior times r: the density of an observation's posterior, up to a level."""
     order = rng.permutation(len(table))
+    # Nearness is made from one half alone: given it, rows of the other are draws of the prior as before.
     rest, candidates = np.sort(order[: len(order) // 2]), order[len(order) // 2 :]
     first = _fitted(clone(estimator), table, rest, None, rng).condition(around)
     drawn = first.draw(DRAWS, rng)

@@ -131,6 +131,7 @@ def local_classifier_test(
     at_observation = features(_in_deviations(further, width))
     learnt = np.empty((len(held.rows), 1 + BESIDE_EACH, at_observation.shape[1]))
     for i, posterior in enumerate(posteriors[1:]):
+        # Deviations from further draws: neither a truth nor a draw beside it is among those that measure it.
         width, beside = _two_parts(posterior.draw(DRAWS + BESIDE_EACH, rng), DRAWS)
         points = np.vstack([table.parameters[held.rows[i]][None], beside])
         learnt[i] = features(_in_deviations(points, width))
@@ -149,6 +150,8 @@ class _Features:
 
     @classmethod
     def drawn(cls, p: int, rng: np.random.Generator) -> _Features:
+        # Distances grow with the root of p: narrower kernels would see no two points of many parameters as
+        # near.
         return cls(frequencies(Gaussian(float(np.sqrt(p))), WAVES, p, rng))
 
     def __call__(self, deviations: np.ndarray) -> np.ndarray:
@@ -180,6 +183,7 @@ def _nearness(statistics: np.ndarray, observation: np.ndarray, unit: np.ndarray)
     """Weights (k,) of rows by their distance to the observation, of sum one."""
     distances = np.sqrt(np.sum(((statistics - observation) / unit) ** 2, axis=1))
     bandwidth = nonzero(np.quantile(distances, NEAR))
+    # Less the smallest distance, or an observation far from all rows would leave every weight at zero.
     weights: np.ndarray = np.exp(-0.5 * ((distances - distances.min()) / bandwidth) ** 2)
     return weights / weights.sum()
 
@@ -212,6 +216,7 @@ def _tested(
     values, axes = np.linalg.eigh(spread)
     values = np.maximum(values, 0.0)
     chosen = rng.integers(members, size=(permutations + 1, k))
+    # The first is the test itself: a truth stands before the draws beside it.
     chosen[0] = 0
     means = np.stack([weights @ centred[np.arange(k), of] for of in chosen])
     discriminants = (means @ axes) / (values + _ridge(values, directions))

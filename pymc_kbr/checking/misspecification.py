@@ -130,7 +130,9 @@ def among_rows(table: ReferenceTable, points: np.ndarray, rng: np.random.Generat
         found = mmd_test(white[: len(points)], white[len(points) :], kernel=kernel, random_seed=rng)
         return Misspecification(found.pvalue, found.statistic, found.null)
     gram = kernel(white)
+    # Without each point's own kernel value of one; negative, so that what is far from the others is large.
     scores = -(gram.sum(axis=1) - 1) / len(rows)
+    # Ties differ by rounding. The observation is one of those counted, so that no p-value is zero.
     pvalue = np.mean(scores >= scores[0] - 1e-12)
     return Misspecification(float(pvalue), float(scores[0]), scores[1:])
 

@@ -34,6 +34,7 @@ def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray]
     x = (x[:, kept] - centre) / unit
     u = (theta - theta.mean(axis=0)) / unit_deviations(theta)
     slopes = np.linalg.lstsq(u, x, rcond=None)[0]
+    # Shrunk: there may be more statistics than rows, whose own covariance then has no inverse.
     covariance = ledoit_wolf(x - u @ slopes, assume_centered=True)[0]
     root = np.linalg.cholesky(covariance + 1e-10 * np.eye(len(covariance)))
     told, sizes, _ = np.linalg.svd(np.linalg.solve(root, slopes.T), full_matrices=False)

@@ -117,6 +117,7 @@ def support_of_observation(
     scaler, x = scaled.scaler, scaled.statistics
     y = scaler.transform(observed[None])[0]
     k = min(NEAREST_ROWS, len(x) - 1)
+    # One more, since a row of the table finds itself.
     nearest = scaled.nearest(k + 1)
     distances, rows = (found[0] for found in nearest.query(y[None], k))
     references = spread_out(len(x), REFERENCE_ROWS)
@@ -127,6 +128,8 @@ def support_of_observation(
     own[:, -1] |= ~own.any(axis=1)  # without the row itself, or the farthest where noise has moved it away
     apart = np.zeros(len(observed))
     apart[scaler.kept] = (y - x[rows].mean(axis=0)) ** 2
+    # What is one number in all rows has no deviation to measure by, and counts as one where the data have
+    # another; not where they have noise that the rows are without.
     unlike = observed[~scaler.kept] != table.statistics[0, ~scaler.kept]
     apart[~scaler.kept] = unlike & (table.noise[~scaler.kept] == 0)
     total = apart.sum()

@@ -98,6 +98,7 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax:
         ordered = np.sort(calibration.pit[:, i])
         empirical = (np.arange(len(ordered)) + 0.5) / len(ordered)
         axes[1].plot(ordered, empirical - ordered, label=name, **style)
+    # The same band, as the number of uniform transforms below a level is binomial, too.
     axes[1].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color=BAND)
     for axis in axes:
         axis.axhline(0, color=RULE, linewidth=0.8)

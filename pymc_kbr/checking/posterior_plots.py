@@ -87,12 +87,16 @@ def _panel(
 ) -> None:
     """One parameter. A prior that reaches far beyond the posterior is cut, so that both can be seen."""
     low, high = np.quantile(draws, tails)
-    reach = 4 * max(high - low, 1e-12)
+    # Draws that are all one number still need bins of some width, and one that their floats can tell apart.
+    least_width = 1e-12 * max(1.0, float(np.abs(draws).max()))
+    reach = 4 * max(high - low, least_width)
     if prior is not None:
         least, most = np.quantile(prior, [0.005, 0.995])
         ends = min(max(least, low - reach), draws.min()), max(min(most, high + reach), draws.max())
-        axis.hist(prior, np.linspace(*ends, 41), density=True, color=PRIOR, label="prior")
-    bins = np.linspace(draws.min(), draws.max() + 1e-12, 31)
+        # Of a prior all of whose draws lie elsewhere the density there would be zero over zero.
+        if np.any((ends[0] <= prior) & (prior <= ends[1])):
+            axis.hist(prior, np.linspace(*ends, 41), density=True, color=PRIOR, label="prior")
+    bins = np.linspace(draws.min(), draws.max() + least_width, 31)
     axis.hist(draws, bins, density=True, histtype="stepfilled", alpha=0.8, color=POSTERIOR, label="posterior")
     axis.hlines(0, low, high, color=TRUTH, linewidth=4, label=f"{tails[1] - tails[0]:.0%} interval")
     if truth is not None:

@@ -172,6 +172,7 @@ def _sets(data: Any, simulated: Any, exchangeable: bool) -> list[np.ndarray]:
     gaps = np.isnan(sets[0])
     if not np.any(gaps):
         return sets
+    # With a gap in every entry none would be left: what is there is then taken as one point.
     if exchangeable and not np.all(gaps.any(axis=1)):
         return [one[~gaps.any(axis=1)] for one in sets]
     return [one[~gaps][None] for one in sets]
@@ -181,5 +182,6 @@ def _tested(sets: list[np.ndarray], bandwidth: str, rng: np.random.Generator) ->
     """The entries of the first set against those of the others together."""
     others = np.vstack(sets[1:])
     others = others[spread_out(len(others), ENTRIES)]
+    # Of both together: under the null hypothesis their entries can be exchanged.
     unit = unit_deviations(np.vstack([sets[0], others]))
     return mmd_test(sets[0] / unit, others / unit, bandwidth=bandwidth, random_seed=rng)

@@ -71,6 +71,8 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
     observed, x, between = table.observed, table.statistics, table.origin.between_bounds
     assert observed is not None
     support, pvalue = support_of_observation(table, observed, scaled), 1.0
+    # A rank among rows is a p-value where they are draws of the prior; by a seed of its own, since a table's
+    # signs are the same in every call.
     if table.prior_ratio is None and not between:
         pvalue = among_rows(table, observed[None], np.random.default_rng(0)).pvalue
     constant = np.flatnonzero((np.ptp(x, axis=0) == 0) & (observed != x[0]))

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, RULE
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.held_out import hold_out
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.missing import on_statistics
@@ -153,7 +154,7 @@ def statistic_contributions(
     rng = np.random.default_rng(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, observed, rng)
     truths, statistics = table.parameters[held.rows], table.statistics[held.rows]
-    unit = table.parameters[held.fitted].std(axis=0)
+    unit = unit_deviations(table.parameters[held.fitted])
     seeds = np.random.SeedSequence(int(rng.integers(2**63)))
     before, contraction = _scores(held.estimator, statistics, truths, unit, seeds)
     rises, errors, contractions = [], [], []
@@ -162,6 +163,7 @@ def statistic_contributions(
         fitted = on_statistics(held.estimator, rest)
         scores, of_these = _scores(fitted, statistics[:, rest], truths, unit, seeds)
         rises.append(np.mean(scores - before) / np.mean(before))
+        # Of paired differences: how hard a row is by itself is in both of its scores.
         errors.append(np.std(scores - before) / np.sqrt(len(before)) / np.mean(before))
         contractions.append(of_these)
     return StatisticContributions(
@@ -183,6 +185,7 @@ def _scores(
     seeds: np.random.SeedSequence,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Energy scores (k,) of held-out rows, and median contractions (p,); the same draws each time."""
+    # The same random numbers with and without a statistic, so that their noise hardly enters the difference.
     rng = np.random.default_rng(seeds)
     drawn = [posterior.draw(DRAWS, rng) for posterior in fitted.for_scores().condition(statistics)]
     scores = [energy_score(d / unit, truth / unit, fair=True) for d, truth in zip(drawn, truths, strict=True)]

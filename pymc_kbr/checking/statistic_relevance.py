@@ -69,6 +69,7 @@ class StatisticRelevance:
         ax.set_xticks(range(len(self.parameters)), self.parameters, rotation=45, ha="right")
         ax.set_yticks(range(len(self.statistics)), self.statistics)
         ax.set(xlabel="parameter", ylabel="statistic")
+        # Not `>`, since the p-value of a constant statistic is NaN, and no evidence either.
         rows, columns = np.nonzero(~(self.pvalue <= level / self.pvalue.size))
         ax.scatter(columns, rows, marker="x", color=PAPER)
         return ax
@@ -120,8 +121,10 @@ def statistic_relevance(
     for i, j in np.ndindex(shape):
         if kernels[0][i] is None or kernels[1][j] is None:
             continue
+        # Made once a column, or every pair would choose its bandwidths again.
         pair = kernels[0][i], kernels[1][j]
         found = hsic_test(sides[0][:, i], sides[1][:, j], kernel=pair, **GAMMA)
+        # At most one, by the inequality of Cauchy and Schwarz.
         dependence[i, j] = found.statistic / np.sqrt(own[0][i] * own[1][j])
         pvalue[i, j] = found.pvalue
     return StatisticRelevance(dependence, pvalue, table.statistic_names, table.parameter_names)

@@ -155,6 +155,7 @@ class _Plan:
         cores: int,
     ) -> None:
         self.source, self.most, self.cores = source, int(max(budgets)), cores
+        # Apart, so that held-out rows are the same whatever the budgets are.
         seeds = np.random.SeedSequence([random_seed, repetition]).generate_state(3, np.uint64)
         self.seed = int(seeds[0])
         self.table: ReferenceTable | None = None
@@ -167,6 +168,7 @@ class _Plan:
                 self.truth, self.observed = source.parameters[kept], source.statistics[kept]
                 self.order = order[observations:]
             else:
+                # Other rows in each repetition, as long as the table has them.
                 self.order = np.roll(np.arange(n), -repetition * self.most)
         elif held_out is None:
             self.truth = simulate(

@@ -32,6 +32,7 @@ class ComparisonFile:
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give the name of a CSV file")
         content = path.read_bytes()
+        # What a killed process left of a line would be joined to the next one.
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             warnings.warn(f"the last line of {path} was not finished and is computed again", stacklevel=3)
@@ -39,14 +40,13 @@ class ComparisonFile:
                 file.truncate(whole)
         if whole:
             try:
-                frame = pd.read_csv(path, keep_default_na=True)
+                frame = _frame(path)
             except (pd.errors.ParserError, UnicodeDecodeError) as error:
                 raise ValueError(f"{path} is not a comparison's file: {error}") from None
             if not {"estimator", "budget", "repetition", "settings"} <= set(frame.columns):
                 raise ValueError(
                     f"{path} has the columns {list(frame.columns)[:5]}, ...; it is not a comparison's file"
                 )
-            frame["note"] = frame["note"].astype(object).where(frame["note"].notna(), "")
             self.columns, self.lines = list(frame.columns), frame.to_dict("records")  # type: ignore[assignment]
 
     def find(self, key: dict[str, Any], settings: str) -> dict[str, Any] | None:
@@ -87,8 +87,21 @@ class ComparisonFile:
         self.lines.append(line)
 
 
+def _frame(path: Path) -> pd.DataFrame:
+    """The lines, whose texts stay texts: labels such as "1" or "nan", and notes that are empty."""
+    texts = ("estimator", "note", "settings")
+    numbers = set(pd.read_csv(path, nrows=0).columns) - set(texts)
+    return pd.read_csv(
+        path,
+        dtype=dict.fromkeys(texts, str),
+        keep_default_na=False,
+        na_values={name: ["", "nan"] for name in numbers},
+    )
+
+
 def fingerprint(estimator: Any, truth: np.ndarray, observed: np.ndarray, settings: str) -> str:
     """What a line depends on besides its key, in sixteen letters."""
+    # scikit-learn breaks long descriptions into lines: words count, and not where they break.
     digest = hashlib.sha256(f"{' '.join(repr(estimator).split())} {settings}".encode())
     for array in (truth, observed):
         digest.update(np.ascontiguousarray(array).tobytes())

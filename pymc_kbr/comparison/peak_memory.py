@@ -29,6 +29,7 @@ def peak_memory() -> Iterator[Peak]:
     """
     peak = Peak()
     try:
+        # To Linux a five means: set the peak back to what is held now, and nothing else.
         CLEAR.write_text("5")
         before = _linux("VmRSS")
     except OSError:
@@ -60,4 +61,5 @@ def _since_start() -> float:
     except ImportError:
         return float("nan")
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # On macOS these are bytes.
     return kilobytes / (2**20 if sys.platform == "darwin" else 1024)

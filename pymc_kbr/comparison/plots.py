@@ -104,6 +104,7 @@ def accuracy_runtime(
     simulating = usable["seconds_simulate"]
     conditioning = usable["seconds_condition"] * observations
     if cost_per_simulation is not None:
+        # What does not amortise simulates again for each observation.
         times = np.where(usable["amortised"], 1, observations)
         simulating = usable["simulations"] * cost_per_simulation * times
         conditioning = conditioning.where(usable["amortised"], 0.0)
@@ -116,6 +117,7 @@ def accuracy_runtime(
         }
     )
     grouped = lines.groupby(["estimator", "budget"], sort=False)
+    # A single repetition has no standard error.
     errors = grouped.sem().fillna(0.0).add_suffix("_error")
     totals = pd.concat([grouped.mean(), errors], axis=1).reset_index()
     failed = comparison[comparison[score].isna()]
@@ -125,6 +127,7 @@ def accuracy_runtime(
 
 def pareto_front(cost: np.ndarray, score: np.ndarray) -> np.ndarray:
     """Places of the points than which none is both cheaper and better, the cheapest first."""
+    # Of equal costs the better score first, so that the worse ones are not below all before them.
     order = np.lexsort((score, cost))
     best = np.minimum.accumulate(np.concatenate([[np.inf], score[order][:-1]]))
     return order[score[order] < best]

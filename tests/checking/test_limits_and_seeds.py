@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pymc_kbr as pk
@@ -40,3 +41,15 @@ def test_the_seed_decides_which_rows_are_held_out(monkeypatch):
     assert states[0] == states[1] != states[2]
     expected = np.random.default_rng(2).bit_generator.state["state"]["state"]
     assert states[2] == expected
+
+
+def test_a_parameter_that_never_varies_leaves_scores_that_are_numbers():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"k": 1, "a": rng.normal(size=200), "t": rng.normal(size=200)})
+    frame["s"] = frame["a"] + 0.1 * rng.normal(size=200)
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["k", "a"], statistics=["s", "t"])
+    found = pk.statistic_contributions(
+        pk.Rejection(10), table, rows=30, random_seed=1, progressbar=False
+    ).summary()
+    assert found.notna().all().all()
+    assert found.index[0] == "s"

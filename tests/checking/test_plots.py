@@ -1,5 +1,6 @@
 import ast
 import sys
+import warnings
 from pathlib import Path
 
 import matplotlib as mpl
@@ -166,6 +167,14 @@ def test_a_prior_far_beyond_the_posterior_is_cut():
         bars = bars_of(axis)
         assert bars[0].get_x() == pytest.approx(low - 4 * (high - low))
         assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(high + 4 * (high - low))
+
+
+def test_draws_of_one_large_number_are_a_bar():
+    draws = np.full((50, 1), 1e9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (axis,) = pk.plot_posterior(draws, prior=np.linspace(0, 2e9, 100)[:, None], names=["a"])
+    assert all(np.isfinite(bar.get_height()) for bar in bars_of(axis))
 
 
 def test_a_posterior_without_names_has_numbers_and_its_draws_go_by_the_seed(linear):

@@ -105,6 +105,16 @@ def test_a_finished_comparison_is_read(stored, monkeypatch):
     pd.testing.assert_frame_equal(first, second, check_dtype=False)
 
 
+def test_labels_that_look_like_numbers_are_found_in_the_file(tmp_path):
+    path, labels = tmp_path / "lines.csv", {"1": "rejection", "nan": "rejection"}
+    arguments = {**ARGUMENTS, "estimators": labels, "budgets": [100], "repetitions": 1}
+    first = compare(table(), store=path, **arguments)
+    again = compare(table(), store=path, **arguments)
+    pd.testing.assert_frame_equal(first, again, check_dtype=False)  # seconds, too: nothing was run
+    assert again["estimator"].tolist() == ["1", "nan"]
+    assert len(path.read_text().splitlines()) == 3
+
+
 @pytest.mark.parametrize(
     "change",
     [
