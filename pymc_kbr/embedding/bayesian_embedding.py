@@ -116,6 +116,7 @@ class BayesianKernelEmbedding:
         embedding = self.empirical(points)
         exact = len(points) <= EXACT_ROWS and self.landmarks is None
         rows = np.arange(len(points)) if exact else spread_out(len(points), self.landmarks or 500)
+        # Landmarks that coincide would make their covariance singular.
         at = points if exact else np.unique(points[rows], axis=0)
         try:
             self._solved = self._solve(at, embedding, exact)
@@ -200,6 +201,7 @@ class BayesianKernelEmbedding:
             return Solved(at, factor, cho_solve(factor, embedding))
         cross = self.measure_.covariance(self.points_, at, self.lengthscale_)
         covariance.flat[:: len(at) + 1] += 1e-7 * np.mean(np.diag(covariance))
+        # By Woodbury's identity C^-1 needs the inverse of this m by m matrix alone.
         total = self.noise * covariance + cross.T @ cross
         self._prior_factor = cho_factor(covariance, lower=True)
         factor = cho_factor(total, lower=True)
@@ -210,6 +212,7 @@ class BayesianKernelEmbedding:
         solved = cho_solve(self._solved.factor, cross.T)
         if self._whole:
             return solved
+        # A^-1 - sigma^2 S^-1, which Woodbury's identity makes of A^-1 U' C^-1 U A^-1.
         return cho_solve(self._prior_factor, cross.T) - self.noise * solved
 
     def _cross(self, at: np.ndarray) -> np.ndarray:

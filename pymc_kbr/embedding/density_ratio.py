@@ -136,6 +136,7 @@ def choose_ratio(
     else:
         prior, weights = prior[weights != 0], weights[weights != 0]
         rows, counts = spread_out_by_weight(np.abs(weights), most)
+        # How often a row was taken stands for its size.
         a = np.sign(weights[rows]) * counts
         if not a.sum() > 0:
             raise ValueError(

@@ -123,6 +123,7 @@ class Embedding:
             raise TypeError(f"the kernel is {kernel!r}; the closed form holds for Gaussian kernels")
         points = self.atoms.points
         variance = np.broadcast_to(np.asarray(kernel.bandwidth, dtype=float) ** 2, points.shape[1:])
+        # The difference of two independent draws: of mean zero, and twice the covariance.
         own = gaussian_mean(np.zeros((1, len(mean))), np.zeros_like(mean), 2 * covariance, variance)[0]
         cross = gaussian_mean(points, mean, covariance, variance)
         return float(own - 2 * self.weights @ cross + self.inner(self))

@@ -58,6 +58,7 @@ class Jacobian:
         """The same of some points alone, whose numbers are `rows` (b,), from their rows (b, n) of it."""
         n = len(scaled)
         self._take_out_coincident(rows, kernel)
+        # Both sums over j of k_ij (x_j - x_i) by one product.
         sums = kernel @ np.hstack([scaled, np.ones((n, 1))])
         total = sums[:, -1]
         embedding = (total + self._alike[rows]) / n
@@ -75,6 +76,7 @@ class Jacobian:
         for i, (weights, _) in zip(far, of_far, strict=True):
             apart = scaled - scaled[rows[i]]
             slopes += (weights * (apart @ pull[i])) @ apart**2
+        # Their pairs were summed just now, by ratios: not once more through `left` and `right`.
         pull[far] = 0.0
         left = np.hstack([pull, -np.einsum("ij,ij->i", pull, scaled[rows])[:, None]])
         right = np.hstack([scaled, np.ones((n, 1))])

@@ -196,6 +196,7 @@ def _span(points: np.ndarray) -> np.ndarray:
             "all points lie so close that squares of their distances are no floats; give them in smaller "
             "units"
         )
+    # Of n^2 / 2 distances the n shortest are about those between nearest neighbours.
     lowest = 0.25 * np.quantile(distances, min(1.0, 2 / len(points)))
     return np.geomspace(lowest, 2 * distances.max(), STEPS)
 
@@ -233,6 +234,7 @@ def _climb(
             value, slopes = likelihood(np.broadcast_to(np.exp(logs), units.shape))
         except FlatEmbedding:
             return UNLIKELY, np.zeros(len(logs))
+        # A lengthscale that all columns share has the sum of their slopes.
         return -value, -slopes if separate else -slopes.sum(keepdims=True)
 
     at = np.full(len(units) if separate else 1, start)

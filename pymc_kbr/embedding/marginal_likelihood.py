@@ -42,6 +42,7 @@ class MarginalLikelihood:
     def __init__(self, points: np.ndarray, noise: float = 0.1, measure: Measure | None = None) -> None:
         self.points, self.noise = points, noise
         self.measure = LebesgueMeasure() if measure is None else measure
+        # Products of points far from the origin would lose the digits of their differences.
         self._centred = points - points.mean(axis=0)
         self._jacobian = Jacobian(self._centred)
 

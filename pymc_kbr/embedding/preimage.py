@@ -42,6 +42,7 @@ def _fixed_point(embedding: Embedding, starts: int, iterations: int) -> np.ndarr
     heaviest = points[np.argsort(weights)[::-1][:200]]
     descending = heaviest[np.argsort(embedding(heaviest))[::-1]]
     best, highest = descending[0], -np.inf
+    # From atoms of all heights, since the highest ones may all lie on one peak.
     for y in descending[:: max(1, len(descending) // starts)][:starts]:
         height = float(embedding(y[None])[0])
         for _ in range(iterations):

@@ -20,6 +20,7 @@ def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: f
     norm = float(embedding.weights @ target)
     # A step of one over the gradient's Lipschitz constant never overshoots without momentum.
     length = 1 / _largest_eigenvalue(embedding.atoms)
+    # No weight need be positive: what comes out then is equal weights.
     v = onto_simplex(np.maximum(embedding.weights, 0) / max(np.maximum(embedding.weights, 0).sum(), 1e-300))
     ahead, momentum = v, 1.0
     image = image_ahead = embedding.atoms.apply_gram(v)
@@ -29,6 +30,7 @@ def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: f
         image_moved = embedding.atoms.apply_gram(moved)
         lowered = moved @ image_moved - 2 * moved @ target + norm
         if lowered > objective:  # momentum overshot: go on from here without it
+            # Without momentum no step overshoots: only rounding is left.
             if momentum == 1.0:
                 break
             ahead, image_ahead, momentum = v, image, 1.0
@@ -61,4 +63,5 @@ def _largest_eigenvalue(atoms: Atoms) -> float:
         image = atoms.apply_gram(vector)
         value = float(np.linalg.norm(image))
         vector = image / value
+    # Power iteration approaches the eigenvalue from below.
     return 1.05 * value

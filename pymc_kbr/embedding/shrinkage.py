@@ -35,6 +35,7 @@ def shrunk(embedding: Embedding, target: Embedding) -> tuple[Embedding, float]:
     size = embedding.weights.sum() ** 2 / (embedding.weights @ embedding.weights)
     norm = embedding.inner(embedding)
     diagonal = float(embedding.weights @ embedding.atoms.kernel.diag(embedding.atoms.points))
+    # E|m - mu|^2 = (E k(x, x) - E k(x, x')) / size; the diagonal that `norm` holds makes it one less.
     error = max(diagonal - norm, 0.0) / (size - 1) if size > 1 else np.inf
     # Where the two coincide nothing is lost by taking the target.
     apart = norm - 2 * embedding.inner(target) + target.inner(target)

@@ -25,6 +25,7 @@ def crps(draws: np.ndarray, truth: np.ndarray, *, fair: bool = False) -> np.ndar
     m = len(draws)
     ordered = np.sort(draws, axis=0)
     ranks = np.arange(1, m + 1)[:, None]
+    # Of sorted draws the distances of all pairs are a sum over ranks.
     half_distance = np.sum((2 * ranks - m - 1) * ordered, axis=0) / _pairs(m, fair)
     return np.mean(np.abs(draws - truth), axis=0) - half_distance
 

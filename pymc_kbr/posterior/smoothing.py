@@ -166,6 +166,7 @@ def smoothed(
     chosen = free[rows]
     moving = inside[rows]
     if np.any(smooth) and v.sum() > 0 and np.any(moving):
+        # Numbers of atoms become numbers among those inside.
         place = np.cumsum(inside) - 1
         points = free[inside][:, smooth]
         units = units_of(points)

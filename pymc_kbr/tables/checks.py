@@ -228,6 +228,7 @@ def observation(
             raise ValueError(f"the observation lacks {missing}; the statistics are {names}")
         observed = [values[name] for name in names]
     try:
+        # A copy, as the table makes it read-only.
         return np.array(as_rows("the observation", observed))
     except TypeError as error:
         raise ValueError(

@@ -46,6 +46,7 @@ def check_zarr(path: Path) -> None:
 def _check_array(name: str, document: dict[str, Any]) -> None:
     if document.get("node_type") != "array" or str(document.get("data_type")) not in ZARR_TYPES:
         raise ValueError(f"its array {name!r} is of type {document.get('data_type')!r}, which is not read")
+    # The specification allows a name alone for a codec without settings.
     asked = [codec.get("name") if isinstance(codec, dict) else codec for codec in document.get("codecs", [])]
     asked += [str(transformer) for transformer in document.get("storage_transformers") or []]
     foreign = [codec for codec in asked if codec not in ZARR_CODECS]

@@ -76,6 +76,7 @@ def write(
     os.close(handle)
     try:
         dataset.to_netcdf(partial, engine="h5netcdf", encoding=encoding)
+        # `mkstemp` lets nobody else read it.
         os.chmod(partial, 0o644)
         os.replace(partial, path)
     finally:
@@ -99,6 +100,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
+        # First, since decoding may run what the file asks for.
         check_hdf5(path)
         with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as opened:
             dataset = opened.load()
@@ -130,6 +132,7 @@ def _checksum(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str
     for name in sorted(arrays):
         array = arrays[name]
         content = "\0".join(map(str, array)).encode() if array.dtype.kind in "OUST" else array.tobytes()
+        # With the shape: the same bytes are another array in another one.
         digest.update(f"{name}{array.shape}".encode() + content)
     for name in sorted(texts):
         digest.update(f"{name}={texts[name]}".encode())

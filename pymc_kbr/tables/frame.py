@@ -31,6 +31,7 @@ def fields_of(
     check_columns(df, parameters, statistics)
     return {
         **_parameters_of(df, parameters, bounds, discrete),
+        # A copy: a table makes its arrays read-only, and the data frame is the user's.
         "statistics": df[statistics].to_numpy(dtype=float, copy=True),
         "observed": observation(observed, statistics),
         "statistic_columns": Columns.scalars(statistics),

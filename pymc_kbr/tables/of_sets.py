@@ -20,6 +20,7 @@ def observed_set(observed: Any, variable: Variable) -> np.ndarray:
     TypeError, ValueError
         As `DataSets.of`, and if it has more rows than the variable holds.
     """
+    # One entry is the data set's size, the others are its rows.
     data, most = DataSets.of([observed], variable.set_columns), (variable.size - 1) // variable.set_columns
     if data.sizes[0] > most:
         raise ValueError(

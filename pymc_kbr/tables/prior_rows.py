@@ -62,4 +62,5 @@ class PriorRows:
         count = min(len(weights), MOST_ROWS)
         steps = (np.arange(count) + 0.5) / count
         rows = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
+        # Rounding may leave the summed weights below the last step.
         return cls(np.minimum(rows, len(weights) - 1), words)

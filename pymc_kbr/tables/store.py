@@ -109,6 +109,8 @@ class TableStore:
             raise ValueError(f"{path} is a file; a store is a folder: choose another name for it")
         try:
             check_zarr(path)
+            # By each array's own metadata: consolidated ones are written after these, and a kill leaves them
+            # behind.
             group = zarr.open_group(path, mode="r+", use_consolidated=False, zarr_format=3)
             attributes = dict(group.attrs)
         except Exception as error:
@@ -149,6 +151,7 @@ class TableStore:
             return np.asarray(self._arrays["status"][...])
         except Exception:
             status = np.zeros(self.rows, dtype=np.uint8)
+        # One by one, since a single damaged chunk fails the read of all.
         for start in range(0, self.rows, self.chunk_rows):
             part = slice(start, start + self.chunk_rows)
             try:
@@ -167,6 +170,7 @@ class TableStore:
             messages = self._read("message", start, stop)
         except Exception:  # whatever a file raises that a power cut has left incomplete
             return "damaged"
+        # Zarr reads a chunk whose file is gone as fill values, without an error.
         whole = np.isfinite(parameters).all() and np.isfinite(statistics[status == DONE]).all()
         if not (whole and np.all(messages[status == FAILED] != "")):
             return "damaged"
@@ -234,6 +238,7 @@ class TableStore:
             for row, text in failures.items():
                 message[row - start] = text
             self._arrays["message"][part] = message  # a chunk of empty ones takes no space
+            # Last: until it is there the chunk counts as unfinished.
             self._arrays["status"][part] = status
 
     @contextmanager
@@ -269,6 +274,7 @@ class TableStore:
         self.documents[name] = document
         texts = _texts(self.documents)
         with self._writing():
+            # With its checksum in one write, or a kill between two would make the store look damaged.
             self._group.attrs.update({name: texts[name], "checksum": checksum_of(texts)})
             consolidate(self.path)
 

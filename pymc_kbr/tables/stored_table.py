@@ -78,6 +78,7 @@ class StoredRows:
         if self.kept is None:
             return read(first, last)
         chosen = self.kept[first:last]
+        # In one read over the gaps that failures leave: chunks are read whole all the same.
         return read(int(chosen[0]), int(chosen[-1]) + 1)[chosen - chosen[0]] if len(chosen) else read(0, 0)
 
 
@@ -132,6 +133,7 @@ class StoredTable:
 
     @cached_property
     def _kept(self) -> np.ndarray | None:
+        # None, so that rows of a finished store are read by slices alone.
         return None if np.all(self._status == DONE) else np.flatnonzero(self._status == DONE)
 
     def __len__(self) -> int:

@@ -50,5 +50,6 @@ class SquaredRule:
         def excess(log_delta: float) -> float:
             return float(np.sum(spectrum**2 / (spectrum**2 + np.exp(log_delta))) - degrees)
 
+        # At either end delta keeps all degrees of freedom or none: a root lies between.
         largest = 2 * np.log(spectrum.max())
         return float(np.exp(brentq(excess, largest - 120, largest + 120)))
