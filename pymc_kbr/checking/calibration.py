@@ -272,7 +272,6 @@ def _tail_of_each(levels: np.ndarray, rows: int, outside: float) -> float:
     edges = np.concatenate([[0.0], np.sort(levels), [1.0]])
     # A seed of its own: the band belongs to a number of rows, and no call moves it.
     counts = np.random.default_rng(0).multinomial(rows, np.diff(edges), CURVES)[:, :-1].cumsum(axis=1)
-    # Of one count less, so that the upper tail holds the count itself, as the lower one does.
     tails = np.minimum(binom.cdf(counts, rows, edges[1:-1]), binom.sf(counts - 1, rows, edges[1:-1]))
     return float(np.quantile(tails.min(axis=1), outside))
 

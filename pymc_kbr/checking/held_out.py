@@ -16,7 +16,7 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-FEWEST = 50
+FEWEST_NEAR = 50
 """Rows near an observation with which a calibration says something."""
 
 LEVEL = 0.25
@@ -113,10 +113,10 @@ def _near(
     ratio = np.minimum(density(table.parameters) / level, 1.0)
     # Accepted, not resampled: each row once, and all independent draws of the prior times r.
     accepted = candidates[rng.random(len(candidates)) < ratio[candidates]][:rows]
-    if len(accepted) < FEWEST:
+    if len(accepted) < FEWEST_NEAR:
         raise ValueError(
             f"{len(accepted)} of {len(candidates)} held-out rows lie where the posterior of `around` is; at "
-            f"least {FEWEST} are needed. Simulate more rows, or leave `around` out"
+            f"least {FEWEST_NEAR} are needed. Simulate more rows, or leave `around` out"
         )
     return HeldOut(accepted, rest, _fitted(estimator, table, rest, ratio[rest], rng))
 

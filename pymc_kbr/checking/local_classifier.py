@@ -24,7 +24,7 @@ NEAR = 0.2
 WAVES = 50
 """Random frequencies, in units of the posterior's deviations, with a cosine and a sine each."""
 
-DRAWS, BESIDE_EACH = 200, 4
+WIDTH_DRAWS, BESIDE_EACH = 200, 4
 """Draws of each posterior that say how wide it is, and further ones that stand beside each truth."""
 
 FEWEST_DIRECTIONS = 10
@@ -127,12 +127,12 @@ def local_classifier_test(
     p = table.parameters.shape[1]
     features = _Features.drawn(p, rng)
     # Those of the observation first: draws alone, in units of their own posterior.
-    width, further = _two_parts(posteriors[0].draw(2 * DRAWS, rng), DRAWS)
+    width, further = _two_parts(posteriors[0].draw(2 * WIDTH_DRAWS, rng), WIDTH_DRAWS)
     at_observation = features(_in_deviations(further, width))
     learnt = np.empty((len(held.rows), 1 + BESIDE_EACH, at_observation.shape[1]))
     for i, posterior in enumerate(posteriors[1:]):
         # Deviations from further draws: neither a truth nor a draw beside it is among those that measure it.
-        width, beside = _two_parts(posterior.draw(DRAWS + BESIDE_EACH, rng), DRAWS)
+        width, beside = _two_parts(posterior.draw(WIDTH_DRAWS + BESIDE_EACH, rng), WIDTH_DRAWS)
         points = np.vstack([table.parameters[held.rows[i]][None], beside])
         learnt[i] = features(_in_deviations(points, width))
     weights = _nearness(table.statistics[held.rows], observation, unit_deviations(table.statistics))

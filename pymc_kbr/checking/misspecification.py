@@ -17,7 +17,7 @@ from pymc_kbr.hypothesis_tests import mmd_test
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-MOST_ROWS = 2000
+ROWS_AMONG = 2000
 """Rows, evenly spread, that an observation is compared with."""
 
 SMALLEST = 1e-6
@@ -122,7 +122,7 @@ def misspecification(
 
 def among_rows(table: ReferenceTable, points: np.ndarray, rng: np.random.Generator) -> Misspecification:
     """The same of observations (k, d) that were checked, and a table whose rows are draws of the prior."""
-    rows = table.statistics[spread_out(len(table), MOST_ROWS)]
+    rows = table.statistics[spread_out(len(table), ROWS_AMONG)]
     rows = rows + table.noise * rng.normal(size=rows.shape)
     white = _whitened(np.vstack([points, rows]))
     kernel = Gaussian(median_heuristic(white))

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.checking.calibrate import OBSERVATIONS_AT_ONCE
 from pymc_kbr.comparison.peak_memory import peak_memory
 from pymc_kbr.comparison.scores import ScoredPosterior, score_posteriors
 from pymc_kbr.embedding.embedding import Atoms
@@ -20,9 +21,6 @@ from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.selection.select import select
 from pymc_kbr.simulation.sample_smc import run_smc
 from pymc_kbr.tables.reference_table import ReferenceTable
-
-OBSERVATIONS_AT_ONCE = 50
-"""Observations that are conditioned on together."""
 
 MOST_ATOMS_OF_A_MODE = 1000
 """Weighted atoms up to which a mode is found from the weights: each step of the search visits all."""

@@ -13,14 +13,13 @@ from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_con
 from pymc_kbr.arrays.refusals import positive, squarable, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.embedding.embedding import ROWS_AT_ONCE
 from pymc_kbr.embedding.learnt_lengthscale import EXACT_ROWS, LearntLengthscale, gaussian, learn_lengthscale
+from pymc_kbr.embedding.marginal_low_rank import LANDMARK_JITTER
 from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, check_measure
 from pymc_kbr.kernels import median_heuristic
 
-ROWS_AT_ONCE = 1024
-"""Rows of a Gram matrix that are formed at once."""
-
-JITTER = 1e-10
+DRAWN_JITTER = 1e-10
 """Of the mean variance: what is added to a covariance of which draws are made, for its rounding."""
 
 
@@ -200,7 +199,7 @@ class BayesianKernelEmbedding:
             factor = cho_factor(covariance, lower=True)
             return Solved(at, factor, cho_solve(factor, embedding))
         cross = self.measure_.covariance(self.points_, at, self.lengthscale_)
-        covariance.flat[:: len(at) + 1] += 1e-7 * np.mean(np.diag(covariance))
+        covariance.flat[:: len(at) + 1] += LANDMARK_JITTER * np.mean(np.diag(covariance))
         # By Woodbury's identity C^-1 needs the inverse of this m by m matrix alone.
         total = self.noise * covariance + cross.T @ cross
         self._prior_factor = cho_factor(covariance, lower=True)
@@ -234,6 +233,6 @@ def _drawn(covariance: np.ndarray, draws: int, seed: int | np.random.Generator |
     """Draws (draws, l) of a normal distribution about zero whose covariance may be singular."""
     whole("draws", draws)
     rng = np.random.default_rng(seed)
-    covariance = covariance + JITTER * np.mean(np.diag(covariance)) * np.eye(len(covariance))
+    covariance = covariance + DRAWN_JITTER * np.mean(np.diag(covariance)) * np.eye(len(covariance))
     values, vectors = np.linalg.eigh(covariance)
     return rng.normal(size=(draws, len(values))) * np.sqrt(np.maximum(values, 0)) @ vectors.T

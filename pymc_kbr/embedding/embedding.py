@@ -18,7 +18,7 @@ FACTOR_TOLERANCE, FACTOR_RANK = 1e-4, 400
 """Where that factorisation ends: its residual as a share of the trace, and its rank."""
 
 ROWS_AT_ONCE = 1024
-"""Rows of a Gram matrix that are formed at once in inner products."""
+"""Rows of a Gram matrix that are formed at once."""
 
 
 @dataclass(frozen=True, eq=False)

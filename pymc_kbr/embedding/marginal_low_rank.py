@@ -13,7 +13,7 @@ from pymc_kbr.kernels import Gaussian
 ROWS_AT_ONCE = 512
 """Rows whose kernel values with all others are formed at once."""
 
-JITTER = 1e-7
+LANDMARK_JITTER = 1e-7
 """Of the mean variance, added to the covariance of the landmarks."""
 
 
@@ -73,7 +73,7 @@ class LowRankMarginalLikelihood:
         n, s2, few = len(y), self.noise, self.points[self._landmarks]
         u = self.measure.covariance(self.points, few, lengthscale)
         a = self.measure.covariance(few, few, lengthscale)
-        jittered = a + JITTER * np.mean(np.diag(a)) * np.eye(len(a))
+        jittered = a + LANDMARK_JITTER * np.mean(np.diag(a)) * np.eye(len(a))
         triangle = cholesky(jittered, lower=True)
         v = solve_triangular(triangle, u.T, lower=True)
         of_b = cho_factor(s2 * np.eye(len(a)) + v @ v.T, lower=True)

@@ -14,7 +14,7 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.posterior.posterior import Posterior
 
-SEED = 20
+REFIT_SEED = 20
 """Of solvers that draw at random, when an estimator is fitted again: the same gaps, the same posterior."""
 
 Fitted = TypeVar("Fitted", bound=Any)
@@ -74,7 +74,7 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
     # In one order in memory, which a file does not keep and sums are rounded by.
     parameters, statistics = map(np.ascontiguousarray, (table.parameters, raw[:, columns]))
     rows = CheckedRows.trusted(parameters, statistics, table.support, table.ratio)
-    fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(SEED))
+    fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(REFIT_SEED))
     fitted.names_ = estimator.names_.of_statistics(columns)
     # A density that is known stays; one that was estimated is estimated anew.
     known = None if getattr(estimator, "prior_estimated_", 1.0) else estimator.log_prior_

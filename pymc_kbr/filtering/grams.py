@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.gram import (
+    AS_EXACT,
     Auto,
     Exact,
     Gram,
@@ -19,9 +20,6 @@ from pymc_kbr.gram import (
 )
 from pymc_kbr.gram.kept import KeptGram
 from pymc_kbr.kernels import Gaussian, Kernel, Product, Sum
-
-TOLERANCE = 1e-9
-"""Share of the trace that a factorisation leaves out where "auto" takes it in place of the exact matrix."""
 
 FEWEST_ROWS = 100
 """Rows from which "auto" looks whether a factorisation is so good."""
@@ -36,7 +34,7 @@ def gram_of(
     ----------
     solver : str or Solver
         "auto" takes incomplete Cholesky where a rank of a quarter of the rows leaves out no more than
-        `TOLERANCE` of the trace, otherwise the exact matrix while it fits into the budget of `Auto`.
+        `AS_EXACT` of the trace, otherwise the exact matrix while it fits into the budget of `Auto`.
 
     Raises
     ------
@@ -47,8 +45,8 @@ def gram_of(
     if isinstance(solver, Auto):
         if n >= FEWEST_ROWS:
             # At a quarter of the rank it costs a sixteenth of the exact factorisation: to look is cheap.
-            tried = IncompleteCholesky(max(1, min(n // 4, 500)), TOLERANCE).gram(kernel, points, rng, 0.0)
-            if isinstance(tried, LowRankGram) and _left_out(tried, kernel, points) <= TOLERANCE:
+            tried = IncompleteCholesky(max(1, min(n // 4, 500)), AS_EXACT).gram(kernel, points, rng, 0.0)
+            if isinstance(tried, LowRankGram) and _left_out(tried, kernel, points) <= AS_EXACT:
                 return tried
         exact = Exact().bytes(n) <= solver.memory
         return (

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_kbr.filtering.candidates import predictions, prior_ridge
-from pymc_kbr.filtering.choice import Chosen, Search, finished
+from pymc_kbr.filtering.choice import LAST_STEPS, Chosen, Search, finished
 from pymc_kbr.filtering.given import Given, of_family
 from pymc_kbr.filtering.recursion import How
 from pymc_kbr.filtering.settings import FilterSettings
@@ -18,9 +18,6 @@ BETAS = (0.5, 1.0, 2.0)
 
 REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)
 """lambda of the importance-weighted rule, or epsilon of the original one."""
-
-LAST_STEPS = 200
-"""Of the importance-weighted rule's validation; half of a training that is shorter than twice that."""
 
 
 def choose_as_published(training: Training, how: How, given: Given) -> Chosen:

@@ -12,6 +12,9 @@ from scipy.linalg import cholesky, solve_triangular
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.kernels import Gaussian, Kernel
 
+AS_EXACT = 1e-9
+"""Residual of a factor, as a share of the trace, at which it is taken in place of the exact matrix."""
+
 ROWS_A_THREAD = 2048
 """Rows that a thread of the blocked factorisation takes at once."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
 from pymc_kbr.arrays.rows import refuse_unlike_labels
-from pymc_kbr.gram import pivoted_cholesky
+from pymc_kbr.gram import AS_EXACT, pivoted_cholesky
 from pymc_kbr.hypothesis_tests.blocks import Blocks, block_sizes, centred
 from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of, for_both
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
@@ -18,9 +18,6 @@ from pymc_kbr.kernels import Kernel
 
 EXACT_ROWS = 5000
 """Rows up to which statistics are those of all pairs."""
-
-TOLERANCE = 1e-9
-"""Residual of a Gram matrix's factor, as a share of the trace, at which it stands for the matrix."""
 
 LARGEST_RANK = 0.3
 """Of the number of rows: of larger factors products take longer than the matrix with its rows permuted."""
@@ -164,7 +161,7 @@ class Side:
     def exact(cls, points: np.ndarray, kernel: Kernel) -> Side:
         """Of points (n, d) under a kernel."""
         rank = max(1, int(LARGEST_RANK * len(points)))
-        factor, _ = pivoted_cholesky(kernel, points, rank, TOLERANCE)
+        factor, _ = pivoted_cholesky(kernel, points, rank, AS_EXACT)
         # One of full rank was ended by its rank, not by its residual: it stands for no matrix.
         if factor.shape[1] < rank:
             return cls(None, factor)

@@ -133,7 +133,6 @@ class Posterior:
         ndarray of shape (p,) or (k, p)
         """
         levels = np.atleast_1d(np.asarray(q, dtype=float))
-        # NaN is neither below nor above.
         if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
             raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
         found = np.column_stack([weighted_quantile(a, self.simplex_weights, levels) for a in self.atoms.T])
@@ -163,8 +162,7 @@ class Posterior:
         embedding = self.embedding
         if bandwidth is not None:
             units = units_of(self.atoms)
-            # Over powers of two, since the square of a large deviation may be no float where it is one
-            # itself.
+            # Over powers of two: a deviation may be a float where its square is none.
             variance = np.diag(covariance(self.atoms / units, self.simplex_weights))
             width = bandwidth * nonzero(np.sqrt(variance) * units)
             embedding = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights)
@@ -235,7 +233,6 @@ class Posterior:
         if smoothing is not None:
             check_smoothing(smoothing)
         rng = np.random.default_rng(rng)
-        # Regression adjustment may carry atoms beyond all numbers; those without weight are never drawn.
         refuse_infinite("atoms that carry weight", self.atoms[self.weights != 0])
         rows = self.herd(draws) if herding else self.resample(draws, rng)
         return refuse_infinite("draws", self.smooth(rows, rng, smoothing))

@@ -8,13 +8,10 @@ from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, median_heuristic
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
-from pymc_kbr.regression.ridge import RidgeRegression
+from pymc_kbr.regression.ridge import ROWS_AT_ONCE, RidgeRegression
 
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
-
-ROWS_AT_ONCE = 4096
-"""Rows whose features are computed at once."""
 
 ROWS_FOR_BANDWIDTH = 700
 """Rows on which the bandwidth is chosen."""

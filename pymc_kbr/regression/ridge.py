@@ -19,7 +19,7 @@ NEGLIGIBLE_SHARE = 1e-6
 """Of the ridge: smaller eigenvalues of F' F are left out of leverages, which they would raise by as much."""
 
 ROWS_AT_ONCE = 4096
-"""Rows whose leverages are computed at once."""
+"""Rows whose features, or leverages, are computed at once."""
 
 LARGEST_LEVERAGE = 0.99
 """A row that determines its own prediction to this share is not divided by less than one minus it."""

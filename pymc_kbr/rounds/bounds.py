@@ -15,7 +15,7 @@ from pymc_kbr.rounds.emulator import ROWS_FOR_SETTINGS_OF_A_ROUND, Emulator
 from pymc_kbr.simulation import Forward, Within
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-NEAREST_ROWS = 10
+ROWS_IN_BOUNDS = 10
 """Rows, and twice as many a parameter, whose range is kept."""
 
 NEAR_MARGIN, MOVED_MARGIN = 0.75, 0.4
@@ -63,7 +63,7 @@ def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | N
     ValueError
         If the table has hardly more rows than are kept.
     """
-    table, kept = table.without_missing(), NEAREST_ROWS + 2 * table.parameters.shape[1]
+    table, kept = table.without_missing(), ROWS_IN_BOUNDS + 2 * table.parameters.shape[1]
     if len(table) < 2 * kept:
         raise ValueError(
             f"a round has {len(table)} rows without failures, and {2 * kept} are needed to have near rows to "

@@ -14,6 +14,7 @@ from sklearn.mixture import GaussianMixture
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.rounds.bounds import NARROWED_TO
 from pymc_kbr.simulation import Proposal
 
 MOST_PARTS = 12
@@ -30,9 +31,6 @@ REACH = 4.0
 
 REACH_FACTOR = 1.5
 """By which the reach grows until enough rows lie within."""
-
-NARROWED_TO = 0.8
-"""Share of its range to which a parameter must shrink for rows to be left out."""
 
 
 def proposal_of(

@@ -42,7 +42,7 @@ COMPARED_DRAWS = 500
 KEPT_SHARE = 0.5
 """Of all rows, at least, are within the bounds beyond which rows are left out of a fit."""
 
-LEAST_ROWS, LEAST_ROWS_A_PARAMETER = 20, 10
+LEAST_ROWS_OF_A_ROUND, LEAST_ROWS_A_PARAMETER = 20, 10
 """Rows that a round must have."""
 
 
@@ -242,7 +242,7 @@ def _described(table: ReferenceTable, stopped: bool) -> ReferenceTable:
 
 def least_rows(parameters: int, statistics: int, estimator: Estimator) -> int:
     """Rows that a round must have, for so many parameters and statistics."""
-    least = LEAST_ROWS + LEAST_ROWS_A_PARAMETER * parameters
+    least = LEAST_ROWS_OF_A_ROUND + LEAST_ROWS_A_PARAMETER * parameters
     if isinstance(estimator, KernelLikelihood):
         least = max(least, MOST_HELD_OUT + fewest_rows(parameters, statistics))
     return least

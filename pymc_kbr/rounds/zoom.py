@@ -12,7 +12,7 @@ import numpy as np
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
-from pymc_kbr.rounds.bounds import NEAREST_ROWS, narrower, narrower_with_noise
+from pymc_kbr.rounds.bounds import ROWS_IN_BOUNDS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.simulation import (
@@ -200,7 +200,7 @@ def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, 
 
 def _check_rounds(draws: int, rounds: int, size: int, parameters: int) -> None:
     """Refuse rounds of so few rows that there are no near ones."""
-    least = ROWS_FACTOR * (NEAREST_ROWS + 2 * parameters)
+    least = ROWS_FACTOR * (ROWS_IN_BOUNDS + 2 * parameters)
     if size < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "

@@ -41,6 +41,7 @@ def appended(one: Any, other: Any) -> Any:
     origin = dataclasses.replace(
         one.origin,
         simulations=one.simulations + other.simulations,
+        noise=_noise(one, other),
         between_bounds=one.origin.between_bounds or other.origin.between_bounds,
         seeds=one.seeds + other.seeds,
     )
@@ -58,6 +59,17 @@ def appended(one: Any, other: Any) -> Any:
         timings={k: one.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
         origin=origin,
     )
+
+
+def _noise(one: Any, other: Any) -> tuple[float, ...]:
+    """Deviations of the noise on the observation, which both tables have and rows of neither."""
+    known = {table.origin.noise for table in (one, other)} - {()}
+    if len(known) > 1:
+        raise ValueError(
+            f"the tables are without noise of the deviations {one.origin.noise} and {other.origin.noise} on "
+            "the observation; only tables that were made for the same noise can be joined"
+        )
+    return known.pop() if known else ()
 
 
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:

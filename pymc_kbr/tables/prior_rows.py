@@ -10,7 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.arrays.weighted import effective_sample_size
 
-MOST_ROWS = 10_000
+ROWS_SHOWN = 10_000
 """Rows that are shown of a prior."""
 
 
@@ -21,7 +21,7 @@ class PriorRows:
     Parameters
     ----------
     rows : ndarray of int, shape (k,)
-        At most `MOST_ROWS`; a row may be there several times where rows were resampled.
+        At most `ROWS_SHOWN`; a row may be there several times where rows were resampled.
     words : str
         How they come to stand for the prior.
     """
@@ -51,7 +51,7 @@ class PriorRows:
         if ratio is not None:
             weights = ratio if weights is None else weights * ratio
         if weights is None:
-            return cls(spread_out(len(table), MOST_ROWS), f"rows of the reference table, as drawn{between}")
+            return cls(spread_out(len(table), ROWS_SHOWN), f"rows of the reference table, as drawn{between}")
         known = (
             f" times the known likelihood of {', '.join(table.origin.known)}" if table.origin.known else ""
         )
@@ -59,7 +59,7 @@ class PriorRows:
             f"rows of the reference table, resampled by the density of the prior{known if refined else ''} "
             f"over that of the rows, of which {effective_sample_size(weights):.0f} are effective{between}"
         )
-        count = min(len(weights), MOST_ROWS)
+        count = min(len(weights), ROWS_SHOWN)
         steps = (np.arange(count) + 0.5) / count
         rows = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
         # Rounding may leave the summed weights below the last step.

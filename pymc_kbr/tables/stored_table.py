@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.tables.checks import observation
+from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
+from pymc_kbr.tables.of_sets import observation_of
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
@@ -197,11 +199,12 @@ class StoredTable:
         messages = tuple(str(text) for text in self.store.at("message", rows))
         return Failures(rows, self.store.at("parameters", rows), messages)
 
-    def with_observed(self, observed: Mapping[str, float] | Sequence[float]) -> StoredTable:
-        """The same simulations with another observation, by statistic name or in their order."""
-        return dataclasses.replace(
-            self, observed=observation(observed, self.statistic_names), observed_data={}
-        )
+    def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> StoredTable:
+        """The same simulations with another observation, as `ReferenceTable.with_observed`."""
+        found = observation_of(self, observed)
+        if found is not None:
+            check_observed(found, self.statistic_columns)
+        return dataclasses.replace(self, observed=found, observed_data={})
 
     def with_statistics(self, names: Sequence[str]) -> StoredTable:
         """The same simulations with some of their statistics, as `ReferenceTable.with_statistics`."""

@@ -177,6 +177,18 @@ def test_another_observation_uses_the_same_simulations(store, whole):
     np.testing.assert_array_equal(there.observed, [5.0, 5.0])
 
 
+def test_an_observation_that_does_not_fit_is_refused_before_anything_is_read(store):
+    stored = pk.StoredTable.open(store)
+    for bad, words in (
+        ([1.0, 2.0, 3.0], r"shape \(3,\)"),
+        ([1.0, np.inf], "infinite"),
+        ([np.nan] * 2, "missing"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            stored.with_observed(bad)
+    assert stored.with_observed([1.0, np.nan]).observed[0] == 1.0
+
+
 @pytest.mark.parametrize("array", ["parameters", "statistics", "status", "message"])
 @pytest.mark.parametrize("how", ["gone", "empty", "cut", "flipped"])
 def test_a_damaged_chunk_is_recognised_and_simulated_again(store, whole, array, how):

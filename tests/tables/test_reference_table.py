@@ -175,6 +175,18 @@ def test_append_joins_rows_and_failures():
     assert len(first) == 3
 
 
+def with_noise(*deviations):
+    return dataclasses.replace(make(), origin=Origin(noise=deviations))
+
+
+def test_append_keeps_the_noise_of_the_observation_whichever_table_knows_of_it():
+    assert with_noise(0.1).append(make()).noise.tolist() == [0.1, 0.1]
+    assert make().append(with_noise(0.1)).noise.tolist() == [0.1, 0.1]
+    assert with_noise(0.1).append(with_noise(0.1)).origin.noise == (0.1,)
+    with pytest.raises(ValueError, match=r"\(0.1,\) and \(0.2,\)"):
+        with_noise(0.1).append(with_noise(0.2))
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [

@@ -11,10 +11,9 @@ from scipy.stats import kstwo
 
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.autoregressive import SPARING, fit_autoregressive
-from pymc_kbr.estimators.likelihood.diagonal_scale import SPARING_LANDMARKS as FEWER_LANDMARKS
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 from pymc_kbr.estimators.likelihood.form import Form
-from pymc_kbr.estimators.likelihood.location_scale import SPARING_LANDMARKS, fit_location_scale
+from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 from pymc_kbr.estimators.likelihood.spread_basis import MOST_PAIRED
 
 Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
@@ -26,10 +25,13 @@ FORMS: dict[str, Fit] = {
 }
 """The fit of each form, by its name."""
 
+SPARING_LANDMARKS = 400
+"""Of a mean's kernel that is only compared: each of many posteriors evaluates it thousands of times."""
+
 SPARINGLY: dict[str, Fit] = {
     "location_scale": partial(fit_location_scale, landmarks=SPARING_LANDMARKS),
     "autoregressive": partial(fit_autoregressive, effort=SPARING),
-    "diagonal_scale": partial(fit_diagonal_scale, landmarks=FEWER_LANDMARKS),
+    "diagonal_scale": partial(fit_diagonal_scale, landmarks=SPARING_LANDMARKS),
 }
 """The same, for what is only compared."""
 

@@ -20,7 +20,7 @@ LARGEST_STEP = 20.0
 RIDGES = slice(None, None, 4)
 """Every fourth of a regression's: it has one column more than there are statistics."""
 
-GAIN = 0.01
+FRAME_GAIN = 0.01
 """Nats a statistic, on average, for which a frame is taken that mixes statistics."""
 
 
@@ -69,7 +69,8 @@ def fit_whitened(
     """
     tried = [_alike(residuals @ w.T, w, features, penalties, held_out) for w in _frames(residuals, held_out)]
     apart, together = tried
-    whiten = (together if together.held_out > apart.held_out + GAIN * residuals.shape[1] else apart).whiten
+    least = apart.held_out + FRAME_GAIN * residuals.shape[1]
+    whiten = together.whiten if together.held_out > least else apart.whiten
     u = residuals @ whiten.T
     squares = u**2
     first = features @ _each(_logs(u), features, penalties)

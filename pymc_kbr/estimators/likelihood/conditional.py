@@ -18,16 +18,13 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
     fit_log_variance,
     fit_mean,
 )
-from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE
+from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE, UNEVEN
 
 SMALLER = 0.4
 """Ratio of the sizes of log variances' priors that are tried."""
 
 LEAST_PRIOR, LARGEST_PRIOR = 1e-5, 30.0
 """Variances of these priors at which the search ends."""
-
-UNEVEN = 0.1
-"""Standard deviation of log deviations above which means are fitted with weights."""
 
 BEYOND = 0.5
 """How far log deviations go beyond those of the fitted rows."""

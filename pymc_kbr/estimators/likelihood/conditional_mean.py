@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
+from pymc_kbr.regression.ridge import LARGEST_LEVERAGE
+
 RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
 """From which each statistic's own is chosen."""
-
-LARGEST_LEVERAGE = 0.99
-"""A row that determines its own prediction to this share is not divided by less than one minus it."""
 
 MOST_FREEDOM = 0.5
 """Degrees of freedom, as a share of the rows, beyond which residuals that leave a row out say nothing."""

@@ -11,14 +11,14 @@ from scipy.linalg import solve_triangular
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.common_whitening import Whitened, fit_whitened
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
-from pymc_kbr.estimators.likelihood.form import Form
+from pymc_kbr.estimators.likelihood.form import HELD_OUT, Form
 from pymc_kbr.estimators.likelihood.mean_basis import SCALES, Search, mean_basis
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
-from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
+from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, UNEVEN
 from pymc_kbr.estimators.likelihood.spread_basis import spread_basis
 
-MEAN_LANDMARKS, SPARING_LANDMARKS = 800, 400
-"""Of the mean's kernel, and of that of a form which is only compared."""
+MEAN_LANDMARKS = 800
+"""Of the mean's kernel."""
 
 COMPONENTS = 30
 """Principal components of the statistics on which this kernel is chosen."""
@@ -28,12 +28,6 @@ RIDGES = slice(None, None, 2)
 
 SEARCH = Search((0.04, 0.06, 0.1, 0.16, *SCALES), turns=4, ridges=RIDGES, walks=True)
 """Of the mean's kernel: many statistics show finer waves than a few do."""
-
-UNEVEN = 0.1
-"""Deviation of the mean log scale, among rows, above which the mean is regressed with weights."""
-
-HELD_OUT = 0.2
-"""Share of the rows on which whitening and law are chosen."""
 
 SIZES, POOLED = (1, 2, 3, 4), 20_000
 """Parts of the mixture of which all elements of z are, and how many of them it is fitted to."""

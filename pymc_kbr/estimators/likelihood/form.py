@@ -6,6 +6,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+HELD_OUT = 0.2
+"""Share of the rows on which a form's ridge, or whitening, and the size of its mixture are chosen."""
+
 
 class Form(Protocol):
     """A conditional density of e statistics given q parameters, both in the units of the fit.

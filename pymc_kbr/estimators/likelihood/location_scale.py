@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
-from pymc_kbr.estimators.likelihood.form import Form
+from pymc_kbr.estimators.likelihood.form import HELD_OUT, Form
 from pymc_kbr.estimators.likelihood.mean_basis import mean_basis
 from pymc_kbr.estimators.likelihood.mean_by_residuals import Law, regress_by_law
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
@@ -27,17 +27,11 @@ from pymc_kbr.estimators.likelihood.spread_basis import choose_basis, frames, wh
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
 
-SPARING_LANDMARKS = 400
-"""Of one that is only compared: each of many posteriors evaluates it thousands of times."""
-
 RIDGES = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """For the factor, tried from the first on."""
 
 TURNS = 4
 """Times, at most, that the mean is regressed by the law of the residuals before."""
-
-HELD_OUT = 0.2
-"""Share of the rows on which ridge and size of the mixture are chosen."""
 
 
 @dataclass(frozen=True, eq=False)

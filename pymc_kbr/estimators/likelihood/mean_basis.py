@@ -19,7 +19,7 @@ ROWS_COMPARED, LANDMARKS_COMPARED = 2000, 300
 TURNS = 2
 """Times that directions are taken from the slopes of the regression before."""
 
-GAIN = 0.01
+DISTANCE_GAIN = 0.01
 """Of a statistic's log mean squared error, on average, for which Euclidean distances are left."""
 
 LEAST_DIRECTION = 1e-4
@@ -56,7 +56,7 @@ class Search(NamedTuple):
 
     scales: tuple[float, ...] = SCALES
     turns: int = TURNS
-    gain: float = GAIN
+    gain: float = DISTANCE_GAIN
     landmarks: int = LANDMARKS_COMPARED
     ridges: slice = slice(None)
     walks: bool = False

@@ -25,10 +25,10 @@ SHRINKS = (1.0, 0.1, 0.01)
 STEPS = 40
 """Of L-BFGS, at most."""
 
-GAIN = 0.01
+LAW_GAIN = 0.01
 """Nats of a held-out row for which least squares are left."""
 
-FOLDS = 5
+LAW_FOLDS = 5
 
 
 class Law(NamedTuple):
@@ -144,7 +144,7 @@ def regress_by_law(
     smooth = np.argsort(penalties, kind="stable")[:FUNCTIONS]
     regression = _Regression(features[:, smooth], penalties[smooth, None] * before.ridges, points, law)
     at = law.rows(held_out)
-    reached = float(np.mean(at.log_density(before.residuals[held_out]))) + GAIN
+    reached = float(np.mean(at.log_density(before.residuals[held_out]))) + LAW_GAIN
     shrink = 0.0
     for tried in SHRINKS:
         density = float(np.mean(at.log_density(regression.left_out(held_out, tried))))
@@ -158,7 +158,7 @@ def regress_by_law(
     coefficients[smooth] = regression.fit(np.ones(n, dtype=bool), shrink)
     # Under this law there is no closed form without a row: each fifth is predicted by the others.
     left_out = np.empty_like(points)
-    for rows in np.array_split(rng.permutation(n), FOLDS):
+    for rows in np.array_split(rng.permutation(n), LAW_FOLDS):
         others = np.zeros(n, dtype=bool)
         others[rows] = True
         left_out[others] = regression.left_out(others, shrink)

@@ -11,6 +11,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, with_jitter, with_unit_prior
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
+from pymc_kbr.regression.ridge import ROWS_AT_ONCE
 
 LARGEST_LEVERAGE = 0.95
 """A row's residual is not divided by less than one minus it."""
@@ -20,9 +21,6 @@ STEPS = 25
 
 LARGEST_SCORE = 20.0
 """Of one row, in the direction of a step of Fisher scoring; the step is accepted by the true objective."""
-
-ROWS_AT_ONCE = 4096
-"""Rows whose features are computed at once."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from scipy.optimize import minimize
 LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
+UNEVEN = 0.1
+"""Deviation of log scales among rows above which means are fitted with weights."""
+
 LOG_CHI_SQUARE = 1.2703628
 """Minus the mean of the logarithm of a squared standard normal variable: the logarithm of two, plus Euler's
 constant.

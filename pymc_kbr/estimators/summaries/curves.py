@@ -24,7 +24,7 @@ MOST_VALUES, LEAST_ROWS, MOST_ROWS = 40_000, 400, 1500
 LANDMARKS = 80
 """Of the regressions in which curves are compared."""
 
-RIDGE = 1e-2
+SPREAD_RIDGE = 1e-2
 """Of the spread in these regressions."""
 
 GAIN = 0.03
@@ -138,6 +138,6 @@ def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: 
     residuals = regress(features, penalties, y[:, None]).residuals
     deviation = float(unit_deviations(residuals)[0])
     r = residuals / deviation
-    w = fit_spread(features, r, RIDGE * penalties, NO_PAIRS, steps=25)
+    w = fit_spread(features, r, SPREAD_RIDGE * penalties, NO_PAIRS, steps=25)
     z, logdet = standardised(features, r, w, NO_PAIRS)
     return slope - float(np.log(deviation)) + float(np.mean(logdet - 0.5 * z[:, 0] ** 2))

@@ -12,12 +12,11 @@ from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.summaries.curved_posterior_mean import Curves
 from pymc_kbr.estimators.summaries.of_table import Columns, Estimates
+from pymc_kbr.estimators.summaries.posterior_mean import MOST_ROWS
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic
+from pymc_kbr.regression.kernel_ridge import RANK, TOLERANCE
 from pymc_kbr.regression.ridge import RidgeRegression
-
-MOST_ROWS = 10_000
-"""Rows of the table on which the regression is fitted."""
 
 COMPONENTS = 12
 """Principal components of the normal scores that the kernel is of, at most."""
@@ -27,9 +26,6 @@ SCALES = (0.5, 1.0, 2.0)
 
 ROWS_FOR_BANDWIDTH, RANK_FOR_BANDWIDTH = 2_000, 300
 """On which the bandwidth is chosen, and the rank of that kernel."""
-
-RANK, TOLERANCE = 600, 1e-5
-"""Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
 
 OF_CURVES = 0.25
 """Variance of all curves together, where the kernel's features have one."""

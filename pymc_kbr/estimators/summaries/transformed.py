@@ -14,7 +14,7 @@ from pymc_kbr.estimators.summaries.curves import Curve, choose_curves
 POINTS_A_CELL = 8
 """Of an observation with discrete statistics, over which its density is averaged."""
 
-SEED = 20
+CELL_SEED = 20
 """Of the places within cells when curves are chosen: the same table has the same curves."""
 
 
@@ -53,7 +53,7 @@ class Transformed:
         kept = Scaler.fit(statistics).kept
         x = statistics[:, kept]
         cells = tuple(Cells.of(column) for column in x.T)
-        spread = spread_over(x, cells, np.random.default_rng(SEED).random(x.shape))
+        spread = spread_over(x, cells, np.random.default_rng(CELL_SEED).random(x.shape))
         curves = tuple(choose_curves(spread, parameters, cells))
         values = np.column_stack([c.forward(column) for c, column in zip(curves, spread.T, strict=True)])
         return cls(kept, statistics[0].astype(float), cells, curves, Scaler.fit(values))
@@ -125,7 +125,7 @@ class Transformed:
         x = statistics[:, self.kept]
         q = x.shape[1]
         # The same places for every observation, or likelihood ratios would hold their noise.
-        within = qmc.Sobol(q, seed=SEED).random(POINTS_A_CELL) if self.discrete else np.full((1, q), 0.5)
+        within = qmc.Sobol(q, seed=CELL_SEED).random(POINTS_A_CELL) if self.discrete else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
         points = self._coordinates(spread.reshape(-1, q), x).reshape(spread.shape)
         # log |d coordinate / d statistic|, by the scaler and the curve; times its width, of a cell.

@@ -9,7 +9,7 @@ from pymc_kbr.estimators import KernelLikelihood
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.selection.model_choice.rows import Rows
 
-PARTICLES = 500
+EVIDENCE_PARTICLES = 500
 """Of each posterior, whose tempering gives the evidence."""
 
 
@@ -25,7 +25,7 @@ class Evidence:
             ratio = None if table.prior_ratio is None else table.prior_ratio[mine]
             given = table.parameters[mine], table.statistics[mine], table.support
             self._fitted.append(
-                KernelLikelihood(particles=PARTICLES).fit(*given, ratio=ratio, random_seed=rng)
+                KernelLikelihood(particles=EVIDENCE_PARTICLES).fit(*given, ratio=ratio, random_seed=rng)
             )
         # Evidences are of models by themselves: the prior's shares come in by hand.
         shares = np.bincount(rows.model, rows.weights, minlength=rows.models)

@@ -36,7 +36,7 @@ AUTO = tuple(name for name in METHODS if name not in ("evidence", "forest"))
 SLOW = {"local_logistic": 500, "evidence": 60}
 """Methods that take long for each observation, and the held-out rows on which they are scored."""
 
-HELD_OUT, MOST_HELD_OUT = 0.2, 4000
+COMPARED_SHARE, MOST_COMPARED = 0.2, 4000
 """Share of the rows that methods are compared on, and most of them."""
 
 
@@ -74,7 +74,7 @@ def check_methods(method: str | Sequence[str]) -> list[str]:
 def held_out_rows(rows: Rows, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the rows to learn from, and of those to score on, the latter in random order."""
     order = rng.permutation(len(rows))
-    count = min(MOST_HELD_OUT, round(HELD_OUT * len(rows)))
+    count = min(MOST_COMPARED, round(COMPARED_SHARE * len(rows)))
     # Slow methods are scored on the first ones, which must be some at random.
     return np.sort(order[count:]), order[:count]
 

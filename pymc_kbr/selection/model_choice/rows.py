@@ -19,7 +19,7 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 NEAREST, FAR_SHARE, FAR = 10, 0.995, 4.0
 """An observation is far where its mean distance to so many rows is so many times that of nearly all rows."""
 
-FEWEST = 50
+FEWEST_OF_A_MODEL = 50
 """Rows of each model with which something can be said."""
 
 
@@ -145,8 +145,10 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
                 f"the table of {name!r} is {type(table).__name__}; it must be a ReferenceTable (of a "
                 "StoredTable, some rows: `stored.load(20_000)`)"
             )
-        if len(table) < FEWEST:
-            raise ValueError(f"the table of {name!r} has {len(table)} rows; at least {FEWEST} are needed")
+        if len(table) < FEWEST_OF_A_MODEL:
+            raise ValueError(
+                f"the table of {name!r} has {len(table)} rows; at least {FEWEST_OF_A_MODEL} are needed"
+            )
     named = {str(name): table for name, table in tables.items()}
     if len(named) < len(tables):
         raise ValueError(f"models are named {list(tables)}, two of them alike as texts; rename one")

@@ -19,7 +19,7 @@ from pymc_kbr.simulation.model.read import QUICK, ModelGraph
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p), in the model's own space, to log-likelihoods (n,)."""
 
-NUMBERS_AT_ONCE = 2**22
+DENSITIES_AT_ONCE = 2**22
 """Densities of single values that are held at once."""
 
 
@@ -46,7 +46,7 @@ def known_log_likelihood(graph: ModelGraph) -> LogLikelihood | None:
     density = vectorize_graph(total, batched)
     # PyMC's own, by which parameters that a distribution cannot have are impossible, and no error.
     function = compile(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
-    step = max(1, NUMBERS_AT_ONCE // (1 + sum(graph.observed_data[rv.name].size for rv in graph.known)))
+    step = max(1, DENSITIES_AT_ONCE // (1 + sum(graph.observed_data[rv.name].size for rv in graph.known)))
 
     def log_likelihood(parameters: np.ndarray) -> np.ndarray:
         parts = [
