@@ -98,6 +98,7 @@ class Search:
             ridge = transition_ridge(rows, after, joint, centred) if len(before) else 1e-3
         # A Gram matrix grows with its rows, and n eta beside it stays: more data need no other strength.
         eta = given.prior_regularisation or PRIOR_STRENGTH / len(data.pairs)
+        # Its place is taken when settings of the observations are tried.
         placeholder = of_family(given.observation_kernel, given.observation_bandwidth, 1.0, data.observations)
         return FilterSettings(
             kernel, placeholder, given.regularisation or 1e-3, eta, ridge, control_kernel=control
@@ -264,6 +265,7 @@ def _by_regression(search: Search, scale: float) -> FilterSettings:
     found = choose_kernel_and_ridge(
         data.observations,
         data.states[data.pairs],
+        # A kernel that was given is the same at all scales.
         kernels[:1] if kernels[0] == kernels[-1] else kernels,
         ridges,
     )

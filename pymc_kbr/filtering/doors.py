@@ -183,6 +183,7 @@ def observed_rows(units: Units, observations: Any) -> np.ndarray:
     if np.any(np.isinf(rows)):
         raise ValueError("the observations hold infinity; put NaN where an observation is missing")
     scaled = units.observed(rows)
+    # What is missing cannot be too far.
     check_scaled(np.nan_to_num(scaled), np.nan_to_num(rows))
     return scaled
 

@@ -183,6 +183,7 @@ class KernelBayesFilter:
         evenly_spaced(times, len(training.states))
         if self.scale and self.features is None:
             warn_of_outliers(training)
+        # One number, from which a known transition draws the same in every call.
         seed = int(np.random.default_rng(random_seed).integers(2**32))
         chosen, self._fitted = learn(self, training, names, seed)
         self.settings_: FilterSettings = chosen.settings

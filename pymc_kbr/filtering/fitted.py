@@ -49,6 +49,7 @@ class FittedFilter:
         warn_of_far(rows, self.recursion.training.observations)
         evenly_spaced(times, len(rows))
         ahead = isinstance(initial, Belief)
+        # The last row's control acts after all observations: it may be given, and is not read.
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         # Its first step is no update of a prior: the regression stands for prior and likelihood together.
         if isinstance(initial, str):

@@ -34,6 +34,7 @@ def of_family(kernel: str | Kernel, bandwidth: float | None, scale: float, point
     if not isinstance(kernel, str):
         return kernel
     if bandwidth is None:
+        # Of points that are all the same any bandwidth gives the same kernel.
         varies = bool(np.any(np.ptp(points, axis=0) > 0))
         bandwidth = scale * (median_heuristic(points) if varies else 1.0)
     return FAMILIES[kernel](float(bandwidth))

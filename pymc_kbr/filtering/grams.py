@@ -60,6 +60,7 @@ def gram_of(
 
 
 def _low_rank(solver: Solver, kernel: Kernel, points: np.ndarray, rng: np.random.Generator) -> LowRankGram:
+    # Only leverage scores ask for a ridge, before lambda is chosen: that of a usual lambda.
     made: Gram = solver.gram(kernel, points, rng, 1e-3 * len(points))
     if not isinstance(made, LowRankGram):
         raise ValueError(

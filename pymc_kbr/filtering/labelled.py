@@ -62,6 +62,7 @@ def to_arviz(
 
     whole("draws", draws)
     whole("chains", chains)
+    # Draws first, which are then cut into chains.
     drawn = states.draw(draws * chains, random_seed).transpose(1, 0, 2)
     shape = (chains, draws, *drawn.shape[1:])
     dims = ("chain", "draw", "time", "state_dim")

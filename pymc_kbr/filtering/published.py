@@ -34,11 +34,9 @@ def choose_as_published(training: Training, how: How, given: Given) -> Chosen:
     Both take Gaussian kernels whose bandwidths are one number beta times the median distances on either side.
 
     - "kbr": the first half of the training estimates, the second validates beta and epsilon; the ridges of
-    both
-      regressions are epsilon, and delta = 2 epsilon.
+      both regressions are epsilon, and delta = 2 epsilon.
     - "iw_kbr": eta by KuLSIF's leave-one-out score, the transition's ridge equal to it; the last 200 steps
-    validate
-      beta and lambda.
+      validate beta and lambda.
 
     The papers do not print their grids; these are ours. Everything is in the scale of weights of sum one.
     """

@@ -168,6 +168,7 @@ class Recursion:
         if key not in self._observed:
             kernel = of_columns(self.settings.observation_kernel, np.flatnonzero(there))
             points = self.training.observations[:, there]
+            # From a seed of its own: the same pivots whether the states were factored here or taken over.
             rng = np.random.default_rng(self.how.seed + 1)
             self._observed[key] = gram_of(self.how.solver, kernel, points, rng)
         return self._observed[key]

@@ -126,6 +126,7 @@ def to_arviz(
     if store is not None:
         attributes[PATH] = str(Path(store).resolve())
     for dataset in groups.values():
+        # What a group says of itself stands above what is said of all.
         dataset.attrs = attributes | dataset.attrs
     return pack(groups)
 

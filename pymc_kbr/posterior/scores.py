@@ -67,6 +67,7 @@ def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0, *, fa
     .. [2] C. Ferro, Fair scores for ensemble forecasts, Q. J. R. Meteorol. Soc. 140 (2014), 1917-1923.
     """
     to_truth = np.mean(np.sum((draws - truth) ** 2, axis=1) ** (power / 2))
+    # Each pair once: half of both orders.
     return float(to_truth - np.sum(pdist(draws) ** power) / _pairs(len(draws), fair))
 
 

@@ -118,6 +118,7 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
     elif held.rows < options.draws:
         held.extend(options.draws)
     simulate_rows(simulation, way, first_rows, Stored(held, options.draws, options.on_failure == "raise"))
+    # Known likelihoods are those of the data, which may have changed where their shapes have not.
     stale = simulation.forward.log_known is not None or not has_prior_ratio(held)
     if simulation.weighted and stale:
         ratio = simulation.prior_ratio(held.parameters(0, options.draws))

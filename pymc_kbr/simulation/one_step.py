@@ -75,6 +75,7 @@ class OneStep:
         """Draws (k, p) of the states after states (k, p); then controls (k, c), if any, and a generator."""
         *controls, rng = rest
         rows = [np.asarray(r, dtype=t) for r, t in zip((states, *controls), self._types, strict=True)]
+        # Of their own, since a compiled function moves on those that it is given.
         generators = rng.spawn(len(self._program.generators))
         if self._batched:
             return np.asarray(self._call(*generators, *rows)[0])

@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.simulate import simulate
+from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ def simulate_models(
     >>> {name: len(table) for name, table in tables.items()}
     {'normal': 200, 'Laplace': 200}
     """
+    check_seed(random_seed)
+    if isinstance(random_seed, np.random.Generator):
+        raise TypeError(
+            "random_seed is a generator; give a whole number: each model's own seed is made of it and "
+            "of the model's name"
+        )
     if not isinstance(models, Mapping) or not models:
         raise TypeError(f"models is {models!r}; give a dict of names to PyMC models")
     if isinstance(draws, Mapping) and set(draws) != set(models):
@@ -122,5 +129,6 @@ def _seed(random_seed: int | None, name: str) -> int | None:
     """A seed of a model's own."""
     if random_seed is None:
         return None
+    # By a checksum of the name, as Python's own hash of a text is another one in each process.
     words = np.random.SeedSequence([random_seed, crc32(name.encode())]).generate_state(1)
     return int(words[0])

@@ -88,6 +88,7 @@ class Simulation:
         if proposal is not None:
             log_prior = self.forward.log_prior(parameters)
             log_weights -= proposal.log_ratio(parameters, log_prior, self.options.draws)
+        # Without a likelihood weights are at most one over the prior's share: no constant need be taken out.
         return np.exp(log_weights) if log_known is None else weights_of(log_weights + log_known(parameters))
 
 
@@ -207,6 +208,7 @@ def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, desti
             total=options.draws,
             completed=options.draws - missing,
         )
+        # A piece of which only some rows were tried is simulated as a whole.
         while pieces and pieces[0].stop <= tried:
             piece = pieces.pop(0)
             parameters = prior[slice(piece.start, piece.stop)]
@@ -227,6 +229,7 @@ def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, desti
 def _keep(simulation: Simulation, destination: Destination, chunk: Chunk, parameters: np.ndarray) -> int:
     """Write those rows of a chunk that were asked for, and how many they are."""
     options = simulation.options
+    # A batch is drawn as a whole and may end after the table.
     count = min(len(parameters), options.draws - chunk.start)
     parameters, chunk = parameters[:count], chunk.head(chunk.start + count)
     failures = dict(chunk.failures)

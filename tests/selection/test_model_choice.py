@@ -339,6 +339,10 @@ def test_refusals_of_models():
         pk.simulate_models([], 10)
     with pytest.raises(ValueError, match="give a number for each"):
         pk.simulate_models({"a": model_of(normal)}, {"b": 10})
+    with pytest.raises(TypeError, match="model's own seed is made of it"):
+        pk.simulate_models({"a": model_of(normal)}, 10, random_seed=np.random.default_rng(1))
+    with pytest.raises(ValueError, match="must not be negative"):
+        pk.simulate_models({"a": model_of(normal)}, 10, random_seed=-1)
     with pytest.raises(ValueError, match="folders"):
         pk.simulate_models({"a/b": model_of(normal)}, 10, store="somewhere")
     with pytest.raises(TypeError, match=r"give a pymc\.Model"):

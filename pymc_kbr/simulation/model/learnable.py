@@ -141,6 +141,7 @@ def _learnable(model: pm.Model, members: list[SimulatorRows]) -> Learnable:
         )
     fgraph, memo = copied(model)
     here = [rows.copied_to(memo[rows.rv].owner.inputs[0]) for rows in members]
+    # From the last one, as the places of those after it change.
     for place in reversed(range(len(fgraph.outputs))):
         if not isinstance(fgraph.outputs[place].owner.op, ModelFreeRV | ModelNamed):
             fgraph.remove_output(place)

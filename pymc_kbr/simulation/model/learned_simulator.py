@@ -175,6 +175,7 @@ def _rows(
     if count == 1 and parameters.groups in (None, 1) and not isinstance(value, Variable):
         return None
     if parameters.groups in (None, 1):  # one group is one set of parameters, to which all observations belong
+        # As many as there are data now, or after `pm.set_data`.
         return None if layout == "one" else pt.zeros((pt.as_tensor(value).shape[0],), dtype="int64")
     if parameters.groups != count:
         raise ValueError(

@@ -69,6 +69,7 @@ def parameter_rows(
             "order of the table's columns"
         )
     lengths = {shape[0] for shape, core in zip(shapes, cores, strict=True) if len(shape) > core}
+    # A batch of one is the same for all groups.
     if len(lengths - {1}) > 1:
         raise ValueError(
             f"the parameters of {name!r} have the shapes {shapes}: batches of {sorted(lengths)} groups; "
@@ -78,6 +79,7 @@ def parameter_rows(
     longest = next(
         (t for t, s, b in zip(tensors, shapes, batched, strict=True) if b and s[0] == max(lengths)), None
     )
+    # Its length as a variable, since that of `pm.Data` may change.
     count = 1 if longest is None else longest.shape[0]
     parts = [
         pt.broadcast_to(t.reshape((t.shape[0] if b else 1, width)), (count, width))
@@ -121,6 +123,7 @@ def _in_order(name: str, parameters: Sequence[Any], columns: Columns | None) -> 
         )
     names = [getattr(parameter, "name", None) for parameter in parameters]
     if any(
+        # PyMC puts the names of surrounding models before a variable's own.
         mine is not None and mine.split("::")[-1] != yours
         for mine, yours in zip(names, expected, strict=True)
     ):

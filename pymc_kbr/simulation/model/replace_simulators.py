@@ -61,6 +61,7 @@ def replace_simulators(
     kept = len(fgraph.outputs)
     for rows, node in zip(here, nodes, strict=True):
         stacked = stacked_inputs(rows)
+        # As outputs, by which they come along when the graph becomes a model.
         fgraph.add_output(theta_of([stacked[place] for place in learned[rows.name].inputs]))
         fgraph.add_output(pt.as_tensor(_statistics(rows, node.inputs[1])))
     made = model_from_fgraph(fgraph, mutate_fgraph=True)

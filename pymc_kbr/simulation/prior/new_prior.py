@@ -83,11 +83,13 @@ class NewPrior:
                 "a table from it"
             )
         if isinstance(prior, pm.Model) and model is not None and model is not prior:
+            # Its draws are not looked at, only its density.
             old = model_prior(model, table.parameter_columns, 2, rng)
             with np.errstate(invalid="ignore"):  # rows that neither reaches
                 log_ratio = new.log_density(table.parameters) - old.log_density(table.parameters)
             log_ratio[~support.contains(table.parameters)] = -np.inf
             ratio = (
+                # Up to a constant, by which the largest is one.
                 np.exp(log_ratio - log_ratio.max())
                 if np.any(np.isfinite(log_ratio))
                 else np.zeros(len(log_ratio))

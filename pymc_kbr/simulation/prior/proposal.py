@@ -136,6 +136,7 @@ class ProposalSampler:
         (rng,) = streams(self._entropy, PROPOSAL, number, 1)
         drawn = proposal.draw(BLOCK_ROWS, rng)
         ends = [proposal.prior_rows(row) for row in range(first, first + BLOCK_ROWS + 1)]
+        # Where the prior's share of the rows has grown by one: the same places whatever the number of rows.
         drawn[np.diff(ends) > 0] = self._prior[slice(ends[0], ends[-1])]
         return drawn
 

@@ -61,8 +61,10 @@ def _blocks(
         steps.append(step)
     if not along_last_axis or len(variable.shape) == 1:
         return [Block(columns, tuple(steps))]
+    # An interval has bounds for all columns together, and is not cut into those of single vectors.
     if any(isinstance(step, Interval) for step in steps):
         return [Block(columns, smooth=False)]
+    # Each vector of an array is ordered, or sums to one, by itself.
     width = variable.shape[-1]
     return [Block(columns[i : i + width], tuple(steps)) for i in range(0, len(columns), width)]
 

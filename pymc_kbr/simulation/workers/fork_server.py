@@ -115,6 +115,7 @@ class ForkServer:
     def __init__(self, idle: float = IDLE) -> None:
         self.caller = os.getpid()
         self._lock = threading.Lock()
+        # By packets, each of which is one request or one answer.
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             number = theirs.fileno()

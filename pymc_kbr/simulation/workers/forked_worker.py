@@ -94,6 +94,7 @@ def _work(caller: Connection, server: int) -> None:
     except (EOFError, OSError):  # the caller wants no more
         pass
     finally:
+        # At once, as exit handlers that the fork has copied are the server's.
         os._exit(0)
 
 
@@ -103,6 +104,7 @@ def _outcome(message: bytes) -> bytes:
         task, arguments, keywords = cloudpickle.loads(message)
         return cloudpickle.dumps((task(*arguments, **keywords), None))
     except Exception as error:
+        # Tracebacks cannot be pickled: the caller sees its text.
         error.add_note("".join(traceback.format_exception(error)))
         try:
             return cloudpickle.dumps((None, error))

@@ -113,6 +113,8 @@ class Isolated:
         self._payload = self._payload or cloudpickle.dumps(self._simulator)
         self._worker = _pool(self._count)
         try:
+            # A first task shows whether a process begins at all: no simulation is to be blamed if it does
+            # not.
             self._worker.submit(int).result()
         except BrokenExecutor as error:
             raise RuntimeError(f"no worker process can be started here ({error}); take cores=1") from error
