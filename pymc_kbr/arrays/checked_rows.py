@@ -22,7 +22,7 @@ class CheckedRows:
     parameters, statistics : ndarray of shape (n, p), (n, d)
     support : Support
     ratio : ndarray of shape (n,), optional
-        The prior's density over that of what the rows were drawn from, up to a constant.
+        The prior's density over the density that the rows were drawn from, up to a constant.
     carrying : ndarray of int
         The rows that have weight, in their order: where `ratio` is positive, otherwise all.
     """

@@ -18,7 +18,7 @@ ROWS_FOR_A_TREE = 20
 """With fewer rows than so many for each that is wanted, all distances are measured and no tree is asked."""
 
 EVERY, DEVIATIONS_TO_SPARE = 16, 5.0
-"""One number in so many tells about where the edge is, and so many of its deviations are added to that."""
+"""The edge is guessed from one number in so many, and so many of the guess's deviations are added to it."""
 
 
 class Neighbours(Protocol):

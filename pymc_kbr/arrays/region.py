@@ -55,7 +55,7 @@ class Region(NamedTuple):
         return NearRows(rng.permutation(inside)[:ROWS_INSIDE], order[: max(len(inside), fewest)])
 
     def simulations(self, parameters: np.ndarray) -> float:
-        """How many draws of what these rows were drawn from put `WANTED` of them into the draws' mass."""
+        """How many simulations, drawn as these rows were, put `WANTED` of them into the posterior's mass."""
         p = len(self.centre)
         # A normal law has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with the p-th
         # power: so many times as many rows have the hundredth nearest there.
@@ -65,7 +65,7 @@ class Region(NamedTuple):
 
 
 class NearRows(NamedTuple):
-    """Numbers of the rows that a likelihood is learnt from, and of those that its summaries are."""
+    """Numbers of the rows from which a likelihood is learnt, and of those from which its summaries are."""
 
     rows: np.ndarray
     more: np.ndarray

@@ -114,7 +114,7 @@ def coarseness(
     table : ReferenceTable
         Its observation has all statistics: see `ReferenceTable.without_missing`.
     ratio : ndarray of shape (n,), optional
-        The density of the posterior's prior over that of what the rows were drawn from.
+        The density of the posterior's prior over the density that the rows were drawn from.
     log_prior : callable, optional
         Log density of that prior; estimated from the rows where left out.
     likelihood : KernelLikelihood, optional
@@ -135,9 +135,9 @@ def coarseness(
     one that is fitted to other rows must differ, too: this was added when both halves of the figures were
     known. The limits were settled on the first 100 models of `tests.statistical.coarse_models`;
     `tests/statistical/coarse.csv` has the figures of these and of 100 others. Above twelve statistics the
-    likelihood is that of linear summaries, which say less: there the warning seldom stays away; but where the
-    posterior is from a learned likelihood of all statistics, it is that of how this changes along the
-    posterior, and whether the two agree is seen.
+    likelihood is one of linear summaries, which say less, so that the warning seldom stays away. Where the
+    posterior is from a learned likelihood of all statistics, the summaries are the changes of that likelihood
+    along the posterior's axes, and agreement is seen.
     """
     rng = np.random.default_rng(random_seed)
     drawn = posterior.draw(DRAWS, rng)

@@ -110,7 +110,7 @@ def local_classifier_test(
     deviations from their posterior: these, their squares and products, waves of each and random waves of all.
     Rows count by a Gaussian kernel of their statistics' distance to the observation. A truth is one more draw
     of its posterior under the null hypothesis, so that the discriminant is learnt again with other draws in
-    the place of the truths; what it is scaled by does not change, and the level is exact but for how
+    the place of the truths; the scaling does not change, and the level is exact but for how
     different the posteriors of rows nearby are.
 
     References
@@ -196,7 +196,7 @@ def _tested(
     directions: float,
     rng: np.random.Generator,
 ) -> LocalClassifierTest:
-    """The variance of a discriminant's score, and of those that take draws for the truths.
+    """The variance of a discriminant's score, and of the scores of discriminants that take draws for truths.
 
     Parameters
     ----------

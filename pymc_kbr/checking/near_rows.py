@@ -22,8 +22,8 @@ def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray]
 
     Notes
     -----
-    Fisher's discriminants of the regression of the statistics on the parameters; the logarithm of the length
-    of what they leave tells of parameters that move the spread of the statistics and not their place.
+    Fisher's discriminants of the regression of the statistics on the parameters; the logarithm of the
+    residual's length tells of parameters that change the statistics' spread and not their mean.
     """
     rows = near.more[:ROWS_FOR_SUMMARIES]
     with np.errstate(divide="ignore"):

@@ -87,8 +87,8 @@ def observation_support(
     Notes
     -----
     Where the observation has noise that the table is known to be without (`ReferenceTable.noise`), the rows
-    that it is compared with get such noise, too. Rows need not be draws of the prior: nearness to each other
-    is that of what was simulated, wherever parameters were drawn.
+    that it is compared with get such noise, too. Rows need not be draws of the prior: what is
+    compared is how near simulations lie to each other, wherever their parameters were drawn.
     """
     refuse_sets(table)
     observed = table.observed if observed is None else as_rows("the observation", observed)

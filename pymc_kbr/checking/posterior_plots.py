@@ -106,7 +106,7 @@ def _panel(
 def _columns(
     posterior: Any, names: Sequence[str] | None, random_seed: Any
 ) -> tuple[list[str], np.ndarray, dict[str, np.ndarray]]:
-    """Names of the columns, the draws (m, p), and draws of the prior by the names of those that have it."""
+    """Names of the columns, the draws (m, p), and the prior's draws by column, where it is known."""
     if isinstance(posterior, Posterior):
         draws = posterior.draw(DRAWS, random_seed)
         columns = posterior.names or tuple(f"parameter {i}" for i in range(draws.shape[1]))

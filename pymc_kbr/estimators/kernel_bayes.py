@@ -51,8 +51,8 @@ class KernelBayes(WithPrior):
     w = D G ((D G)^2 + delta I)^-1 D k(x) with D = diag(gamma), gamma = (G_theta + n eta I)^-1 g_prior of sum
     about one: eq. 11 to 13 of Fukumizu 2013, where the weights sum to n and delta is n^2 times as
     large. On the prior's draws the weights are Omega' ((G D)^2 + delta I)^-1 G D k(x), where Omega is the
-    joint weights of `chain_rule`, and D their row sums; `centred`, plus the prior's own weights in the place
-    of what these lack of one.
+    joint weights of `chain_rule`, and D their row sums; `centred`, plus the prior's own weights times one
+    minus the sum of these.
 
     `centred`, the default, is as in `ImportanceWeightedKernelBayes`.
 

@@ -83,8 +83,8 @@ class PriorWeights:
         choice : RatioChoice
             Kernel and eta.
         centred : bool
-            Whether the ratio is regularised towards one, and weights are divided by their sum: those of the
-            draws, and those that are found.
+            Whether the ratio is regularised towards one, and the weights of draws and of rows are divided by
+            their sums.
         solver : Solver
         rng : numpy.random.Generator
         """

@@ -67,7 +67,7 @@ def scaled(
 
 
 def in_deviations(rows: CheckedRows, estimator: Any) -> FittedTable:
-    """All rows over the deviations of their statistics: what an estimator was fitted to, where it is that."""
+    """All rows over the deviations of their statistics; an estimator's own table where it was scaled so."""
     table = estimator.table_
     whole = not table.streamed and table.rows is None and table.size == len(rows)
     if whole and estimator.scale_of_statistics() is True:

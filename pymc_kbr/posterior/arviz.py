@@ -72,7 +72,7 @@ def to_arviz(
     notes : dict, optional
         More attributes of the result, such as the warnings of `pymc_kbr.checking.diagnostics`.
     log_densities : dict of dict of ndarray of shape (chains * draws,), optional
-        Groups of log densities at the draws, each by the name of what it is the density of.
+        Groups of log densities at the draws, by the names of the variables whose densities they are.
 
     Returns
     -------

@@ -151,8 +151,8 @@ class Posterior:
 
         Notes
         -----
-        Eq. 3 of the localised draft with another kernel: there it is that of the embedding, which is
-        ``bandwidth=None`` here. That kernel is as wide as the prior (see `kernels.parameter_kernel`); seen
+        Eq. 3 of the localised draft with another kernel; the draft takes the embedding's own, which is
+        ``bandwidth=None`` here. That one is as wide as the prior (see `kernels.parameter_kernel`); seen
         through it the mode is little else than the mean. Half a posterior deviation still averages over
         many atoms, and tells a skewed posterior's mode from its mean.
 

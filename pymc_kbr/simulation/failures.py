@@ -34,7 +34,7 @@ class SimulationError(RuntimeError):
 def raise_failure(
     row: int, failures: dict[int, str], draws: int, parameters: np.ndarray, start: int, graph: ModelGraph
 ) -> None:
-    """Stop at a failed row of those that begin with `start`, and name its parameters."""
+    """Stop at a failed row of a chunk that begins with row `start`, and name its parameters."""
     named = dict(zip(graph.parameters.names, parameters[row - start].tolist(), strict=True))
     shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
     raise SimulationError(

@@ -79,7 +79,7 @@ class FirstRows:
     Parameters
     ----------
     parameters : ndarray of shape (MOST_FIRST_ROWS, p)
-        Of rows that were tried, and of those that need not be.
+        Of all rows that may be tried.
     chunk : Chunk
         All rows that were tried.
     outputs : dict of int to list of ndarray

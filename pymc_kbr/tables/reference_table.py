@@ -57,8 +57,8 @@ class ReferenceTable:
     origin : Origin
         What code asks of the provenance.
     prior_ratio : ndarray of shape (n,), optional
-        Density of the prior, times likelihoods that are known (`origin.known`), over that of what the rows
-        were drawn from, up to a constant: what `Estimator.fit` is given as `ratio`.
+        Density of the prior, times likelihoods that are known (`origin.known`), over the density that the
+        rows were drawn from, up to a constant: the `ratio` of `Estimator.fit`.
 
     Raises
     ------

@@ -49,8 +49,9 @@ class Population:
     """Particles of all observations on their way from the prior to the posteriors.
 
     Observations that are `duplicated` (k,) have particles that moved enough while some still equal others:
-    only these are moved. Of those that are `impoverished` (k,) so few differ that proposals learnt from them
-    are too narrow: they spread, and proposals are learnt again, until the proposals' scale stays as it is.
+    only these are moved. Observations that are `impoverished` (k,) have so few different particles that
+    proposals learnt from them are too narrow: particles spread, and proposals are learnt again, until the
+    proposals' scale stays as it is.
     """
 
     def __init__(
