@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from numbers import Integral, Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -167,11 +166,11 @@ def make_solver(solver: Any) -> Solver:
     # A solver of a user's own need not be a dataclass, and looks after its numbers itself.
     for field in fields(solver) if is_dataclass(solver) else ():
         value = getattr(solver, field.name)
-        if not isinstance(value, Real):
+        if not isinstance(value, int | float | np.number):
             continue
         if not (value > 0 or (field.name == "tolerance" and value == 0)):
             raise ValueError(f"{field.name} of {solver!r} is {value}; it must be above zero")
-        if str(field.type).startswith("int") and not isinstance(value, Integral):
+        if str(field.type).startswith("int") and not isinstance(value, int | np.integer):
             raise TypeError(f"{field.name} of {solver!r} is {value}; it must be a whole number")
     return solver  # type: ignore[no-any-return]
 
