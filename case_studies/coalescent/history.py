@@ -85,14 +85,15 @@ def lines_of(
     order = np.random.default_rng(0).permutation(len(held_out[1]))
     statistics, model = held_out[0][order], held_out[1][order]
     lines: list[dict[str, Any]] = []
-    best: np.ndarray | None = None
+    best: tuple[np.ndarray, np.ndarray] | None = None
     for method in methods:
         count = min(SLOW.get(method, len(model)), len(model))
         kept = None if folder is None else folder / f"{words}-{method}-{len(model)}.npz".replace(" ", "-")
         choice, seconds = chosen_by(method, learnt, statistics[:count], kept)
         scores = log_scores(choice.at_observed, model[:count])
-        best = scores if best is None else best
-        lead = best[:count] - scores
+        right = choice.at_observed.argmax(axis=1) == model[:count]
+        best = (scores, right) if best is None else best
+        lead, more = best[0][:count] - scores, best[1][:count] - right.astype(float)
         found = HeldOutProbabilities(choice.at_observed, model[:count], np.full(count, 1 / count))
         lines.append(
             {
@@ -104,6 +105,8 @@ def lines_of(
                 "standard_error": float(lead.std() / np.sqrt(count)),
                 "held_out": count,
                 "accuracy": found.accuracy,
+                "accuracy_below_first": float(more.mean()),
+                "accuracy_standard_error": float(more.std() / np.sqrt(count)),
                 "calibration_error": found.calibration_error(),
                 "calibration_noise": found.calibration_noise(np.random.default_rng(0)),
                 "seconds": seconds,

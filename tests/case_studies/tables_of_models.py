@@ -41,8 +41,12 @@ HISTORY = Table(
         3: ["below_first", "standard_error"],
         4: ["held_out"],
         5: [lambda line: 100 * line["accuracy"]],
-        6: ["calibration_error", "calibration_noise"],
-        7: ["seconds"],
+        6: [
+            lambda line: 100 * line["accuracy_below_first"],
+            lambda line: 100 * line["accuracy_standard_error"],
+        ],
+        7: ["calibration_error", "calibration_noise"],
+        8: ["seconds"],
     },
     of_keys=(0, 1),
 )
