@@ -88,7 +88,7 @@ def by_smc(problem: Asked, data: np.ndarray, unit: np.ndarray, quick: bool) -> I
     observed = list(problem.statistics.values())[-1](data[None])[0]
     for epsilon in EPSILONS:
         started = time.process_time()
-        draws, simulations, _ = smc_draws(problem.model(observed, unit, epsilon), SEED, quick)
+        draws, simulations = smc_draws(problem.model(observed, unit, epsilon), SEED, quick)
         yield f"sample_smc, epsilon {epsilon:g}", draws, simulations, time.process_time() - started
 
 
