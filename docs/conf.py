@@ -23,6 +23,7 @@ html_theme_options = {
     "use_edit_page_button": False,
     "secondary_sidebar_items": ["page-toc"],
     "navbar_end": [],
+    "use_search_override": False,  # no second field that leaves this site
     "header_links_before_dropdown": 4,
 }
 html_sidebars = {"**": []}
