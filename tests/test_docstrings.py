@@ -68,6 +68,27 @@ def test_functions_say_what_they_return_and_refuse(name):
     assert name in REFUSES_NOTHING or "Raises" in found
 
 
+def methods(kind: type) -> dict[str, object]:
+    """Public methods that are a class's own."""
+    fields = getattr(kind, "__dataclass_fields__", {})
+    own = {
+        name: getattr(kind, name) for name in vars(kind) if not name.startswith("_") and name not in fields
+    }
+    return {name: one for name, one in own.items() if inspect.isfunction(one) or inspect.ismethod(one)}
+
+
+RESULTS = ["FilteredStates", "ModelChoice", "Selection", "StatisticContributions", "StatisticRelevance"]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_method_of_a_result_is_described(name):
+    for method, one in methods(getattr(pk, name)).items():
+        found = dict(zip(*[iter(HEADING.split(inspect.getdoc(one) or "")[1:])] * 2, strict=True))
+        signature = inspect.signature(one)
+        assert set(signature.parameters) - {"self", "cls"} <= described(found.get("Parameters", "")), method
+        assert "Returns" in found, method
+
+
 @pytest.mark.parametrize("name", sorted(pk.ESTIMATORS))
 def test_estimators_say_what_they_refuse(name):
     kind = pk.ESTIMATORS[name]

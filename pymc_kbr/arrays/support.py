@@ -64,7 +64,16 @@ class Support:
 
     @classmethod
     def unbounded(cls, size: int) -> Support:
-        """The identity on `size` columns."""
+        """The identity on `size` columns.
+
+        Parameters
+        ----------
+        size : int
+
+        Returns
+        -------
+        Support
+        """
         return cls(size, (Block(tuple(range(size))),) if size else ())
 
     @classmethod
@@ -85,6 +94,10 @@ class Support:
         discrete : sequence of str
             Those that may not be smoothed: they are left without bounds.
 
+        Returns
+        -------
+        Support
+
         Raises
         ------
         ValueError
@@ -103,7 +116,16 @@ class Support:
         return cls(len(names), (*blocks, *([Block(kept, smooth=False)] if kept else [])))
 
     def forward(self, parameters: np.ndarray) -> np.ndarray:
-        """Parameters (n, p) to the unconstrained space (n, q); an edge goes to infinity."""
+        """Parameters to the unconstrained space; an edge goes to infinity.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+
+        Returns
+        -------
+        ndarray of shape (n, q)
+        """
         pieces = []
         for block in self.blocks:
             values = parameters[:, list(block.columns)]
@@ -113,7 +135,16 @@ class Support:
         return np.hstack(pieces)
 
     def backward(self, free: np.ndarray) -> np.ndarray:
-        """The unconstrained space (n, q) to parameters (n, p)."""
+        """The unconstrained space to parameters.
+
+        Parameters
+        ----------
+        free : ndarray of shape (n, q)
+
+        Returns
+        -------
+        ndarray of shape (n, p)
+        """
         parameters = np.zeros((len(free), self.size))
         # In order: the bounds of a block may be functions of the parameters before it.
         for block, part in zip(self.blocks, self._parts(), strict=True):
@@ -156,7 +187,16 @@ class Support:
         )
 
     def contains(self, parameters: np.ndarray) -> np.ndarray:
-        """Whether each row of (n, p) lies in the support, edges included, shape (n,)."""
+        """Whether each row lies in the support, edges included.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
         inside = np.all(np.isfinite(parameters), axis=1)
         for block in self.blocks:
             values = parameters[:, list(block.columns)]

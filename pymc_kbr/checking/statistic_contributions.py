@@ -56,7 +56,13 @@ class StatisticContributions:
     rows: int
 
     def summary(self) -> pd.DataFrame:
-        """A line a statistic, the one that is missed most first."""
+        """The statistics, the one that is missed most first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By the names of what was left out.
+        """
         table = pd.DataFrame(
             {"score_rises_by": self.energy_score, "standard_error": self.standard_error},
             index=pd.Index(self.without, name="without"),
@@ -67,7 +73,22 @@ class StatisticContributions:
         return table.sort_values("score_rises_by", ascending=False)
 
     def plot(self, *, ax: Any = None) -> Any:
-        """By how much the score rises without each statistic, with two standard errors."""
+        """By how much the score rises without each statistic, with two standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+            With the 20 statistics that are missed most.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
         table = self.summary()[:20][::-1]
         (ax,) = drawn_on(ax, 1, (4.8, 0.6 + 0.28 * len(table)))
         ax.barh(range(len(table)), table["score_rises_by"], xerr=2 * table["standard_error"], color=BARS)

@@ -40,7 +40,13 @@ class StatisticRelevance:
     parameters: list[str]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """A line a pair: statistic, parameter, dependence, pvalue."""
+        """All pairs.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A line a pair: statistic, parameter, dependence, pvalue.
+        """
         import pandas as pd
 
         pairs = [(s, p) for s in self.statistics for p in self.parameters]
@@ -58,9 +64,20 @@ class StatisticRelevance:
     def plot(self, *, ax: Any = None, level: float = 0.01) -> Any:
         """A heat map of the dependences; pairs without evidence at `level`, over their number, are crossed.
 
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        level : float
+            Of all pairs together.
+
         Returns
         -------
-        matplotlib.axes.Axes
+        matplotlib Axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
         """
         size = 2 + 0.7 * len(self.parameters), 1.5 + 0.35 * len(self.statistics)
         (ax,) = drawn_on(ax, 1, size)

@@ -94,6 +94,11 @@ class BayesianKernelEmbedding:
         ----------
         points : array_like of shape (n,) or (n, D)
 
+        Returns
+        -------
+        BayesianKernelEmbedding
+            Itself.
+
         Raises
         ------
         TypeError, ValueError
@@ -133,7 +138,21 @@ class BayesianKernelEmbedding:
         return np.concatenate([self.kernel_(part, self.points_).mean(axis=1) for part in parts])
 
     def mean(self, at: Any) -> np.ndarray:
-        """The posterior mean of the embedding at points (l, D), shape (l,)."""
+        """The posterior mean of the embedding.
+
+        Parameters
+        ----------
+        at : array_like of shape (l,) or (l, D)
+
+        Returns
+        -------
+        ndarray of shape (l,)
+
+        Raises
+        ------
+        ValueError
+            If nothing was fitted, or the points have other columns.
+        """
         at = self._at(at)
         return self._cross(at) @ self._solved.weights
 
@@ -144,7 +163,21 @@ class BayesianKernelEmbedding:
         return self.measure_.covariance(at, at, self.lengthscale_) - cross @ self._explained(cross)
 
     def deviation(self, at: Any) -> np.ndarray:
-        """The posterior's standard deviation at points (l, D), shape (l,)."""
+        """The posterior's standard deviation.
+
+        Parameters
+        ----------
+        at : array_like of shape (l,) or (l, D)
+
+        Returns
+        -------
+        ndarray of shape (l,)
+
+        Raises
+        ------
+        ValueError
+            If nothing was fitted, or the points have other columns.
+        """
         at = self._at(at)
         cross = self._cross(at)
         explained = np.einsum("ij,ji->i", cross, self._explained(cross))
@@ -152,14 +185,45 @@ class BayesianKernelEmbedding:
         return np.sqrt(np.maximum(variance, 0))  # rounding may leave less than zero
 
     def interval(self, at: Any, probability: float = 0.8) -> np.ndarray:
-        """Central intervals of the embedding at points (l, D), shape (l, 2), each by itself."""
+        """Central intervals of the embedding at each point by itself.
+
+        Parameters
+        ----------
+        at : array_like of shape (l,) or (l, D)
+        probability : float, between 0 and 1
+
+        Returns
+        -------
+        ndarray of shape (l, 2)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If nothing was fitted, or the points have other columns, or the probability is out of range.
+        """
         refuse_probability("probability", probability)
         half = norm.ppf(0.5 + probability / 2) * self.deviation(at)
         mean = self.mean(at)
         return np.stack([mean - half, mean + half], axis=1)
 
     def draw(self, at: Any, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
-        """Draws from the posterior of the embedding's values at points (l, D), shape (draws, l)."""
+        """Draws from the posterior of the embedding's values.
+
+        Parameters
+        ----------
+        at : array_like of shape (l,) or (l, D)
+        draws : int
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        ndarray of shape (draws, l)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If nothing was fitted, or the points have other columns, or there is to be no draw.
+        """
         return self.mean(at) + _drawn(self.covariance(at), draws, random_seed)
 
     def draw_prior(

@@ -70,28 +70,81 @@ class FilteredStates:
         return self[-1]
 
     def posterior(self, t: int) -> Posterior:
-        """The belief at one time as a `Posterior`."""
+        """The belief at one time as a posterior.
+
+        Parameters
+        ----------
+        t : int
+            Its place among the T times; from the end where negative.
+
+        Returns
+        -------
+        Posterior
+
+        Raises
+        ------
+        IndexError
+            If there is no such time.
+        """
         return self[t].posterior()
 
     def mean(self) -> np.ndarray:
-        """Means (T, p), or where the filter has another `point`, the point nearest to each."""
+        """Means, or where the filter has another `point`, the point nearest to each.
+
+        Returns
+        -------
+        ndarray of shape (T, p)
+        """
         means = self.weights @ self.atoms.points
         return np.array([self.point(mean) for mean in means])
 
     def cov(self) -> np.ndarray:
-        """Covariances (T, p, p), of the weights projected onto the simplex."""
+        """Covariances of the weights projected onto the simplex.
+
+        Returns
+        -------
+        ndarray of shape (T, p, p)
+        """
         return np.array([posterior.cov() for posterior in self._posteriors()])
 
     def mode(self) -> np.ndarray:
-        """Modes (T, p): see `Posterior.mode`."""
+        """Modes: see `Posterior.mode`.
+
+        Returns
+        -------
+        ndarray of shape (T, p)
+        """
         return np.array([posterior.mode() for posterior in self._posteriors()])
 
     def quantile(self, q: float | list[float] | np.ndarray) -> np.ndarray:
-        """Marginal quantiles (T, p) or (T, k, p), of the weights projected onto the simplex."""
+        """Marginal quantiles of the weights projected onto the simplex.
+
+        Parameters
+        ----------
+        q : float or array_like of shape (k,)
+            Probabilities in [0, 1].
+
+        Returns
+        -------
+        ndarray of shape (T, p) or (T, k, p)
+
+        Raises
+        ------
+        ValueError
+            If one is no probability.
+        """
         return np.array([posterior.quantile(q) for posterior in self._posteriors()])
 
     def interval(self, probability: float = 0.9) -> np.ndarray:
-        """Central intervals of each column, shape (T, 2, p).
+        """Central intervals of each column.
+
+        Parameters
+        ----------
+        probability : float, between 0 and 1
+
+        Returns
+        -------
+        ndarray of shape (T, 2, p)
 
         Raises
         ------
@@ -103,7 +156,22 @@ class FilteredStates:
         return self.quantile([(1 - probability) / 2, (1 + probability) / 2])
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
-        """Equally weighted draws (T, draws, p), each time by itself: not draws of whole paths."""
+        """Equally weighted draws, each time by itself: not draws of whole paths.
+
+        Parameters
+        ----------
+        draws : int
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        ndarray of shape (T, draws, p)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the number of draws is not whole, or below one.
+        """
         whole("draws", draws)
         rng = np.random.default_rng(random_seed)
         return np.array([posterior.draw(draws, rng) for posterior in self._posteriors()])
@@ -121,7 +189,21 @@ class FilteredStates:
         return np.divide(self.total_weight**2, squares, out=np.zeros(len(self)), where=squares > 0)
 
     def renamed(self, names: tuple[str, ...]) -> FilteredStates:
-        """The same with other names of the columns."""
+        """The same with other names of the columns.
+
+        Parameters
+        ----------
+        names : tuple of str, length p
+
+        Returns
+        -------
+        FilteredStates
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer names than columns.
+        """
         if len(names) != self.atoms.points.shape[1]:
             raise ValueError(
                 f"{len(names)} names are given for {self.atoms.points.shape[1]} columns of the states"
@@ -129,7 +211,22 @@ class FilteredStates:
         return replace(self, names=tuple(names))
 
     def to_xarray(self, probability: float = 0.9) -> xr.Dataset:
-        """Means, deviations, intervals and weights, with labels: see `filtering.labelled`."""
+        """Means, deviations, intervals and weights, with labels.
+
+        Parameters
+        ----------
+        probability : float, between 0 and 1
+            Of the intervals.
+
+        Returns
+        -------
+        xarray.Dataset
+
+        Raises
+        ------
+        ValueError
+            If the probability is out of range.
+        """
         from pymc_kbr.filtering.labelled import to_xarray
 
         return to_xarray(self, probability)
@@ -137,13 +234,49 @@ class FilteredStates:
     def to_arviz(
         self, draws: int = 500, *, chains: int = 2, random_seed: int | np.random.Generator | None = None
     ) -> Any:
-        """Draws and weights for ArviZ: see `filtering.labelled`."""
+        """Draws and weights for ArviZ.
+
+        Parameters
+        ----------
+        draws : int
+            Of each chain.
+        chains : int
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a number is not whole, or below one.
+        """
         from pymc_kbr.filtering.labelled import to_arviz
 
         return to_arviz(self, draws, chains, random_seed)
 
     def plot(self, truth: np.ndarray | None = None, *, ax: Any = None, **options: Any) -> np.ndarray:
-        """Bands against the truth: see `filtering.plots.plot_states`."""
+        """Bands of the states, and the truth where it is given.
+
+        Parameters
+        ----------
+        truth : array_like of shape (T, p), optional
+        ax : matplotlib Axes, or several, optional
+        **options
+            Of `filtering.plots.plot_states`.
+
+        Returns
+        -------
+        ndarray of matplotlib Axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the truth has another shape, or there are too few axes.
+        """
         from pymc_kbr.filtering.plots import plot_states
 
         return plot_states(self, truth, ax=ax, **options)

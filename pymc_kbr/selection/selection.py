@@ -60,7 +60,13 @@ class Selection:
         return self.candidates[0]
 
     def table(self) -> list[dict[str, Any]]:
-        """One row a candidate: its score, the excess over the chosen one's, the standard error of that."""
+        """What was tried, the chosen one first.
+
+        Returns
+        -------
+        list of dict
+            One a candidate: its score, the excess over the chosen one's, the standard error of that.
+        """
         return [
             {
                 "candidate": one.label,
@@ -96,7 +102,13 @@ class Selection:
         return ax
 
     def reason(self) -> str:
-        """One sentence that says what was chosen and why."""
+        """What was chosen and why.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
         best, *others = self.candidates
         tried = [one for one in others if len(one.scores)]
         if not len(best.scores):
@@ -115,11 +127,21 @@ class Selection:
         return text
 
     def coverage(self) -> np.ndarray:
-        """Share of held-out rows whose parameters the chosen candidate's central 90% covered, shape (p,)."""
+        """Share of held-out rows whose parameters the chosen candidate's central 90% covered.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+        """
         return np.average(self.chosen.covered, axis=0, weights=self.weights[: len(self.chosen.covered)])
 
     def rows_covered(self) -> int:
-        """How many rows of equal weight `coverage` is worth."""
+        """How many rows of equal weight `coverage` is worth.
+
+        Returns
+        -------
+        int
+        """
         covered = len(self.chosen.covered)  # the best may have been scored on some of the rows
         return round(effective_sample_size(self.weights[:covered])) if covered else 0
 

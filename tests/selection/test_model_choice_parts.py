@@ -297,6 +297,12 @@ def test_reliability_has_names_for_what_it_says():
     np.testing.assert_array_equal(found, a_held_out().reliability(2))
 
 
+@pytest.mark.parametrize(("bins", "kind"), [(0, ValueError), (1.5, TypeError)])
+def test_bins_are_counted(bins, kind):
+    with pytest.raises(kind, match=f"bins is {bins}; it must be"):
+        a_held_out().reliability(bins)
+
+
 @pytest.mark.parametrize("bandwidth", [None, 3.0])
 def test_waves_have_the_median_distance_times_the_bandwidth(bandwidth, rows):
     given = {} if bandwidth is None else {"bandwidth": bandwidth}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.selection.model_choice.classifiers import Classifier
 from pymc_kbr.selection.model_choice.methods import SLOW, log_scores
 from pymc_kbr.selection.model_choice.rows import Rows
@@ -70,7 +71,13 @@ class HeldOutProbabilities:
         -------
         ndarray of shape (b, 3)
             Without bins that nothing falls into. Each row counts once for each model.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the number of bins is not whole, or below one.
         """
+        whole("bins", bins)
         return _reliability(self._told(), self.probabilities, self.weights, bins)
 
     def calibration_error(self, bins: int = BINS) -> float:

@@ -97,7 +97,22 @@ class ModelChoice:
         return self.held_out.calibration_noise(np.random.default_rng(0))
 
     def reliability(self, bins: int = 10) -> pd.DataFrame:
-        """Mean probability, share of rows that are of the model, and share of all, by bins of probability."""
+        """What held-out probabilities are worth, by bins of probability.
+
+        Parameters
+        ----------
+        bins : int
+
+        Returns
+        -------
+        pandas.DataFrame
+            Mean probability, share of the bin's rows that are of the model, and the bin's share of all.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the number of bins is not whole, or below one.
+        """
         columns = ["probability", "share_true", "share_of_rows"]
         return pd.DataFrame(self.held_out.reliability(bins), columns=columns)
 
@@ -106,17 +121,34 @@ class ModelChoice:
 
         On at most 1,000 held-out rows. A method that is fitted anew for each observation ("local_logistic",
         "evidence") is asked for 100 or 12, and for fewer of more than 20 statistics: there, a hint.
+
+        Returns
+        -------
+        pandas.Series
+            By the statistics' names.
         """
         return pd.Series(self.importance, index=list(self.statistics), name="importance").sort_values(
             ascending=False
         )
 
     def method_scores(self) -> pd.DataFrame:
-        """Log scores of the methods that were tried, on held-out rows, the best first."""
+        """Log scores of the methods that were tried, on held-out rows, the best first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By the methods' names.
+        """
         return pd.DataFrame([dataclasses.asdict(score) for score in self.scores]).set_index("method")
 
     def summary(self) -> pd.DataFrame:
-        """One line a model, the most probable first; of several observations, means."""
+        """The models, the most probable first; of several observations, means.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By the models' names.
+        """
         mean = self.at_observed.mean(axis=0)
         table = pd.DataFrame(
             {
@@ -138,6 +170,14 @@ class ModelChoice:
 
     def with_prior(self, prior: Mapping[str, float]) -> ModelChoice:
         """The same under other prior probabilities of the models.
+
+        Parameters
+        ----------
+        prior : mapping of str to float
+
+        Returns
+        -------
+        ModelChoice
 
         Raises
         ------
