@@ -1,10 +1,14 @@
 """Settings of the site: ``sphinx-build -W docs docs/_build/html``."""
 
 import re
+import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import gallery_pages  # noqa: E402
+
 ROOT = HERE.parent
 
 project = "pymc_kbr"
@@ -58,6 +62,13 @@ def without_files(text: str, depth: str) -> str:
     return re.sub(r"(?<!!)\[((?:!\[[^\]]*\]\([^)]*\)|[^\[\]])*)\]\(([^()\s]+)\)", link, text)
 
 
+def write(made: Path, text: str) -> None:
+    """Write a page if it is another one, so that Sphinx does not read it anew."""
+    made.parent.mkdir(exist_ok=True)
+    if not made.exists() or made.read_text() != text:
+        made.write_text(text)
+
+
 def write_studies() -> None:
     """A page of each case study's README, with its pictures."""
     folder = HERE / "studies"
@@ -66,10 +77,11 @@ def write_studies() -> None:
         study = readme.parent.name
         text = re.sub(r"\]\((\w+\.md)\)", r"](../\1)", readme.read_text())
         text = re.sub(r"(!\[[^\]]*\]\()(\w+\.png)\)", rf"\1../../case_studies/{study}/\2)", text)
-        text = without_files(text, "../")
-        made = folder / f"{study}.md"
-        if not made.exists() or made.read_text() != text:
-            made.write_text(text)
+        if study == "gallery":
+            text, problems = gallery_pages.split(text)
+            for name, of_problem in problems.items():
+                write(folder / study / f"{name}.md", without_files(of_problem, "../../"))
+        write(folder / f"{study}.md", without_files(text, "../"))
 
 
 def read_page(app: object, name: str, source: list[str]) -> None:

@@ -165,6 +165,20 @@ def test_blocks_are_of_languages_that_a_test_runs_or_parses():
         assert set(opened) <= {"python", "r", "text", "", "{code-block}", "{eval-rst}", "{toctree}"}, page
 
 
+def test_every_problem_of_the_gallery_is_a_page_with_its_code():
+    pages = runpy.run_path(str(ROOT / "docs" / "gallery_pages.py"))
+    readme = (ROOT / "case_studies" / "gallery" / "README.md").read_text()
+    overview, problems = pages["split"](readme)
+    assert len(problems) == 9
+    assert sum(text.count("| --- |") for text in (overview, *problems.values())) == readme.count("| --- |")
+    for name, text in problems.items():
+        assert f"\ngallery/{name}\n" in overview
+        for file, code in re.findall(r"gallery/(\w+)\.py\n.*\n:pyobject: (\w+)", text):
+            assert f"\ndef {code}(" in (ROOT / "case_studies" / "gallery" / f"{file}.py").read_text()
+    with pytest.raises(ValueError, match="no section 'An epidemic'"):
+        pages["split"]("# Nothing")
+
+
 def test_commands_of_the_pages_are_there():
     for page in [*PAGES, *ROOT.glob("case_studies/*/README.md")]:
         for block in re.findall(r"^```\n(.*?)^```$", page.read_text(), re.M | re.S):

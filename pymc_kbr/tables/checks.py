@@ -205,10 +205,12 @@ def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str]
         raise ValueError(f"the data frame has more than one column called {ambiguous}; rename them")
     import pandas as pd
 
+    types = pd.api.types
     wrong = [
         name
         for name in asked
-        if not pd.api.types.is_numeric_dtype(df[name]) or pd.api.types.is_complex_dtype(df[name])
+        if not (types.is_numeric_dtype(df[name]) or types.is_bool_dtype(df[name]))
+        or types.is_complex_dtype(df[name])
     ]
     if wrong:
         kinds = {name: str(df[name].dtype) for name in wrong}

@@ -17,6 +17,18 @@ from pymc_kbr.tables.of_sets import observed_set
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pymc_kbr.tables.reference_table import ReferenceTable
+
+
+def frame_of(table: ReferenceTable) -> pd.DataFrame:
+    """A row a simulation, parameters first; discrete parameters as integers."""
+    import pandas as pd
+
+    names = [*table.parameter_names, *table.statistic_names]
+    frame = pd.DataFrame(np.hstack([table.parameters, table.statistics]), columns=names)
+    discrete = [n for v in table.parameter_columns.variables if v.discrete for n in v.column_names]
+    return frame.astype(dict.fromkeys(discrete, np.int64))
+
 
 def fields_of(
     df: pd.DataFrame,

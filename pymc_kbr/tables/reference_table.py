@@ -18,7 +18,7 @@ from pymc_kbr.tables.appended import appended
 from pymc_kbr.tables.checks import checked
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
-from pymc_kbr.tables.frame import fields_of, fields_of_sets
+from pymc_kbr.tables.frame import fields_of, fields_of_sets, frame_of
 from pymc_kbr.tables.of_sets import observation_of, sets_of, with_columns
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
@@ -220,13 +220,11 @@ class ReferenceTable:
         return cls(**fields_of_sets(df, sets, observed, bounds, discrete, largest))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row a simulation, parameters first, columns as in `parameter_names` and `statistic_names`."""
-        import pandas as pd
+        """One row a simulation, parameters first, columns as in `parameter_names` and `statistic_names`.
 
-        return pd.DataFrame(
-            np.hstack([self.parameters, self.statistics]),
-            columns=[*self.parameter_names, *self.statistic_names],
-        )
+        Discrete parameters are integers, by which `from_dataframe` knows them again.
+        """
+        return frame_of(self)
 
     def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> ReferenceTable:
         """The same simulations with another observation: by name, in the order of names, or a data set."""
