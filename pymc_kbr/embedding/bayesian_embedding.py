@@ -172,11 +172,6 @@ class BayesianKernelEmbedding:
         Returns
         -------
         ndarray of shape (l,)
-
-        Raises
-        ------
-        ValueError
-            If nothing was fitted, or the points have other columns.
         """
         at = self._at(at)
         cross = self._cross(at)
