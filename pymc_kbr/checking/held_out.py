@@ -105,6 +105,7 @@ def _near(
     order = rng.permutation(len(table))
     # Nearness is made from one half alone: given it, rows of the other are draws of the prior as before.
     rest, candidates = np.sort(order[: len(order) // 2]), order[len(order) // 2 :]
+    # A copy, since the estimator itself is fitted to these rows with the weights that follow.
     first = _fitted(clone(estimator), table, rest, None, rng).condition(around)
     drawn = first.draw(DRAWS, rng)
     density = _density_of(drawn)

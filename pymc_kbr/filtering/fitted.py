@@ -129,6 +129,7 @@ class FittedFilter:
             raise TypeError(
                 f"the belief is a {type(belief).__name__}; give a Belief, such as `filtered.last`"
             )
+        # The very same: weights mean something beside these training states alone.
         if belief.atoms is not self.atoms:
             raise ValueError(
                 "the belief is of another filter, with other training states; filter with one alone"

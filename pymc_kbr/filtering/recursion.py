@@ -87,6 +87,7 @@ class Recursion:
         self._observed: dict[bytes, Gram] = {}
         if like is not None and like.settings.observation_kernel == settings.observation_kernel:
             self._observed = like._observed
+        # At once, as every step without gaps needs it.
         self.observed(np.ones(training.observations.shape[1], dtype=bool))
 
     def _factor(self) -> None:

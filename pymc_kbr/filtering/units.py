@@ -84,6 +84,7 @@ class Units:
                 f"{np.flatnonzero(partly)[0]}; features are of whole observations: make the whole row NaN, "
                 "which is a step without an observation, or fit the filter without features"
             )
+        # Where nothing was seen nobody asks how many features there are.
         seen = self.observations.transform(rows[~missing]) if not missing.all() else np.zeros((0, 1))
         found = np.full((len(rows), seen.shape[1]), np.nan)
         found[~missing] = seen

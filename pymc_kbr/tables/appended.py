@@ -54,6 +54,7 @@ def appended(one: Any, other: Any) -> Any:
             np.vstack([one.failures.parameters, other.failures.parameters]),
             one.failures.messages + other.failures.messages,
         ),
+        # There is no single one any more: `origin.seeds` has both.
         seed=None,
         provenance={**one.provenance, **origin.words},
         timings={k: one.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},

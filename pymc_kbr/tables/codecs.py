@@ -39,6 +39,7 @@ def check_zarr(path: Path) -> None:
                 raise ValueError(
                     f"{folder / old} is of Zarr format 2, whose filters may run code; only format 3 is read"
                 )
+        # The root is a group, which has no codecs.
         if folder != path and (folder / "zarr.json").exists():
             _check_array(folder.name, json.loads((folder / "zarr.json").read_text()))
 

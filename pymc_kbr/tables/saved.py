@@ -52,6 +52,7 @@ def documents_of(table: Any) -> dict[str, Any]:
         "statistic_columns": table.statistic_columns.to_json(),
         "support": table.support.to_json(),
         "failure_messages": list(table.failures.messages),
+        # As text, since a seed may have more digits than a float.
         "seed": None if table.seed is None else str(table.seed),
         "provenance": table.provenance,
         "timings": table.timings,

@@ -56,6 +56,7 @@ class Worker:
         self._lock = threading.Lock()
         self._killed = False
         self._code: int | None = None
+        # Its server may have been started in another folder, and before the environment was changed.
         self._connection.send((os.getcwd(), sys.path, {**os.environ, **ONE_THREAD}))
 
     def call(self, task: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
