@@ -70,6 +70,8 @@ class Chunks:
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         """Rows by a slice, or by an array of their numbers in any order; every block is read at most once."""
         if isinstance(rows, slice):
+            if rows.step not in (None, 1):
+                raise ValueError(f"rows are read in slices of step one, and {rows!r} was asked for")
             return self._read(slice(*rows.indices(len(self))[:2]))
         rows = np.asarray(rows)
         taken: np.ndarray | None = None

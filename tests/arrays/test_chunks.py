@@ -152,3 +152,10 @@ def test_memory_is_a_number_of_bytes(monkeypatch):
 
     monkeypatch.setattr("os.sysconf", unknown)
     assert physical_memory() == np.inf
+
+
+def test_slices_of_other_steps_are_refused():
+    rows = Chunks(Source(chunk_rows=400))
+    assert len(rows[2:5:1]) == 3
+    with pytest.raises(ValueError, match="slices of step one"):
+        rows[::2]
