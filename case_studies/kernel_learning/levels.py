@@ -34,6 +34,11 @@ def independent(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return columns(kind, rng, 50), columns(kind, rng, 50)
 
 
+def many(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Independent samples of one distribution, with rows for twenty blocks of ten."""
+    return columns(kind, rng, 200), columns(kind, rng, 200)
+
+
 def common_cause(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Two columns that are independent given a third."""
     z = rng.normal(size=(60, 1))
@@ -74,6 +79,13 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         ["normal", "cauchy"],
         {"permutations": 99, "bandwidth": "several"},
     ),
+    "mmd, blocks": (pk.mmd_test, many, ["normal", "cauchy"], {"form": "block"}),
+    "mmd, random features": (
+        pk.mmd_test,
+        many,
+        ["normal", "cauchy"],
+        {"form": "random_features", "permutations": 99},
+    ),
     "hsic": (pk.hsic_test, independent, ["normal", "cauchy"], {"permutations": 99}),
     "hsic, gamma": (
         pk.hsic_test,
@@ -92,6 +104,13 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         independent,
         ["normal", "cauchy"],
         {"permutations": 99, "bandwidth": "several"},
+    ),
+    "hsic, blocks": (pk.hsic_test, many, ["normal", "cauchy"], {"form": "block"}),
+    "hsic, random features": (
+        pk.hsic_test,
+        many,
+        ["normal", "cauchy"],
+        {"form": "random_features", "permutations": 99},
     ),
 }
 

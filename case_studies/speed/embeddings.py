@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg import cholesky
 
 import pymc_kbr as pk
-from case_studies.speed.measure import Row, seconds
+from case_studies.speed.measure import Row, beside, seconds
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 
 
@@ -18,10 +19,10 @@ def marginal_likelihood(rows: int, columns: int) -> Row:
     points = np.random.default_rng(0).normal(size=(rows, columns))
     likelihood, lengths = MarginalLikelihood(points), np.ones(columns)
     matrix = np.cov(np.random.default_rng(1).normal(size=(rows, 2 * rows)))
-    ours = seconds(lambda: likelihood(lengths), 15)
-    one = seconds(lambda: cholesky(matrix, lower=True), 15)
+    with one_blas_thread():  # as it is learnt
+        ours, one, ratio = beside(lambda: likelihood(lengths), lambda: cholesky(matrix, lower=True), 60)
     what = f"marginal likelihood and gradient, n = {rows:,}, D = {columns} / one Cholesky factorisation"
-    return Row(what, f"{1e3 * ours:.1f} ms", f"{1e3 * one:.1f} ms", ours / one, "at most 4")
+    return Row(what, f"{1e3 * ours:.1f} ms", f"{1e3 * one:.1f} ms", ratio, "at most 4")
 
 
 def tests(rows: int, permutations: int) -> Iterator[Row]:

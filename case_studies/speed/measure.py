@@ -38,6 +38,16 @@ def seconds(task: Callable[[], object], repetitions: int = 1) -> float:
     return best
 
 
+def beside(ours: Callable[[], object], other: Callable[[], object], repetitions: int) -> tuple[float, ...]:
+    """Medians of both tasks' runs, in seconds, and of their ratio, each run of ours between two of the other.
+
+    What else the machine does then weighs on both, and falls out of the ratio.
+    """
+    runs = np.array([[seconds(task) for task in (other, ours, other)] for _ in range(repetitions)])
+    own, others = runs[:, 1], runs[:, ::2].mean(axis=1)
+    return float(np.median(own)), float(np.median(others)), float(np.median(own / others))
+
+
 def machine() -> str:
     """Processor and cores."""
     return f"{platform.machine()}, {cpu_count()} cores"

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import norm
 
 from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant
 from pymc_kbr.arrays.refusals import positive, squarable, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.embedding.embedding import ROWS_AT_ONCE
+from pymc_kbr.embedding.conditioned import ENTRIES_AT_ONCE, Conditioned, ThroughLandmarks
 from pymc_kbr.embedding.learnt_lengthscale import EXACT_ROWS, LearntLengthscale, gaussian, learn_lengthscale
-from pymc_kbr.embedding.marginal_low_rank import LANDMARK_JITTER
 from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, check_measure
 from pymc_kbr.kernels import median_heuristic
 
 DRAWN_JITTER = 1e-10
 """Of the mean variance: what is added to a covariance of which draws are made, for its rounding."""
-
-
-class Solved(NamedTuple):
-    """Landmarks z (m, D), the factor of S with posterior variance r - c' S^-1 c, and weights of the mean."""
-
-    landmarks: np.ndarray
-    factor: Any
-    weights: np.ndarray
 
 
 class BayesianKernelEmbedding:
@@ -42,7 +32,8 @@ class BayesianKernelEmbedding:
     noise : float
         sigma^2, the variance of the empirical embedding about the true one at a point; 0.1 as in the paper.
     measure : Measure, optional
-        nu, from which the prior's covariance is made; the normalised Lebesgue measure where left out.
+        nu, from which the prior's covariance is made: a `LebesgueMeasure` or `GaussianMeasure` of
+        `pymc_kbr.embedding.prior_covariance`; the normalised Lebesgue measure where left out.
     separate : bool
         Whether each dimension has a learnt lengthscale of its own.
     landmarks : int, optional
@@ -113,28 +104,18 @@ class BayesianKernelEmbedding:
         check_measure(self.measure, points.shape[1])
         refuse_constant("the points", points)
         self.points_ = points
-        self.learnt_: LearntLengthscale | None = None
         self.measure_ = LebesgueMeasure() if self.measure is None else self.measure
-        self.lengthscale_ = self._chosen(points)
+        self.lengthscale_, self.learnt_ = choose_lengthscale(
+            self.lengthscale, points, separate=self.separate, noise=self.noise, measure=self.measure_
+        )
         self.kernel_ = gaussian(self.lengthscale_)
-        embedding = self.empirical(points)
-        exact = len(points) <= EXACT_ROWS and self.landmarks is None
-        rows = np.arange(len(points)) if exact else spread_out(len(points), self.landmarks or 500)
-        # Landmarks that coincide would make their covariance singular.
-        at = points if exact else np.unique(points[rows], axis=0)
-        try:
-            self._solved = self._solve(at, embedding, exact)
-        except np.linalg.LinAlgError:
-            raise np.linalg.LinAlgError(
-                f"the covariance is not positive definite with noise {self.noise}; take a larger one"
-            ) from None
-        self._whole = exact
+        self._solved = self._conditioned(points, self.empirical(points))
         return self
 
     def empirical(self, at: Any) -> np.ndarray:
         """The empirical embedding (eq. 2) at points (l, D), shape (l,)."""
         at = self._at(at)
-        parts = np.array_split(at, max(1, len(at) // ROWS_AT_ONCE))
+        parts = np.array_split(at, -(-len(at) * len(self.points_) // ENTRIES_AT_ONCE))
         return np.concatenate([self.kernel_(part, self.points_).mean(axis=1) for part in parts])
 
     def mean(self, at: Any) -> np.ndarray:
@@ -160,7 +141,7 @@ class BayesianKernelEmbedding:
         """The posterior covariance of its values at points (l, D), shape (l, l)."""
         at = self._at(at)
         cross = self._cross(at)
-        return self.measure_.covariance(at, at, self.lengthscale_) - cross @ self._explained(cross)
+        return self.measure_.covariance(at, at, self.lengthscale_) - cross @ self._solved.explained(cross)
 
     def deviation(self, at: Any) -> np.ndarray:
         """The posterior's standard deviation.
@@ -175,7 +156,7 @@ class BayesianKernelEmbedding:
         """
         at = self._at(at)
         cross = self._cross(at)
-        explained = np.einsum("ij,ji->i", cross, self._explained(cross))
+        explained = np.einsum("ij,ji->i", cross, self._solved.explained(cross))
         variance = self.measure_.variance(at, self.lengthscale_) - explained
         return np.sqrt(np.maximum(variance, 0))  # rounding may leave less than zero
 
@@ -228,50 +209,19 @@ class BayesianKernelEmbedding:
         at = self._at(at)
         return _drawn(self.measure_.covariance(at, at, self.lengthscale_), draws, random_seed)
 
-    def _chosen(self, points: np.ndarray) -> np.ndarray:
-        """The lengthscales (D,), given or chosen."""
-        d, given = points.shape[1], self.lengthscale
-        if isinstance(given, str) and given == "bayesian":
-            self.learnt_ = learn_lengthscale(
-                points, separate=self.separate, noise=self.noise, measure=self.measure_
-            )
-            return self.learnt_.lengthscale
-        if isinstance(given, str) and given == "median":
-            return np.full(d, median_heuristic(points))
-        if isinstance(given, str):
-            raise ValueError(
-                f"lengthscale is {given!r}; it may be 'bayesian', 'median', or numbers above zero"
-            )
-        for value in np.atleast_1d(given):
-            squarable("lengthscale", value)
-        if np.size(given) not in (1, d):
-            raise ValueError(
-                f"there are {np.size(given)} lengthscales; give one, or one for each of {d} columns"
-            )
-        return np.broadcast_to(np.asarray(given, dtype=float), (d,)).copy()
-
-    def _solve(self, at: np.ndarray, embedding: np.ndarray, exact: bool) -> Solved:
-        """What the posterior at any point is made of, with the prior's process of rank m where not exact."""
-        covariance = self.measure_.covariance(at, at, self.lengthscale_)
-        if exact:
-            covariance.flat[:: len(at) + 1] += self.noise
-            factor = cho_factor(covariance, lower=True)
-            return Solved(at, factor, cho_solve(factor, embedding))
-        cross = self.measure_.covariance(self.points_, at, self.lengthscale_)
-        covariance.flat[:: len(at) + 1] += LANDMARK_JITTER * np.mean(np.diag(covariance))
-        # By Woodbury's identity C^-1 needs the inverse of this m by m matrix alone.
-        total = self.noise * covariance + cross.T @ cross
-        self._prior_factor = cho_factor(covariance, lower=True)
-        factor = cho_factor(total, lower=True)
-        return Solved(at, factor, cho_solve(factor, cross.T @ embedding))
-
-    def _explained(self, cross: np.ndarray) -> np.ndarray:
-        """S^-1 c for the prior's covariances c (l, m) with the landmarks, shape (m, l)."""
-        solved = cho_solve(self._solved.factor, cross.T)
-        if self._whole:
-            return solved
-        # A^-1 - sigma^2 S^-1, which Woodbury's identity makes of A^-1 U' C^-1 U A^-1.
-        return cho_solve(self._prior_factor, cross.T) - self.noise * solved
+    def _conditioned(self, points: np.ndarray, values: np.ndarray) -> Conditioned | ThroughLandmarks:
+        """The prior's process given the empirical embedding (n,) at points (n, D)."""
+        given = self.measure_, self.lengthscale_, self.noise
+        try:
+            if len(points) <= EXACT_ROWS and self.landmarks is None:
+                return Conditioned.on(points, values, *given)
+            # Landmarks that coincide would make their covariance singular.
+            landmarks = np.unique(points[spread_out(len(points), self.landmarks or 500)], axis=0)
+            return ThroughLandmarks.on(points, values, landmarks, *given)
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(
+                f"the covariance is not positive definite with noise {self.noise}; take a larger one"
+            ) from None
 
     def _cross(self, at: np.ndarray) -> np.ndarray:
         return self.measure_.covariance(at, self._solved.landmarks, self.lengthscale_)
@@ -286,6 +236,31 @@ class BayesianKernelEmbedding:
                 f"the points have {at.shape[1]} columns; it was fitted to {self.points_.shape[1]}"
             )
         return at
+
+
+def choose_lengthscale(
+    given: Any, points: np.ndarray, *, separate: bool, noise: float, measure: Measure | None
+) -> tuple[np.ndarray, LearntLengthscale | None]:
+    """Lengthscales (D,) of points (n, D), given or chosen by name, and how they were learnt where they were.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such name, or not one positive number or one for each column.
+    """
+    d = points.shape[1]
+    if isinstance(given, str) and given == "bayesian":
+        learnt = learn_lengthscale(points, separate=separate, noise=noise, measure=measure)
+        return learnt.lengthscale, learnt
+    if isinstance(given, str) and given == "median":
+        return np.full(d, median_heuristic(points)), None
+    if isinstance(given, str):
+        raise ValueError(f"lengthscale is {given!r}; it may be 'bayesian', 'median', or numbers above zero")
+    for value in np.atleast_1d(given):
+        squarable("lengthscale", value)
+    if np.size(given) not in (1, d):
+        raise ValueError(f"there are {np.size(given)} lengthscales; give one, or one for each of {d} columns")
+    return np.broadcast_to(np.asarray(given, dtype=float), (d,)).copy(), None
 
 
 def _drawn(covariance: np.ndarray, draws: int, seed: int | np.random.Generator | None) -> np.ndarray:

@@ -153,6 +153,7 @@ def learn_lengthscale(
     lengthscales columns are divided by their deviations first, since the norm in gamma depends on how the
     columns' units compare. The likelihood is a density for D = 1 alone: in more dimensions the embedding is
     still one number a point, and separate lengthscales tend to follow few columns and leave the others out.
+    A point far from all others makes it longer, the more the farther it is, as gamma is nearly zero there.
 
     References
     ----------

@@ -18,7 +18,7 @@ from pymc_kbr.arrays.points import (
     refuse_unequal_columns,
 )
 from pymc_kbr.arrays.refusals import probability as refuse_probability
-from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
+from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding, choose_lengthscale
 from pymc_kbr.embedding.prior_covariance import Measure
 
 
@@ -148,7 +148,7 @@ def witness(
         return Witness(at, functions.mean(axis=0), lower, upper, drawn)
     if isinstance(lengthscale, str):
         # Of both samples together: embeddings under kernels of their own would lie in two spaces.
-        lengthscale = BayesianKernelEmbedding(lengthscale, noise, measure).fit(pooled).lengthscale_
+        lengthscale, _ = choose_lengthscale(lengthscale, pooled, separate=False, noise=noise, measure=measure)
     first, second = (BayesianKernelEmbedding(lengthscale, noise, measure).fit(points) for points in (x, y))
     mean = first.mean(at) - second.mean(at)
     deviation = np.hypot(first.deviation(at), second.deviation(at))

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import case_studies.speed.__main__ as command
+from case_studies.speed import measure
 from case_studies.speed.__main__ import groups
 from case_studies.speed.conditioning import localised_batch
 from case_studies.speed.measure import COLUMNS, History, Row
@@ -59,3 +60,18 @@ def test_groups_have_the_names_that_the_command_takes():
 
 def test_the_process_has_a_peak():
     assert 50 < process_peak() < 50_000  # megabytes, with PyMC imported
+
+
+def test_each_run_of_ours_is_between_two_of_the_others(monkeypatch):
+    """What slows both down falls out of the ratio."""
+    slow = iter([1.0, 2.0, 1.0, 10.0, 20.0, 10.0, 2.0, 4.0, 2.0])
+    order = []
+
+    def timed(task):
+        task()
+        return next(slow)
+
+    monkeypatch.setattr(measure, "seconds", timed)
+    found = measure.beside(lambda: order.append("ours"), lambda: order.append("other"), 3)
+    assert order == ["other", "ours", "other"] * 3
+    assert found == (4.0, 2.0, 2.0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from pymc_kbr.embedding import conditioned
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
@@ -98,6 +99,17 @@ def test_few_landmarks_stand_between_all_other_points(sample, rng):
     wanted = covariance(at, at, length) - gain @ through.T
     np.testing.assert_allclose(few.covariance(at), wanted, atol=1e-5)
     np.testing.assert_allclose(few.deviation(at), np.sqrt(np.diag(wanted)), atol=1e-4)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-6])
+def test_many_rows_have_a_posterior_at_the_noise_that_fits_them(noise, monkeypatch):
+    x = np.random.default_rng(5).normal(size=(6_000, 1))
+    monkeypatch.setattr(conditioned, "ENTRIES_AT_ONCE", 150_000)  # in parts that are not of one size
+    found = BayesianKernelEmbedding(1.0, noise).fit(x)
+    at = np.linspace(-2, 2, 9)
+    # With far more rows than dimensions the mean is the empirical embedding but for the jitter.
+    np.testing.assert_allclose(found.mean(at), found.empirical(at), atol=1e-4)
+    assert np.all(found.deviation(at) < 3 * np.sqrt(noise / 1000 + conditioned.LANDMARK_JITTER))
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, mmd_test, power_curve, witness
 from pymc_kbr.hypothesis_tests.witness import Witness
-from pymc_kbr.kernels import Gaussian, Linear, Matern
+from pymc_kbr.kernels import Gaussian, Linear, Matern, median_heuristic
 
 
 def test_units_of_what_is_conditioned_on_do_not_matter(rng):
@@ -125,3 +127,20 @@ def test_columns_of_frames_are_those_of_their_names(rng):
         witness(frame, other, frame[["a"]], lengthscale=1.0)
     with pytest.raises(ValueError, match=r"are \[0, 1, 2\] in x and \['0', '1', '2'\] in y; name them alike"):
         mmd_test(pd.DataFrame(x), pd.DataFrame(y, columns=list("012")))
+
+
+@pytest.mark.parametrize("lengthscale", ["median", "bayesian", 1.0])
+def test_a_witness_has_a_posterior_of_each_sample_and_none_of_both(lengthscale, rng, monkeypatch):
+    x, y, sizes = rng.normal(size=30), rng.normal(1.0, size=20), []
+    fit = BayesianKernelEmbedding.fit
+
+    def remembered(self, points):
+        sizes.append(len(points))
+        return fit(self, points)
+
+    monkeypatch.setattr(BayesianKernelEmbedding, "fit", remembered)
+    found = witness(x, y, [0.0], lengthscale=lengthscale)
+    assert sizes == [30, 20]
+    both = np.concatenate([x, y])
+    wanted = {"median": median_heuristic(both[:, None]), "bayesian": learn_lengthscale(both).lengthscale[0]}
+    assert found.lengthscale[0] == wanted.get(lengthscale, 1.0)
