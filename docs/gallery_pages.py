@@ -68,7 +68,7 @@ def split(readme: str) -> Pages:
         if found is None:
             raise ValueError(f"the gallery has no section {heading!r}")
         code = "".join(SHOWN.format(file=file, name=name) for name in names)
-        about = "[How this was measured](../gallery.md).\n"
+        about = "{doc}`How this was measured <../gallery>`.\n"
         problems[slug(heading)] = f"# {heading}\n{found[2]}{about}\n## In code\n{code}"
         readme = readme.replace(found[0], f"<{slug(heading)}>\n")
     listed = re.compile(r"(?:<\w+>\n)+")
