@@ -246,6 +246,14 @@ def test_draws_are_mixed_by_the_probabilities(one):
         one.average(results, parameters=["variance"])
     with pytest.raises(ValueError, match="give one for each"):
         one.average({"known": results["known"]})
+    with pytest.raises(TypeError, match="results is list; give a dict of model names"):
+        one.average(list(results.values()))
+    with pytest.raises(TypeError, match="the result of 'unknown' is int without a group `posterior`"):
+        one.average({**results, "unknown": 3})
+    with pytest.raises(TypeError, match=r"give a list of names: \['mean'\]"):
+        one.average(results, parameters="mean")
+    with pytest.raises(ValueError, match=r"parameters names nothing; the models share \['mean'\]"):
+        one.average(results, parameters=[])
     with pytest.raises(ValueError, match="share no parameter"):
         one.average({"known": results["known"], "unknown": result_of(other=np.ones((2, 500)))})
 
@@ -283,6 +291,9 @@ def test_models_may_be_numbered(tables, observations):
     )
     assert list(found.probabilities.index) == ["1", "2"]
     np.testing.assert_array_equal(found.prior, [0.3, 0.7])
+    results = {number: result_of(mean=np.full((2, 50), float(number))) for number in numbered}
+    mixed = found.average(results, random_seed=1)["posterior"]
+    np.testing.assert_array_equal(mixed["mean"], mixed["model"] + 1)
 
 
 def test_refusals(tables, observations):

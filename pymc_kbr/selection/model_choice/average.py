@@ -19,13 +19,14 @@ def average_models(
     random_seed: int | np.random.Generator | None,
 ) -> Any:
     """Mix the draws of models' posteriors: see `ModelChoice.average`."""
+    results = _posteriors_of(results)
     unknown = sorted(set(results) - set(names))
     missing = [name for name, p in zip(names, probabilities, strict=True) if p > 0 and name not in results]
     if unknown or missing:
         raise ValueError(
             f"there are results for {sorted(results)}; give one for each of the models {list(names)}"
         )
-    posteriors = {name: results[name]["posterior"] for name in names if name in results}
+    posteriors = {name: results[name] for name in names if name in results}
     chosen = _shared(posteriors, parameters)
     first = next(iter(posteriors.values()))  # whose chains and draws the mixture has
     chains, draws = first.sizes["chain"], first.sizes["draw"]
@@ -54,8 +55,26 @@ def average_models(
     return pack({"posterior": dataset})
 
 
+def _posteriors_of(results: Any) -> dict[str, Any]:
+    """The group ``posterior`` of each result, by the model's name as a text."""
+    if not isinstance(results, Mapping):
+        raise TypeError(f"results is {type(results).__name__}; give a dict of model names to results")
+    found = {}
+    for name, result in results.items():
+        try:
+            found[str(name)] = result["posterior"]
+        except (TypeError, LookupError):
+            raise TypeError(
+                f"the result of {name!r} is {type(result).__name__} without a group `posterior`; give what "
+                "`sample_abc` returned"
+            ) from None
+    return found
+
+
 def _shared(posteriors: dict[str, Any], asked: list[str] | None) -> list[str]:
     """Parameters that all posteriors have with one shape."""
+    if isinstance(asked, str):
+        raise TypeError(f"parameters is {asked!r}; give a list of names: {[asked]}")
     first, *others = posteriors.values()
     shared = [
         str(name)
@@ -64,6 +83,8 @@ def _shared(posteriors: dict[str, Any], asked: list[str] | None) -> list[str]:
     ]
     if not shared:
         raise ValueError("the models share no parameter of one name and shape; there is nothing to average")
+    if asked is not None and not asked:
+        raise ValueError(f"parameters names nothing; the models share {shared}")
     strangers = [name for name in asked or [] if name not in shared]
     if strangers:
         raise ValueError(f"{strangers} are not in all models with one shape; the models share {shared}")

@@ -228,9 +228,9 @@ class ModelChoice:
 
         Raises
         ------
-        ValueError
-            If there are several observations, a result is missing, or a parameter is not in all models with
-            one shape.
+        TypeError, ValueError
+            If there are several observations, a result is missing or has no posterior, or a parameter is not
+            in all models with one shape.
         """
         if not self.single:
             raise ValueError(
