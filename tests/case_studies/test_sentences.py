@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 
 from tests.case_studies.readme_figures import frame, wide, wrong_figures
+from tests.case_studies.sentences_of_gallery import OF_GALLERY
 from tests.case_studies.sentences_of_posteriors import SENTENCES
 from tests.case_studies.sentences_of_regressions import xu, xu_many
 from tests.case_studies.tables_of_regressions import GAUSSIAN, fukumizu_5_2
 
 
-@pytest.mark.parametrize(("study", "template", "values"), SENTENCES)
+@pytest.mark.parametrize(("study", "template", "values"), SENTENCES + OF_GALLERY)
 def test_a_sentences_figures_are_its_files(study, template, values):
     assert wrong_figures(study, template, values()) == []
 
