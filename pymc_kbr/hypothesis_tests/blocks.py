@@ -44,7 +44,9 @@ def centred(gram: np.ndarray) -> Centred:
     matrix = gram.copy()
     np.fill_diagonal(matrix, 0.0)
     sums = matrix.sum(axis=0)
-    matrix += sums.sum() / ((n - 1) * (n - 2)) - (sums[:, None] + sums) / (n - 2)
+    shares = (sums - sums.sum() / (2 * (n - 1))) / (n - 2)  # of each row, half of what all have in common off
+    matrix -= shares[:, None]
+    matrix -= shares
     np.fill_diagonal(matrix, 0.0)
     return Centred(matrix, before)
 
