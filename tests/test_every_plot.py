@@ -105,6 +105,7 @@ PLOTS = {
 
 @pytest.fixture(autouse=True)
 def _closed():
+    plt.close("all")  # what tests elsewhere have left
     yield
     plt.close("all")
 

@@ -6,8 +6,10 @@ import re
 import runpy
 import shutil
 import subprocess
+import sys
 import tomllib
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import matplotlib as mpl
@@ -103,6 +105,13 @@ def address(block):
     return LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
 
 
+def close_client():
+    """Close the client that a block has made: tests after it would send all that Dask does to its cluster."""
+    if "distributed" in sys.modules:
+        with suppress(ValueError):  # there is none
+            sys.modules["distributed"].default_client().close()
+
+
 @pytest.mark.pages
 @pytest.mark.parametrize(
     ("page", "number"), NEED_MORE, ids=lambda value: getattr(value, "stem", None) or str(value)
@@ -132,6 +141,7 @@ def test_a_block_that_needs_more_runs(page, number, tmp_path, monkeypatch, capsy
             capsys.readouterr()
             exec(compile(code, page.name, "exec"), names)
     finally:
+        close_client()
         for cluster in (own, names.get("cluster")):
             if cluster is not None:
                 cluster.close()
