@@ -4,7 +4,6 @@ import csv
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from itertools import combinations
 
 import numpy as np
@@ -133,8 +132,6 @@ def test_same_pvalues_as_hyppo(line):
 
 @pytest.mark.statistical
 def test_recorded_pvalues_are_still_those_of_hyppo(request):
-    if find_spec("hyppo") is None:
-        pytest.skip("hyppo is not installed (extra `test`)")
     command = [sys.executable, "-m", "tests.hypothesis_tests.hyppo", "--print"]
     # Compiled, its import alone takes minutes.
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(request.config.rootpath)}

@@ -1,6 +1,7 @@
 """Parts of model choice by themselves: weights of rows, scores, errors and mixtures against formulas."""
 
 import dataclasses
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -378,3 +379,11 @@ def test_a_model_that_cannot_make_an_observation_has_no_evidence_of_it():
     found = made.probabilities(np.array([[1.0], [5.0], [6.0], [3.0], [7.0], [20.0]]))
     both = [0.25, 0.75]
     np.testing.assert_allclose(found, [both, [1, 0], [1, 0], both, [1, 0], both])
+
+
+def test_rows_of_counts_are_no_copies_where_the_index_of_the_model_is_learnt(rows):
+    counts = dataclasses.replace(rows, statistics=np.rint(rows.statistics))
+    assert len(np.unique(np.column_stack([counts.statistics, counts.model]), axis=0)) < len(counts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pk.PosteriorWarning)
+        EmbeddedIndex().fit(counts, np.random.default_rng(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators import ConditionalMean
 from pymc_kbr.selection.model_choice.rows import Rows
 
@@ -24,7 +25,10 @@ class EmbeddedIndex:
         self._curves = rows.curves
         self._mean = ConditionalMean(solver="nystroem")
         x = self._curves.transform(rows.statistics)
-        self._mean.fit(self._told[:, 1:], x, ratio=rows.weights, random_seed=rng)
+        others = rows.models - 1
+        # Discrete, or rows of data that are counts would be warned of as copies.
+        index = Support(others, (Block(tuple(range(others)), smooth=False),))
+        self._mean.fit(self._told[:, 1:], x, index, ratio=rows.weights, random_seed=rng)
         return self
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
