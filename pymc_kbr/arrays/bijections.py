@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -187,3 +189,57 @@ def _affine(
 ) -> np.ndarray:
     base = np.asarray(constant)[None, :]
     return base if slopes is None else base + parameters @ np.asarray(slopes).T
+
+
+def ends_of(name: str, bounds: Any) -> tuple[float, float]:
+    """Both ends of a parameter's bounds, infinite where they are None.
+
+    Raises
+    ------
+    ValueError
+        If they are not two numbers, the lower one below the upper one, or a finite one is too large.
+    """
+    try:
+        a, b = bounds
+        lower, upper = -np.inf if a is None else float(a), np.inf if b is None else float(b)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the bounds of {name!r} are {bounds!r}; give two numbers, (lower, upper), with None for an end "
+            "that is open"
+        ) from error
+    if not lower < upper:
+        raise ValueError(f"the bounds of {name!r} are ({a}, {b}); the lower one must be below the upper one")
+    if any(np.isfinite(end) and abs(end) > LARGEST_BOUND for end in (lower, upper)):
+        raise ValueError(
+            f"the bounds of {name!r} are ({a}, {b}); an end beyond {LARGEST_BOUND:g} leaves no digit of what "
+            "lies between: give None for an end that is open"
+        )
+    return lower, upper
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """A step as plain data: its kind and its fields, infinities as text."""
+    kind = next(name for name, cls in KINDS.items() if cls is type(step))
+    return {"kind": kind, **_to_text(dataclasses.asdict(step))}  # type: ignore[call-overload]
+
+
+def step_from_json(document: Mapping[str, Any]) -> Step:
+    """The inverse of `step_to_json`."""
+    fields = {name: _from_text(value) for name, value in document.items() if name != "kind"}
+    step: Step = KINDS[document["kind"]](**fields)
+    return step
+
+
+def _to_text(fields: Any) -> Any:
+    if isinstance(fields, dict):
+        return {name: _to_text(value) for name, value in fields.items()}
+    if isinstance(fields, list | tuple):
+        return [_to_text(value) for value in fields]
+    # JSON has no infinities.
+    return str(fields) if isinstance(fields, float) and np.isinf(fields) else fields
+
+
+def _from_text(fields: Any) -> Any:
+    if isinstance(fields, list):
+        return tuple(_from_text(value) for value in fields)
+    return float(fields) if isinstance(fields, str) else fields

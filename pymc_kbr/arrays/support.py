@@ -7,14 +7,21 @@ saved to a file as JSON, and works on whole arrays of parameters.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.bijections import KINDS, LARGEST_BOUND, Interval, Simplex, Step, ZeroSum
+from pymc_kbr.arrays.bijections import (
+    Interval,
+    Simplex,
+    Step,
+    ZeroSum,
+    ends_of,
+    step_from_json,
+    step_to_json,
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ class Support:
         unknown = [name for name in bounds if name not in names]
         if unknown:
             raise ValueError(f"bounds are given for {unknown}; the parameters are {list(names)}")
-        ends = [_ends(name, bounds.get(name, (None, None))) for name in names]
+        ends = [ends_of(name, bounds.get(name, (None, None))) for name in names]
         moved = tuple(i for i, name in enumerate(names) if name not in discrete)
         kept = tuple(i for i, name in enumerate(names) if name in discrete)
         step = Interval(tuple(ends[i][0] for i in moved), tuple(ends[i][1] for i in moved))
@@ -178,7 +185,12 @@ class Support:
         return total
 
     def smooth(self) -> np.ndarray:
-        """Which of the q unconstrained columns may be smoothed, shape (q,)."""
+        """Which of the unconstrained columns may be smoothed.
+
+        Returns
+        -------
+        ndarray of bool, shape (q,)
+        """
         return np.concatenate(
             [
                 np.full(part.stop - part.start, block.smooth)
@@ -207,7 +219,13 @@ class Support:
         return inside
 
     def parts(self) -> tuple[tuple[int, ...], ...]:
-        """The unconstrained columns of each block."""
+        """The unconstrained columns of each block.
+
+        Returns
+        -------
+        tuple of tuple of int
+            In the order of `blocks`; together 0 to q - 1.
+        """
         return tuple(tuple(range(part.start, part.stop)) for part in self._parts())
 
     def _parts(self) -> list[slice]:
@@ -220,18 +238,20 @@ class Support:
         return parts
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and strings, with infinities written as text."""
-        kinds = {cls: kind for kind, cls in KINDS.items()}
+        """The support as plain data, with infinities written as text.
+
+        Returns
+        -------
+        dict
+            Of numbers, strings, lists and dictionaries alone.
+        """
         return {
             "size": self.size,
             "blocks": [
                 {
                     "columns": list(block.columns),
                     "smooth": block.smooth,
-                    "steps": [
-                        {"kind": kinds[type(step)], **_to_text(dataclasses.asdict(step))}  # type: ignore[call-overload]
-                        for step in block.steps
-                    ],
+                    "steps": [step_to_json(step) for step in block.steps],
                 }
                 for block in self.blocks
             ],
@@ -239,50 +259,28 @@ class Support:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Support:
-        """The inverse of `to_json`."""
-        blocks = []
-        for block in document["blocks"]:
-            steps = []
-            for step in block["steps"]:
-                fields = {name: _from_text(value) for name, value in step.items() if name != "kind"}
-                steps.append(KINDS[step["kind"]](**fields))
-            blocks.append(Block(tuple(block["columns"]), tuple(steps), block["smooth"]))
+        """The support that `to_json` has written.
+
+        Parameters
+        ----------
+        document : dict
+
+        Returns
+        -------
+        Support
+
+        Raises
+        ------
+        KeyError
+            If a part of the document is missing, or a kind of step is unknown.
+        ValueError
+            If its blocks do not cover each column once.
+        """
+        blocks = [
+            Block(tuple(block["columns"]), tuple(map(step_from_json, block["steps"])), block["smooth"])
+            for block in document["blocks"]
+        ]
         return cls(document["size"], tuple(blocks))
-
-
-def _ends(name: str, bounds: Any) -> tuple[float, float]:
-    """Both ends of a parameter's bounds, infinite where they are None."""
-    try:
-        a, b = bounds
-        lower, upper = -np.inf if a is None else float(a), np.inf if b is None else float(b)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the bounds of {name!r} are {bounds!r}; give two numbers, (lower, upper), with None for an end "
-            "that is open"
-        ) from error
-    if not lower < upper:
-        raise ValueError(f"the bounds of {name!r} are ({a}, {b}); the lower one must be below the upper one")
-    if any(np.isfinite(end) and abs(end) > LARGEST_BOUND for end in (lower, upper)):
-        raise ValueError(
-            f"the bounds of {name!r} are ({a}, {b}); an end beyond {LARGEST_BOUND:g} leaves no digit of what "
-            "lies between: give None for an end that is open"
-        )
-    return lower, upper
-
-
-def _to_text(fields: Any) -> Any:
-    if isinstance(fields, dict):
-        return {name: _to_text(value) for name, value in fields.items()}
-    if isinstance(fields, list | tuple):
-        return [_to_text(value) for value in fields]
-    # JSON has no infinities.
-    return str(fields) if isinstance(fields, float) and np.isinf(fields) else fields
-
-
-def _from_text(fields: Any) -> Any:
-    if isinstance(fields, list):
-        return tuple(_from_text(value) for value in fields)
-    return float(fields) if isinstance(fields, str) else fields
 
 
 def support_of(support: Support | None, size: int) -> Support:
