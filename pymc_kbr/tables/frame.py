@@ -1,4 +1,4 @@
-"""A data frame of simulations as what a `ReferenceTable`, which uses this file, is made from."""
+"""A data frame of simulations as what a `ReferenceTable` is made from."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from pymc_kbr.tables.of_sets import observed_set
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pymc_kbr.tables.reference_table import ReferenceTable
 
-
-def frame_of(table: ReferenceTable) -> pd.DataFrame:
-    """A row a simulation, parameters first; discrete parameters as integers."""
+def frame_of(table: Any) -> pd.DataFrame:
+    """A row a simulation of a `ReferenceTable`, parameters first; discrete parameters as integers."""
     import pandas as pd
 
     names = [*table.parameter_names, *table.statistic_names]

@@ -6,30 +6,24 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables.appended import appended
 from pymc_kbr.tables.checks import checked
 from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.doors import Doors
 from pymc_kbr.tables.failures import Failures
-from pymc_kbr.tables.frame import fields_of, fields_of_sets, frame_of
 from pymc_kbr.tables.of_sets import observation_of, sets_of, with_columns
 from pymc_kbr.tables.origin import Origin
-from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
 from pymc_kbr.tables.selected import of_statistics, without_missing
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReferenceTable:
+class ReferenceTable(Doors):
     """Simulated parameters and statistics, with all that is needed to condition on an observation.
 
     Parameters
@@ -137,34 +131,14 @@ class ReferenceTable:
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.to_dataframe().describe().T.to_html(max_rows=20)}"
 
-    @classmethod
-    def from_dataframe(
-        cls,
-        df: pd.DataFrame,
-        *,
-        parameters: Sequence[str],
-        statistics: Sequence[str],
-        observed: Mapping[str, float] | Sequence[float] | None = None,
-        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-        discrete: Sequence[str] | None = None,
-    ) -> ReferenceTable:
-        """A table of simulations made elsewhere.
+    def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> ReferenceTable:
+        """The same simulations with another observation.
 
         Parameters
         ----------
-        df : pandas.DataFrame
-            One simulation a row.
-        parameters, statistics : sequence of str
-            Its columns on either side.
-        observed : mapping or sequence of float, optional
-            The observed statistics, by name or in the order of `statistics`; a row of another data
-            frame (a Series) will do. NaN where one is missing.
-        bounds : mapping of str to (lower, upper), optional
-            The prior's support; None where it has no end. Parameters left out are taken to be unbounded, and
-            their smoothed draws may go beyond the simulated values.
-        discrete : sequence of str, optional
-            Parameters that are whole numbers: draws of them are simulated values. Where left out, those
-            whose type is integer or bool, and those of nothing but zeros and ones; ``[]`` for none.
+        observed : mapping or sequence of float, length d, or array_like of shape (m, q)
+            The statistics by name or in the order of `statistic_names`, NaN where one is missing; a data set
+            where the table holds such.
 
         Returns
         -------
@@ -173,71 +147,29 @@ class ReferenceTable:
         Raises
         ------
         TypeError, ValueError
-            If a name is missing, stands twice or is on both sides, a value is missing, infinite or not a
-            number, or a parameter lies outside its bounds, or is discrete and no whole number.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> df = pd.DataFrame({"rate": [0.1, 0.4, 0.9], "count": [1, 5, 8]})
-        >>> ReferenceTable.from_dataframe(
-        ...     df, parameters=["rate"], statistics=["count"], observed={"count": 4}, bounds={"rate": (0, 1)}
-        ... )
-        ReferenceTable(3 rows; parameters ['rate']; statistics ['count']; observed)
+            If a statistic is lacking, they are not d numbers, all are missing or some infinite, or a data
+            set has gaps, other columns, or more rows than there is room for.
         """
-        return cls(**fields_of(df, parameters, statistics, observed, bounds, discrete))
-
-    @classmethod
-    def from_sets(
-        cls,
-        df: pd.DataFrame,
-        sets: Sequence[Any],
-        *,
-        observed: Any = None,
-        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-        discrete: Sequence[str] | None = None,
-        largest: int | None = None,
-    ) -> ReferenceTable:
-        """A table of data sets that were simulated elsewhere, whose columns `SetFeatures` makes.
-
-        Parameters
-        ----------
-        df : pandas.DataFrame
-            One simulation a row; all of its columns are parameters.
-        sets : sequence of array_like of shape (n_i, q) or (n_i,)
-            The raw data of each simulation.
-        observed : array_like of shape (m, q) or (m,), optional
-        bounds, discrete
-            As in `from_dataframe`.
-        largest : int, optional
-            The most rows that a data set may have; that of these where left out.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `from_dataframe`, and if a data set is empty, has gaps or other columns than the others.
-        """
-        return cls(**fields_of_sets(df, sets, observed, bounds, discrete, largest))
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row a simulation, parameters first, columns as in `parameter_names` and `statistic_names`.
-
-        Discrete parameters are integers, by which `from_dataframe` knows them again.
-        """
-        return frame_of(self)
-
-    def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> ReferenceTable:
-        """The same simulations with another observation: by name, in the order of names, or a data set."""
         return dataclasses.replace(self, observed=observation_of(self, observed), observed_data={})
 
     def append(self, other: ReferenceTable) -> ReferenceTable:
         """The rows of both tables, those of this one first; neither table changes.
 
+        Parameters
+        ----------
+        other : ReferenceTable
+            Simulations of the same model.
+
+        Returns
+        -------
+        ReferenceTable
+            Of n rows and those of `other`.
+
         Raises
         ------
         ValueError
-            If `other` is no table of the same kind, has the same seed (the same simulations again), or rows
-            of either are no draws of the prior.
+            If `other` has other columns, or another support, observation or noise, has the same seed (the
+            same simulations again), or rows of either are no draws of the prior.
         """
         return appended(self, other)
 
@@ -246,7 +178,12 @@ class ReferenceTable:
 
         Parameters
         ----------
-        names : sequence of str, of columns, as in `statistic_names`, or of whole variables
+        names : sequence of str
+            Of columns, as in `statistic_names`, or of whole variables.
+
+        Returns
+        -------
+        ReferenceTable
 
         Raises
         ------
@@ -256,11 +193,33 @@ class ReferenceTable:
         return of_statistics(self, names)
 
     def without_missing(self) -> ReferenceTable:
-        """The same simulations with the statistics that the observation has, where it has gaps (NaN)."""
+        """The same simulations with the statistics that the observation has, where it has gaps (NaN).
+
+        Returns
+        -------
+        ReferenceTable
+            Itself where nothing is missing.
+        """
         return without_missing(self)  # type: ignore[no-any-return]
 
     def data_sets(self, variable: str | None = None) -> DataSets:
-        """The data sets of a statistic, of the one named where several hold such."""
+        """The data sets of a statistic.
+
+        Parameters
+        ----------
+        variable : str, optional
+            Which, where several hold data sets.
+
+        Returns
+        -------
+        DataSets
+            Of length n, one a simulation.
+
+        Raises
+        ------
+        ValueError
+            If the table holds none, none of that name, or several and no name is given.
+        """
         return sets_of(self, variable)
 
     def with_features(self, features: Any, variable: str | None = None) -> ReferenceTable:
@@ -271,27 +230,18 @@ class ReferenceTable:
         features : SetFeatures
             Fitted, or a function of data sets with `names_` of its columns.
         variable : str, optional
-            Which, where several hold data sets; refused where none does.
+            Which, where several hold data sets.
+
+        Returns
+        -------
+        ReferenceTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `data_sets`, and as `features` where data sets have other columns than it was fitted to.
         """
         return with_columns(self, features, variable)
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the table to one NetCDF file (see `pymc_kbr.tables.file` for its errors)."""
-        table_file.write(Path(path), arrays_of(self), documents_of(self), overwrite=overwrite)
-        return Path(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> ReferenceTable:
-        """Read a table that `save` wrote (see `pymc_kbr.tables.file` for its errors)."""
-        return cls(**fields_from(*table_file.read(Path(path))))
-
-    @classmethod
-    def from_arviz(cls, idata: Any) -> ReferenceTable:
-        """The table behind a result of `sample_abc`, also one that went to a file and back.
-
-        A table that stayed in a store is not in it; the error names the store.
-        """
-        return cls(**fields_from(*held_by(idata)))
 
 
 def _shorten(names: list[str]) -> str:

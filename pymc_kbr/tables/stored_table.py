@@ -22,66 +22,7 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.selected import columns_named, columns_of, without_missing
 from pymc_kbr.tables.store import TableStore
-
-
-@dataclass(frozen=True, eq=False)
-class StoredRows:
-    """One side of a stored table, read a part at a time.
-
-    Parameters
-    ----------
-    store : TableStore
-    side : {"parameters", "statistics"}
-    kept : ndarray of shape (n,), optional
-        The store's rows that are rows of the table, ascending; all of them where left out.
-    rows, columns : int
-    chosen : tuple of int, optional
-        The store's columns, in the order wanted; all where left out.
-    """
-
-    store: TableStore
-    side: str
-    kept: np.ndarray | None
-    rows: int
-    columns: int
-    chosen: tuple[int, ...] | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.rows, self.columns
-
-    @property
-    def ndim(self) -> int:
-        """Two."""
-        return 2
-
-    @property
-    def chunk_rows(self) -> int:
-        """Rows that are read together at the least."""
-        return self.store.chunk_rows
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        """The rows of a slice, shape (length, columns)."""
-        if not isinstance(rows, slice) or rows.step not in (None, 1):
-            raise TypeError(
-                f"stored rows are read in slices of step one, and {rows!r} was asked for; load the table or "
-                "some of its rows: `stored.load(20_000)`"
-            )
-        first, last, _ = rows.indices(self.rows)
-        found = self._rows(first, last)
-        return found if self.chosen is None else np.ascontiguousarray(found[:, list(self.chosen)])
-
-    def _rows(self, first: int, last: int) -> np.ndarray:
-        read = self.store.parameters if self.side == "parameters" else self.store.statistics
-        if self.kept is None:
-            return read(first, last)
-        chosen = self.kept[first:last]
-        # In one read over the gaps that failures leave: chunks are read whole all the same.
-        return read(int(chosen[0]), int(chosen[-1]) + 1)[chosen - chosen[0]] if len(chosen) else read(0, 0)
+from pymc_kbr.tables.stored_rows import StoredRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +54,15 @@ class StoredTable:
     @classmethod
     def open(cls, path: str | Path) -> StoredTable:
         """The table in a store that `simulate` has written, finished or not.
+
+        Parameters
+        ----------
+        path : str or Path
+            The store's folder.
+
+        Returns
+        -------
+        StoredTable
 
         Raises
         ------
@@ -200,14 +150,46 @@ class StoredTable:
         return Failures(rows, self.store.at("parameters", rows), messages)
 
     def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> StoredTable:
-        """The same simulations with another observation, as `ReferenceTable.with_observed`."""
+        """The same simulations with another observation.
+
+        Parameters
+        ----------
+        observed : mapping or sequence of float, length d, or array_like of shape (m, q)
+            The statistics by name or in the order of `statistic_names`, NaN where one is missing; a data set
+            where the table holds such.
+
+        Returns
+        -------
+        StoredTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a statistic is lacking, they are not d numbers, all are missing or some infinite, or a data
+            set has gaps, other columns, or more rows than there is room for.
+        """
         found = observation_of(self, observed)
         if found is not None:
             check_observed(found, self.statistic_columns)
         return dataclasses.replace(self, observed=found, observed_data={})
 
     def with_statistics(self, names: Sequence[str]) -> StoredTable:
-        """The same simulations with some of their statistics, as `ReferenceTable.with_statistics`."""
+        """The same simulations with some of their statistics, in the order that is given.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Of columns, as in `statistic_names`, or of whole variables.
+
+        Returns
+        -------
+        StoredTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a name is unknown or there twice, or there is none.
+        """
         chosen = columns_named(names, self.statistic_columns)
         of_store = chosen if self.chosen is None else np.array(self.chosen)[chosen]
         observed = None if self.observed is None else self.observed[chosen]
@@ -216,7 +198,13 @@ class StoredTable:
         )
 
     def without_missing(self) -> StoredTable:
-        """The same simulations with the statistics that the observation has, where it has gaps (NaN)."""
+        """The same simulations with the statistics that the observation has, where it has gaps (NaN).
+
+        Returns
+        -------
+        StoredTable
+            Itself where nothing is missing.
+        """
         return without_missing(self)  # type: ignore[no-any-return]
 
     @cached_property
@@ -245,12 +233,22 @@ class StoredTable:
         return self.statistic_columns.set_names
 
     def load(self, rows: int | None = None) -> ReferenceTable:
-        """The table in memory, whole or `rows` rows spread evenly over it.
+        """The table in memory, whole or in part.
+
+        Parameters
+        ----------
+        rows : int, optional
+            How many, spread evenly over it; all where left out, or where there are no more.
+
+        Returns
+        -------
+        ReferenceTable
 
         Raises
         ------
         ValueError
-            If fewer than two rows are finished.
+            If fewer than two rows are finished or asked for, a chunk of the store is damaged, or the rows
+            are no draws of the prior and the store is not finished.
         """
         n = len(self)
         if rows is None or rows >= n:
