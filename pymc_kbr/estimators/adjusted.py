@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.estimators.adjustments import Adjustment, NoAdjustment, make_adjustment
 from pymc_kbr.estimators.checks import warn_of_wide
 from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.movable_rows import MovableRows
 from pymc_kbr.estimators.rejection import Rejection
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
@@ -101,7 +100,18 @@ class Adjusted(Estimator):
         return self.estimator
 
     def scale_of_statistics(self) -> bool | str | Summary:
-        """The estimator's."""
+        """How the table's statistics are scaled.
+
+        Returns
+        -------
+        bool, str or Summary
+            As of the estimator that gives the weights.
+
+        Raises
+        ------
+        TypeError
+            If that is no estimator, or adjusted itself.
+        """
         return self._inner().scale_of_statistics()
 
     def _check(self, n: int, streamed: bool) -> None:
@@ -116,7 +126,13 @@ class Adjusted(Estimator):
         return inner.streams and inner.picks and make_adjustment(self.adjustment).streams
 
     def refuse_unless_it_streams(self) -> None:
-        """Refuse such rows where they cannot be: see `Estimator`."""
+        """Refuse rows that are read a part at a time where all are needed in memory.
+
+        Raises
+        ------
+        TypeError
+            If the estimator gives weight to all rows, or the adjustment looks for neighbours in them.
+        """
         if self.streams:
             return
         if make_adjustment(self.adjustment).streams:
@@ -140,7 +156,24 @@ class Adjusted(Estimator):
         self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
 
     def fit_sharing(self, fitted: Adjusted, rng: np.random.Generator) -> Self:
-        """Fit to the table of another one, and share what its adjustment has computed."""
+        """Fit to the table of another one, and share what its adjustment has computed.
+
+        Parameters
+        ----------
+        fitted : Adjusted
+            Fitted; it stays as it is.
+        rng : numpy.random.Generator
+            For solvers that draw at random.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError, MemoryError
+            As `fit`.
+        """
         self.check(len(fitted.table_), streamed=fitted.table_.streamed)
         self.table_ = fitted.table_
         self._fit_inner(rng)
@@ -174,7 +207,13 @@ class Adjusted(Estimator):
         )
 
     def settings(self) -> dict[str, float]:
-        """The numbers that the estimator and the adjustment were given or chose."""
+        """The numbers that the estimator and the adjustment were given or chose.
+
+        Returns
+        -------
+        dict of str to float
+            Those of the adjustment with ``adjustment_`` before their names.
+        """
         found = self.estimator_.settings()
         for name in ("mean_", "spread_"):
             if hasattr(self.adjustment_, name):
@@ -239,32 +278,3 @@ class Adjusted(Estimator):
                 result[:, list(block.columns)] = points[:, list(block.columns)]
         result[~moving] = points[~moving]
         return result
-
-
-@dataclass(frozen=True, eq=False)
-class MovableRows:
-    """Rows that may be moved, in the unconstrained space.
-
-    Attributes
-    ----------
-    points : ndarray of shape (m, p)
-        Their parameters.
-    free : ndarray of shape (m, r)
-        The same in the unconstrained space.
-    inside : ndarray of bool, shape (m,)
-        Which are finite there: not on an edge of the support.
-    number : ndarray of int, shape (m,)
-        Of each among those.
-    """
-
-    points: np.ndarray
-    free: np.ndarray
-    inside: np.ndarray
-    number: np.ndarray
-
-    @classmethod
-    def of(cls, points: np.ndarray, support: Support) -> MovableRows:
-        """From parameters (m, p)."""
-        free = support.forward(points)
-        inside = np.all(np.isfinite(free[:, support.smooth()]), axis=1)
-        return cls(points, free, inside, np.cumsum(inside) - 1)

@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import impossible, warn_of_impossible
-from pymc_kbr.estimators.estimator import Estimator, LogDensity
-from pymc_kbr.estimators.likelihood.checks import check_parameters, check_rows, check_settings
+from pymc_kbr.estimators.estimator import LogDensity
+from pymc_kbr.estimators.learned_density import LearnedDensity
+from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings
 from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen, forms_of
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
@@ -35,7 +33,7 @@ PARTICLES_FOR_SCORES = 200
 """Draws of each of many posteriors that are only compared."""
 
 
-class KernelLikelihood(Estimator):
+class KernelLikelihood(LearnedDensity):
     """The density of the statistics given the parameters, learnt from the table, times the prior.
 
     Parameters
@@ -99,7 +97,13 @@ class KernelLikelihood(Estimator):
         self.parameter_bandwidth = parameter_bandwidth
 
     def scale_of_statistics(self) -> bool | str | Summary:
-        """How the table's statistics are scaled."""
+        """How the table's statistics are scaled.
+
+        Returns
+        -------
+        bool, str or Summary
+            The argument `scale`, "transformed" for True.
+        """
         return "transformed" if self.scale is True else self.scale
 
     def _check(self, n: int, streamed: bool) -> None:
@@ -141,19 +145,46 @@ class KernelLikelihood(Estimator):
         return getattr(self, "table_", None) is None or self.table_.draws is None
 
     def for_scores(self) -> Self:
-        """One that makes few draws, for posteriors that are only compared; if not fitted, to fewer rows."""
+        """What stands for this estimator where posteriors are only compared.
+
+        Returns
+        -------
+        KernelLikelihood
+            A copy that makes few draws of each; if not fitted yet, it is fitted to fewer rows.
+        """
         few: Self = copy(self) if hasattr(self, "table_") else clone(self)
         few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
         return few
 
     def for_draws(self, count: int) -> Self:
-        """The fitted estimator with at least so many particles, so that no draw is made twice."""
+        """The fitted estimator with as many particles as draws are wanted, so that none is made twice.
+
+        Parameters
+        ----------
+        count : int
+
+        Returns
+        -------
+        KernelLikelihood
+            A copy.
+        """
         more = copy(self)
         more.particles = max(self.particles, count)
         return more
 
     def under(self, log_prior: LogDensity | None) -> Self:
-        """The fitted estimator with the prior's log density where that is known: see `Estimator.under`."""
+        """The fitted estimator with the prior's log density in place of the estimated one.
+
+        Parameters
+        ----------
+        log_prior : callable or None
+            From parameters (n, p) to log densities (n,); None where it is not known.
+
+        Returns
+        -------
+        KernelLikelihood
+            A copy; itself for None.
+        """
         if log_prior is None:
             return self
         exact = copy(self)
@@ -161,7 +192,18 @@ class KernelLikelihood(Estimator):
         return exact
 
     def marginal(self, columns: np.ndarray) -> Self | None:
-        """The fitted likelihood of some statistics, the others integrated out, where its form allows it."""
+        """The fitted likelihood of some statistics, the others integrated out.
+
+        Parameters
+        ----------
+        columns : ndarray of int, shape (m,)
+            Numbers of the statistics that are kept.
+
+        Returns
+        -------
+        KernelLikelihood or None
+            None where the form does not allow it, or none of those kept varies.
+        """
         if (found := integrated_out(self._evaluation, columns)) is None:
             return None
         alone = copy(self)
@@ -178,68 +220,6 @@ class KernelLikelihood(Estimator):
         found = fit_prior_density(self._rows, self.table_.support, rng, log_weights=self._log_weights)
         return found.log_density
 
-    @property
-    def parameters_size(self) -> int:
-        """Number of parameters, p."""
-        return self.simulated_range_.shape[1]
-
-    @property
-    def statistics_size(self) -> int:
-        """Number of statistics, d."""
-        return self.table_.scaler.size
-
-    def prepare(self, observed: ArrayLike) -> Prepared:
-        """Observations (n, d) in the units of the fit, for `log_density`."""
-        return self._evaluation.prepare(self._possible(self._trials(observed)))
-
-    def _trials(self, observed: ArrayLike) -> np.ndarray:
-        """Independent observations (r, d), also of one number where there is one statistic."""
-        self._refuse_unfitted()
-        return self.read(np.atleast_1d(by_name(observed, self.names_.statistics))).rows
-
-    def describe(self, parameters: Any, xp: Any = np) -> Any:
-        """What of the density depends on parameters (k, p) alone, shape (k, w), with NumPy or PyTensor."""
-        return self._evaluation.describe(parameters, xp)
-
-    def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
-        """Log densities (n,) of n observations under n rows of `describe`, with NumPy or PyTensor."""
-        return self._evaluation.log_density(described, prepared, xp)
-
-    def log_likelihood(self, parameters: ArrayLike, observed: ArrayLike) -> np.ndarray:
-        """Log-likelihood of one observation, or of the independent trials of one data set.
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (k, p)
-        observed : ndarray of shape (d,) or (r, d), whose log densities are summed
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            Densities are in the statistics' own units; of discrete ones they are probabilities. Beyond
-            `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
-            where a statistic is the same in all simulations and another in the observation.
-        """
-        trials = self._possible(self._trials(observed))
-        return self.log_likelihood_of(check_parameters(parameters, self.parameters_size), trials)
-
-    def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
-        """The same of parameters (k, p) and trials (r, d) that were checked before."""
-        if np.any(impossible(trials, self.table_)):
-            return np.full(len(theta), -np.inf)
-        return self.log_likelihoods(theta, trials).sum(axis=1)
-
-    def log_likelihoods(self, parameters: ArrayLike, statistics: np.ndarray) -> np.ndarray:
-        """Log-likelihoods (k, n) of n observations (n, d), each by itself, under k parameters (k, p)."""
-        theta = check_parameters(parameters, self.parameters_size)
-        return self._evaluation.log_densities(self.describe(theta), self._evaluation.prepare(statistics))
-
-    def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator | int | None = None) -> Any:
-        """One draw (k, d) of the statistics for each of k parameters (k, p)."""
-        self._refuse_unfitted()
-        theta = check_parameters(parameters, self.parameters_size)
-        return self._evaluation.draw(theta, np.random.default_rng(rng))
-
     def condition(self, observed: Any, *, trials: bool = False) -> Any:
         """The posterior given an observation, or given the independent trials of a data set.
 
@@ -255,6 +235,11 @@ class KernelLikelihood(Estimator):
         Posterior or list of Posterior
             `settings` holds `log_evidence`, the log density of the data under the model, and
             `share_beyond_rows`, the share of the posterior beyond `simulated_range_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Estimator.condition`, and if trials are not of shape (r, d) or have gaps.
         """
         if not trials:
             return super().condition(observed)
@@ -266,11 +251,6 @@ class KernelLikelihood(Estimator):
     def _prepared(self, rows: np.ndarray) -> Sequence[Prepared]:
         """Complete observations (k, d), each by itself, in the units of the fit."""
         return self._evaluation.prepare(self._possible(rows)).each()
-
-    def _possible(self, rows: np.ndarray) -> np.ndarray:
-        """Observations (k, d), warned of where the model cannot make them."""
-        warn_of_impossible(rows, self.table_, self.names_.statistics)
-        return rows
 
     def _beginning(self) -> Start:
         return Start(self._rows, self._described, self._log_weights, self._seed)

@@ -1,0 +1,178 @@
+"""From an observation to its posterior, by an estimator that is fitted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pymc_kbr.arrays.names import Names
+from pymc_kbr.arrays.observations import Observations
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.checks import check_scaled, warn_of_impossible
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.missing import posteriors_by_rest
+from pymc_kbr.estimators.row_weights import RowWeights
+from pymc_kbr.kernels import Kernel
+from pymc_kbr.posterior.posterior import Posterior
+
+
+class Conditioning:
+    """What an `Estimator` does once it is fitted, which changes nothing in it."""
+
+    smoothing = "local"
+    names_: Names = Names()
+    table_: FittedTable
+    parameter_kernel_: Kernel
+
+    def weights(self, observed: ArrayLike) -> np.ndarray:
+        """The weights of the fitted rows, of either sign.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+
+        Returns
+        -------
+        ndarray of shape (n,) or (k, n)
+            Of the prior's l draws in place of n rows, where the estimator weights these.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `condition`, and if a statistic is missing.
+        """
+        given = self.read(observed)
+        x, table = self._prepared(given.rows), self.table_
+        found = self._row_weights(x)
+        weights = found.values if found.points is not None else found.over(table.size, table.rows)
+        return weights[0] if given.single else weights
+
+    def condition(self, observed: ArrayLike) -> Any:
+        """The posterior given an observation; the estimator stays as it is.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+            A Series or a data frame of pandas is put in the order of the table's names, where it has these.
+            Where statistics are missing (NaN), the estimator is fitted anew to the others.
+
+        Returns
+        -------
+        Posterior or list of Posterior
+            A list of k for k observations. `Posterior.statistics` names those used where some were missing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, the observation has another shape or other names than the table, is infinite
+            or missing throughout, or so far off that no distance can be measured; and where statistics are
+            missing, if the table was read a part at a time or its summaries need all of them.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a statistic is the same in all simulations and another in the observation.
+        """
+        posteriors = self.posteriors(given := self.read(observed, gaps=True))
+        return posteriors[0] if given.single else posteriors
+
+    def posteriors(self, given: Observations) -> list[Posterior]:
+        """The posteriors of observations that were checked before.
+
+        Parameters
+        ----------
+        given : Observations
+            k of them, as `read` returns them.
+
+        Returns
+        -------
+        list of Posterior, length k
+
+        Raises
+        ------
+        ValueError
+            If an observation is too far off, or has gaps that no fit can be made for: see `condition`.
+        """
+        if given.incomplete:
+            return posteriors_by_rest(self, given)
+        return self._posteriors(self._prepared(given.rows))
+
+    def read(self, observed: ArrayLike, *, gaps: bool = False) -> Observations:
+        """What a user gave as observations, checked and in the table's order.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+            Also a Series or a data frame.
+        gaps : bool
+            Whether statistics may be missing (NaN).
+
+        Returns
+        -------
+        Observations
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, or they are no observations of the table's statistics: see `condition`.
+        """
+        self._refuse_unfitted()
+        return Observations.of(observed, self.table_.scaler.size, self.names_.statistics, gaps=gaps)
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether the weights are those of the table's rows, and not of other points."""
+        return True
+
+    def settings(self) -> dict[str, float]:
+        """The numbers that were given or chosen.
+
+        Returns
+        -------
+        dict of str to float
+            Fitted attributes such as `bandwidth_`, by their names without the underscore.
+        """
+        return {
+            name.removesuffix("_"): float(value)
+            for name, value in vars(self).items()
+            if name.endswith("_")
+            and name != "fitted_rows_"
+            and not name.startswith("_")
+            and isinstance(value, int | float | np.number)
+        }
+
+    def _atoms(self, x: np.ndarray, found: RowWeights) -> list[Atoms]:
+        """The atoms of observations x (k, d): the parameters of the rows that carry weight."""
+        points, places = found.points, None
+        if points is None:
+            points, places = self.table_.read_parameters(found.rows)
+        kernel = self.parameter_kernel_
+        if places is None:
+            return [Atoms(points, kernel)] * len(x)
+        return [Atoms(points[at], kernel) for at in places]
+
+    def _refuse_unfitted(self) -> None:
+        if not hasattr(self, "table_"):
+            raise ValueError(f"this {type(self).__name__} is not fitted; call `fit` first")
+
+    def _prepared(self, rows: np.ndarray) -> Any:
+        """Complete observations (k, d) as `_row_weights` takes them: in the scale of the table."""
+        warn_of_impossible(rows, self.table_, self.names_.statistics)
+        scaled = self.table_.scaler.transform(rows)
+        check_scaled(scaled, rows)
+        return scaled
+
+    def _posteriors(self, x: Any) -> list[Posterior]:
+        found = self._row_weights(x)
+        settings = {**self.settings(), **found.settings}
+        return [
+            Posterior.of(atoms, values, self.table_.support, settings, self.smoothing, self.names_.parameters)
+            for atoms, values in zip(self._atoms(x, found), found.values, strict=True)
+        ]
+
+    @abstractmethod
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        """The weights for scaled observations (k, q)."""
