@@ -35,6 +35,11 @@ def pytest_addoption(parser):
     parser.addoption("--leave-out", type=Path, help="a file of names: these tests are not run")
 
 
+def pytest_itemcollected(item):
+    if "torch" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.pytorch)
+
+
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--leave-out") is not None:
         elsewhere = set(config.getoption("--leave-out").read_text().splitlines())
@@ -67,6 +72,13 @@ def pytest_terminal_summary(terminalreporter, config):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)
+
+
+@pytest.fixture
+def torch():
+    """PyTorch. A test that asks for it has the mark `pytorch`, by which `.ci/theirs` finds it."""
+    missing = "PyTorch (extra `neural`) is not installed; `bash .ci/theirs` runs this with it"
+    return pytest.importorskip("torch", reason=missing)
 
 
 @pytest.fixture(scope="session")

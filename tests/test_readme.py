@@ -49,11 +49,20 @@ def blocks(page):
 
 
 OF_ALL = {page: runpy.run_path(str(ROOT / "docs" / "run_blocks.py"))["blocks"](page) for page in PAGES}
-NEED_MORE = [(page, i) for page, found in OF_ALL.items() for i, block in enumerate(found) if block.needs]
-BY_HAND = {
-    "sbi": "sbi brings PyTorch, too large for each run: `bash .ci/theirs` installs it and runs this block"
-}
+WITH_PYTORCH = {"sbi": "sbi brings PyTorch, which is gigabytes; `bash .ci/theirs` runs this block with it"}
 """Packages that the extra `test` does not bring; every other one has to be there."""
+
+NEED_MORE = [
+    pytest.param(
+        page,
+        i,
+        id=f"{page.stem}-{block.needs}-{i}",
+        marks=[pytest.mark.pytorch] * (block.needs in WITH_PYTORCH),
+    )
+    for page, found in OF_ALL.items()
+    for i, block in enumerate(found)
+    if block.needs
+]
 
 SLURM = {
     "sbatch": 'cp "$1" job.sh\nsh job.sh >/dev/null 2>&1 &\necho "Submitted batch job $!"',
@@ -113,13 +122,11 @@ def close_client():
 
 
 @pytest.mark.pages
-@pytest.mark.parametrize(
-    ("page", "number"), NEED_MORE, ids=lambda value: getattr(value, "stem", None) or str(value)
-)
+@pytest.mark.parametrize(("page", "number"), NEED_MORE)
 def test_a_block_that_needs_more_runs(page, number, tmp_path, monkeypatch, capsys):
     block = OF_ALL[page][number]
-    if block.needs in BY_HAND and importlib.util.find_spec(block.needs) is None:
-        pytest.skip(BY_HAND[block.needs])
+    if block.needs in WITH_PYTORCH and importlib.util.find_spec(block.needs) is None:
+        pytest.skip(WITH_PYTORCH[block.needs])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     for name, lines in SLURM.items():

@@ -162,8 +162,8 @@ def test_a_run_through_images(tmp_path):
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("torch")
 def test_the_recurrent_network_reads_windows(rng, monkeypatch):
-    pytest.importorskip("torch", reason="PyTorch (extra `neural`) is not installed")
     monkeypatch.setattr(recurrent, "STEPS", 45)
     state = np.cumsum(rng.normal(size=(90, 1)), axis=0)
     seen = state + 0.1 * rng.normal(size=(90, 3))

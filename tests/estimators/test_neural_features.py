@@ -20,11 +20,6 @@ SMALL = {"features": 4, "random_features": 12, "steps": 40, "learning_rate": 1e-
 
 
 @pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="PyTorch (extra `neural`) is not installed")
-
-
-@pytest.fixture
 def table():
     rng = np.random.default_rng(3)
     theta = rng.uniform(-2, 2, size=(200, 1))

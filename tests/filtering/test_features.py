@@ -18,8 +18,7 @@ def sequence(rng):
 
 
 @pytest.fixture
-def identity():
-    torch = pytest.importorskip("torch", reason="PyTorch (extra `neural`) is not installed")
+def identity(torch):
     network = torch.nn.Linear(2, 2, bias=False).double().requires_grad_(False)
     network.weight[:] = torch.eye(2)
     return NeuralFeatures(network=network)
