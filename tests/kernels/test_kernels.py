@@ -14,6 +14,7 @@ from pymc_kbr.kernels import (
     Matern,
     check_kernel,
     frequencies,
+    gaussian,
     gaussian_mean,
     median_heuristic,
     parameter_kernel,
@@ -236,6 +237,7 @@ def test_deviations_that_are_known_take_the_place_of_the_rows_own():
 
 def test_parameters_that_do_not_vary_have_bandwidth_one():
     assert parameter_kernel(np.full((5, 2), 3.0)).bandwidth == (1.0, 1.0)
+    assert parameter_kernel(np.tile([3.0, -5.0], (5, 1))).bandwidth == (1.0, 1.0)
     varying = np.column_stack([A[:, 0], np.ones(6)])
     assert parameter_kernel(varying).bandwidth[0] == pytest.approx(
         median_heuristic(A[:, :1] / A[:, 0].std()) * A[:, 0].std()
@@ -252,3 +254,19 @@ def test_a_far_point_takes_no_digits_from_the_distances_of_the_others():
     np.testing.assert_allclose(
         squared_distances(points, points[:9])[:, 0], np.sum((points - points[0]) ** 2, 1)
     )
+    # Two near to each other and a far one are the fewest of which this can be said.
+    assert squared_distances(np.array([[0.0], [1.0], [1e12]]))[0, 1] == 1
+
+
+def test_distances_are_made_pair_by_pair_only_where_a_far_point_takes_digits(monkeypatch):
+    """A matrix product costs less: points of a heavy tail, some of them far out, go that way."""
+    pairs, slow = [], gaussian.cdist
+    monkeypatch.setattr(gaussian, "cdist", lambda *given: (pairs.append(1), slow(*given))[1])
+    points = np.random.default_rng(3).standard_t(2, size=(40, 2))
+    squared_distances(points)
+    Gaussian(1.0).columns_of(points)(points[:3])
+    assert pairs == []
+    points[7] = 1e12
+    squared_distances(points)
+    Gaussian(1.0).columns_of(points)(points[:3])
+    assert pairs == [1, 1]
