@@ -16,10 +16,11 @@ from sklearn.base import clone
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.checking.calibration import Calibration, recalibrated
+from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
+from pymc_kbr.checking.recalibration import recalibrated
 from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM

@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import binom, kstest
+from scipy.stats import kstest
 
+from pymc_kbr.checking.coverage_band import coverage_band, probabilities
 from pymc_kbr.checking.joint_transforms import JointTransforms, Recovery
 from pymc_kbr.posterior.arviz import pack
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.reference_table import ReferenceTable
-
-CURVES = 2000
-"""Of uniform transforms, from which a band for whole curves is."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,8 +88,13 @@ class Calibration:
         Returns
         -------
         ndarray of shape (p,) or (l, p)
+
+        Raises
+        ------
+        ValueError
+            If a level is no probability.
         """
-        asked = _probabilities(levels)
+        asked = probabilities(levels)
         inside = np.abs(self.pit - 0.5)[None] <= asked[:, None, None] / 2
         found = inside.mean(axis=1)
         return found[0] if np.ndim(levels) == 0 else found
@@ -129,9 +131,8 @@ class Calibration:
            applications in goodness-of-fit evaluation and multiple sample comparison, Statistics and
            Computing (2022), section 2.2.
         """
-        asked, rows = np.atleast_1d(np.asarray(levels, dtype=float)), len(self.pit)
-        tail = _tail_of_each(asked, rows, 1 - probability) if together else (1 - probability) / 2
-        bounds = np.column_stack([binom.ppf(tail, rows, asked), binom.isf(tail, rows, asked)]) / rows
+        asked = np.atleast_1d(np.asarray(levels, dtype=float))
+        bounds = coverage_band(asked, len(self.pit), probability, together=together)
         return bounds[0] if np.ndim(levels) == 0 else bounds
 
     def joint_coverage(self, levels: float | Sequence[float] | np.ndarray = 0.9) -> np.ndarray:
@@ -156,12 +157,23 @@ class Calibration:
         .. [1] P. Lemos, A. Coogan, Y. Hezaveh, L. Perreault-Levasseur, Sampling-based accuracy testing of
            posterior estimators for general inference, ICML (2023): coverage of TARP.
         """
-        asked = _probabilities(levels)
+        asked = probabilities(levels)
         found = np.mean(self._joint().together()[None] <= asked[:, None, None], axis=1)
         return found[0] if np.ndim(levels) == 0 else found
 
     def joint_summary(self) -> list[dict[str, Any]]:
-        """One row a kind of joint region: coverage at 50%, 90% and 95%, and the p-value of uniformity."""
+        """One row a kind of joint region: coverage at 50%, 90% and 95%, and the p-value of uniformity.
+
+        Returns
+        -------
+        list of dict, length 2
+            Keys are region, coverage_50, coverage_90, coverage_95 and uniformity_p.
+
+        Raises
+        ------
+        ValueError
+            If the calibration has marginal transforms only.
+        """
         covered, transforms = self.joint_coverage([0.5, 0.9, 0.95]), self._joint().together()
         return [
             {
@@ -182,7 +194,13 @@ class Calibration:
         return self.joint
 
     def uniformity(self) -> np.ndarray:
-        """p-value of each parameter's transforms being uniform (Kolmogorov and Smirnov), shape (p,)."""
+        """How far each parameter's transforms are from uniform, by the test of Kolmogorov and Smirnov.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+            p-values.
+        """
         return np.array([kstest(column, "uniform").pvalue for column in self.pit.T])
 
     def recalibrated(self, draws: np.ndarray) -> np.ndarray:
@@ -197,6 +215,11 @@ class Calibration:
         -------
         ndarray of shape (m, p)
             Inside the range of `draws`, in the same joint order.
+
+        Raises
+        ------
+        ValueError
+            If they are draws of another number of parameters.
 
         Notes
         -----
@@ -252,7 +275,13 @@ class Calibration:
         return dataset
 
     def summary(self) -> list[dict[str, Any]]:
-        """One row a parameter: coverage of 50%, 90% and 95% intervals, uniformity, median contraction."""
+        """One row a parameter: coverage of 50%, 90% and 95% intervals, uniformity, median contraction.
+
+        Returns
+        -------
+        list of dict, length p
+            Keys are parameter, coverage_50, coverage_90, coverage_95, uniformity_p and contraction.
+        """
         covered, uniformity = self.coverage([0.5, 0.9, 0.95]), self.uniformity()
         return [
             {
@@ -265,36 +294,3 @@ class Calibration:
             }
             for i, name in enumerate(self.names)
         ]
-
-
-def _tail_of_each(levels: np.ndarray, rows: int, outside: float) -> float:
-    """Tail probability at each level beyond which so large a share of calibrated curves goes somewhere."""
-    edges = np.concatenate([[0.0], np.sort(levels), [1.0]])
-    # A seed of its own: the band belongs to a number of rows, and no call moves it.
-    counts = np.random.default_rng(0).multinomial(rows, np.diff(edges), CURVES)[:, :-1].cumsum(axis=1)
-    tails = np.minimum(binom.cdf(counts, rows, edges[1:-1]), binom.sf(counts - 1, rows, edges[1:-1]))
-    return float(np.quantile(tails.min(axis=1), outside))
-
-
-def _probabilities(levels: float | Sequence[float] | np.ndarray) -> np.ndarray:
-    """Levels (l,), refused where one is no probability."""
-    asked = np.atleast_1d(np.asarray(levels, dtype=float))
-    if np.any(~((asked >= 0) & (asked <= 1))):
-        raise ValueError(f"levels are {levels}; probabilities lie in [0, 1]")
-    return asked
-
-
-def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:
-    """Recalibrated draws, if the support lets each parameter be moved by itself."""
-    if calibration.names != table.parameter_names:
-        raise ValueError(
-            f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
-        )
-    moved = calibration.recalibrated(draws)
-    outside = ~table.support.contains(moved)
-    if np.any(outside):
-        raise ValueError(
-            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which ties "
-            "parameters to each other; recalibration moves each by itself: leave `calibration` out"
-        )
-    return moved

@@ -1,10 +1,9 @@
-"""A posterior as weighted atoms: expectations from the weights, draws by named steps."""
+"""A posterior as weighted atoms, and what the weights say of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,12 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.weighted import covariance, effective_sample_size, weighted_quantile
+from pymc_kbr.arrays.weighted import covariance, weighted_quantile
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.herding import herd
-from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.shown import shown_posterior
-from pymc_kbr.posterior.smoothing import check_smoothing, refuse_infinite, smoothed
+from pymc_kbr.posterior.weighted_atoms import WeightedAtoms
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior:
+class Posterior(WeightedAtoms):
     """What an estimator says about the parameters, given one observation.
 
     Parameters
@@ -54,10 +51,6 @@ class Posterior:
     array([[4.]])
     """
 
-    embedding: Embedding
-    support: Support
-    settings: dict[str, float] = field(default_factory=dict)
-    smoothing: str = "local"
     names: tuple[str, ...] | None = None
     statistics: tuple[str, ...] | None = None
 
@@ -71,7 +64,24 @@ class Posterior:
         smoothing: str = "local",
         names: tuple[str, ...] | None = None,
     ) -> Posterior:
-        """The posterior of weighted atoms."""
+        """The posterior of weighted atoms.
+
+        Parameters
+        ----------
+        atoms : Atoms
+            m of them, with the kernel in which the posterior is embedded.
+        weights : ndarray of shape (m,)
+            Of either sign.
+        support : Support
+        settings : dict of str to float, optional
+        smoothing : {"local", "global", "none"}
+        names : tuple of str, length p, optional
+            As of `Posterior`.
+
+        Returns
+        -------
+        Posterior
+        """
         return cls(Embedding(atoms, weights), support, settings or {}, smoothing, names)
 
     def __repr__(self) -> str:
@@ -79,16 +89,6 @@ class Posterior:
 
     def _repr_html_(self) -> str:
         return shown_posterior(self).html()
-
-    @property
-    def atoms(self) -> np.ndarray:
-        """Parameters of the simulations that carry weight, shape (m, p)."""
-        return self.embedding.atoms.points
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The estimator's weights, of either sign, shape (m,)."""
-        return self.embedding.weights
 
     def expectation(self, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Estimate of E[f(theta)] under the posterior.
@@ -110,13 +110,27 @@ class Posterior:
         return self.weights @ np.asarray(f(self.atoms))
 
     def mean(self) -> np.ndarray:
-        """Posterior mean, shape (p,)."""
+        """Posterior mean: the `expectation` of the parameters.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+        """
         return self.expectation(lambda theta: theta)
 
     def cov(self) -> np.ndarray:
-        """Posterior covariance, shape (p, p), of the weights projected onto the simplex.
+        """Posterior covariance, of the weights projected onto the simplex.
 
-        Signed weights can have a negative variance; their projection cannot. Refused beyond 1e308.
+        Signed weights can have a negative variance; their projection cannot.
+
+        Returns
+        -------
+        ndarray of shape (p, p)
+
+        Raises
+        ------
+        ValueError
+            If a variance is beyond 1e308, the largest float.
         """
         return covariance(self.atoms, self.simplex_weights)
 
@@ -131,6 +145,11 @@ class Posterior:
         Returns
         -------
         ndarray of shape (p,) or (k, p)
+
+        Raises
+        ------
+        ValueError
+            If one is no probability.
         """
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
@@ -139,7 +158,7 @@ class Posterior:
         return found[0] if np.ndim(q) == 0 else found
 
     def mode(self, starts: int = 5, bandwidth: float | None = 0.5) -> np.ndarray:
-        """Posterior mode, shape (p,): see `pymc_kbr.embedding.preimage`.
+        """Posterior mode: see `pymc_kbr.embedding.preimage`.
 
         Parameters
         ----------
@@ -148,6 +167,16 @@ class Posterior:
         bandwidth : float, optional
             Of the Gaussian kernel, as a share of each parameter's posterior standard deviation. The
             mode is that of the posterior seen through this kernel. None takes the embedding's own kernel.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+            Inside the prior's support.
+
+        Raises
+        ------
+        ValueError
+            If a parameter's variance is beyond 1e308.
 
         Notes
         -----
@@ -171,97 +200,6 @@ class Posterior:
             return mode
         return self.atoms[int(np.argmax(self.simplex_weights))]
 
-    @cached_property
-    def simplex_weights(self) -> np.ndarray:
-        """First step to draws: non-negative weights of sum one, nearest in RKHS norm, shape (m,).
-
-        Weights that are on the simplex already are returned as they are.
-        """
-        if np.all(self.weights >= 0) and np.isclose(self.total_weight, 1):
-            return self.weights / self.total_weight
-        return project_to_simplex(self.embedding)
-
-    def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Second step to draws: row numbers of atoms, drawn by systematic resampling, shape (draws,)."""
-        positions = (rng.random() + np.arange(draws)) / draws
-        rows = np.searchsorted(np.cumsum(self.simplex_weights), positions)
-        # Rounding may leave the sum below one. In no order: any few of the draws stand for the posterior.
-        return rng.permutation(np.minimum(rows, len(self.atoms) - 1))
-
-    def herd(self, draws: int) -> np.ndarray:
-        """Another second step: row numbers of atoms by kernel herding, shape (draws,), without randomness."""
-        return herd(Embedding(self.embedding.atoms, self.simplex_weights), draws)
-
-    def draw(
-        self,
-        draws: int,
-        rng: np.random.Generator | int | None = None,
-        *,
-        smoothing: str | None = None,
-        herding: bool = False,
-    ) -> np.ndarray:
-        """Equally weighted draws from the posterior.
-
-        Parameters
-        ----------
-        draws : int
-        rng : numpy.random.Generator, int or None
-        smoothing : {"local", "global", "none"}, optional
-            See `pymc_kbr.posterior.smoothing`; that of the posterior where left out.
-        herding : bool
-            Whether atoms are chosen by kernel herding instead of resampling: few draws then stand for the
-            posterior better, at a cost that grows with draws times atoms.
-
-        Returns
-        -------
-        ndarray of shape (draws, p)
-            Inside the prior's support.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range, or some draws or the atoms that they are made of are not finite.
-
-        Notes
-        -----
-        Three steps: the weights are projected onto the simplex (`simplex_weights`), atoms are
-        resampled (`resample`) or herded (`herd`), and these are smoothed in the unconstrained space
-        (`smooth`). Discrete parameters are not smoothed.
-        """
-        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-            raise ValueError(f"draws is {draws!r}; it must be a whole number of at least 1")
-        if smoothing is not None:
-            check_smoothing(smoothing)
-        rng = np.random.default_rng(rng)
-        refuse_infinite("atoms that carry weight", self.atoms[self.weights != 0])
-        rows = self.herd(draws) if herding else self.resample(draws, rng)
-        return refuse_infinite("draws", self.smooth(rows, rng, smoothing))
-
-    def smooth(self, rows: np.ndarray, rng: np.random.Generator, smoothing: str | None = None) -> np.ndarray:
-        """Third step to draws: Gaussian noise in the unconstrained space, shape (len(rows), p).
-
-        Notes
-        -----
-        See `posterior.smoothing`.
-        """
-        how = smoothing or self.smoothing
-        return smoothed(self.atoms, self.simplex_weights, self.support, rows, rng, how)
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights as the estimator computed them."""
-        return float(self.weights.sum())
-
-    @property
-    def effective_sample_size(self) -> float:
-        """Kish's effective sample size of the weights."""
-        return effective_sample_size(self.weights)
-
-    @property
-    def negative_share(self) -> float:
-        """Share of the absolute weight that is negative."""
-        return float(np.maximum(-self.weights, 0).sum() / np.abs(self.weights).sum())
-
     def to_arviz(
         self,
         draws: int | np.ndarray = 1000,
@@ -276,11 +214,40 @@ class Posterior:
         timings: dict[str, float] | None = None,
         notes: dict[str, Any] | None = None,
     ) -> Any:
-        """Pack the posterior and its draws for ArviZ; arguments are those of `posterior.arviz.to_arviz`.
+        """Pack the posterior and its draws for ArviZ.
+
+        Parameters
+        ----------
+        draws : int or ndarray of shape (chains * draws, p)
+            Draws of each chain, or those of all chains, one chain after the other.
+        chains : int
+            Parts into which the draws, which are independent, are split.
+        random_seed : int or numpy.random.Generator, optional
+            For draws that are made here.
+        table : ReferenceTable, optional
+            Gives names, shapes, the observation and the account of the simulations.
+        model : pymc.Model, optional
+            Gives dims and coords, and the deterministic variables.
+        prior : NewPrior, optional
+            Another prior than the table's.
+        store : str or Path, optional
+            Where the table stays: its path is kept in place of its rows.
+        estimator : str
+            Which estimator made it.
+        timings : dict of str to float
+            Seconds of the stages after the simulation.
+        notes : dict, optional
+            More attributes of the result.
 
         Returns
         -------
         arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+            Its groups are described in `pymc_kbr.posterior.arviz`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If chains is no whole number above zero, or the draws given are no chains of one length.
         """
         # Imported here: whoever stays with arrays needs no ArviZ.
         from pymc_kbr.posterior.arviz import to_arviz

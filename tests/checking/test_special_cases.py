@@ -15,13 +15,14 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking import coarseness as coarse_module
 from pymc_kbr.checking import local_classifier, predictive_check, statistic_contributions
 from pymc_kbr.checking.calibrate import _nearest_parameters
-from pymc_kbr.checking.calibration import Calibration, recalibrated
+from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.coarseness import CLEAR, Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import _misspecified
 from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
 from pymc_kbr.checking.joint_transforms import density_transform
 from pymc_kbr.checking.observation_support import ObservationSupport
 from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
+from pymc_kbr.checking.recalibration import recalibrated
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.kernels import median_heuristic
