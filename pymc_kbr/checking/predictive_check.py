@@ -57,6 +57,13 @@ class PredictiveCheck:
         Returns
         -------
         ndarray of matplotlib Axes, shape (v,)
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If another number of axes was given.
         """
         axes = drawn_on(ax, len(self.p_values), (3.6 * len(self.p_values), 2.8))
         for axis, (name, p_value) in zip(axes, self.p_values.items(), strict=True):

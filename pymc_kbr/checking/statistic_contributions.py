@@ -88,6 +88,8 @@ class StatisticContributions:
         ------
         ImportError
             If matplotlib is not installed.
+        ValueError
+            If several axes were given.
         """
         table = self.summary()[:20][::-1]
         (ax,) = drawn_on(ax, 1, (4.8, 0.6 + 0.28 * len(table)))

@@ -78,6 +78,8 @@ class StatisticRelevance:
         ------
         ImportError
             If matplotlib is not installed.
+        ValueError
+            If several axes were given.
         """
         size = 2 + 0.7 * len(self.parameters), 1.5 + 0.35 * len(self.statistics)
         (ax,) = drawn_on(ax, 1, size)

@@ -9,13 +9,12 @@ import numpy as np
 from scipy.stats import norm
 
 from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant
-from pymc_kbr.arrays.refusals import positive, squarable, whole
+from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.conditioned import ENTRIES_AT_ONCE, Conditioned, ThroughLandmarks
-from pymc_kbr.embedding.learnt_lengthscale import EXACT_ROWS, LearntLengthscale, gaussian, learn_lengthscale
+from pymc_kbr.embedding.learnt_lengthscale import EXACT_ROWS, choose_lengthscale, gaussian
 from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, check_measure
-from pymc_kbr.kernels import median_heuristic
 
 DRAWN_JITTER = 1e-10
 """Of the mean variance: what is added to a covariance of which draws are made, for its rounding."""
@@ -95,6 +94,8 @@ class BayesianKernelEmbedding:
         TypeError, ValueError
             If it is no array of finite numbers, has one row, or a constant column, or an argument is out of
             range.
+        numpy.linalg.LinAlgError
+            If the covariance is singular with so little noise.
         """
         positive("noise", self.noise)
         if self.landmarks is not None:
@@ -113,13 +114,27 @@ class BayesianKernelEmbedding:
         return self
 
     def empirical(self, at: Any) -> np.ndarray:
-        """The empirical embedding (eq. 2) at points (l, D), shape (l,)."""
+        """The empirical embedding (eq. 2): the mean of the kernel between points and the sample.
+
+        Parameters
+        ----------
+        at : array_like of shape (l,) or (l, D)
+
+        Returns
+        -------
+        ndarray of shape (l,)
+
+        Raises
+        ------
+        ValueError
+            If nothing was fitted, or the points have other columns.
+        """
         at = self._at(at)
         parts = np.array_split(at, -(-len(at) * len(self.points_) // ENTRIES_AT_ONCE))
         return np.concatenate([self.kernel_(part, self.points_).mean(axis=1) for part in parts])
 
     def mean(self, at: Any) -> np.ndarray:
-        """The posterior mean of the embedding.
+        """The posterior mean (eq. 7) of the embedding.
 
         Parameters
         ----------
@@ -138,7 +153,21 @@ class BayesianKernelEmbedding:
         return self._cross(at) @ self._solved.weights
 
     def covariance(self, at: Any) -> np.ndarray:
-        """The posterior covariance of its values at points (l, D), shape (l, l)."""
+        """The posterior covariance (eq. 8) of the embedding's values.
+
+        Parameters
+        ----------
+        at : array_like of shape (l,) or (l, D)
+
+        Returns
+        -------
+        ndarray of shape (l, l)
+
+        Raises
+        ------
+        ValueError
+            If nothing was fitted, or the points have other columns.
+        """
         at = self._at(at)
         cross = self._cross(at)
         return self.measure_.covariance(at, at, self.lengthscale_) - cross @ self._solved.explained(cross)
@@ -153,6 +182,11 @@ class BayesianKernelEmbedding:
         Returns
         -------
         ndarray of shape (l,)
+
+        Raises
+        ------
+        ValueError
+            If nothing was fitted, or the points have other columns.
         """
         at = self._at(at)
         cross = self._cross(at)
@@ -205,7 +239,23 @@ class BayesianKernelEmbedding:
     def draw_prior(
         self, at: Any, draws: int, random_seed: int | np.random.Generator | None = None
     ) -> np.ndarray:
-        """Draws from the prior (eq. 3) of its values at points (l, D), shape (draws, l)."""
+        """Draws from the prior (eq. 3) of the embedding's values.
+
+        Parameters
+        ----------
+        at : array_like of shape (l,) or (l, D)
+        draws : int
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        ndarray of shape (draws, l)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If nothing was fitted, or the points have other columns, or there is to be no draw.
+        """
         at = self._at(at)
         return _drawn(self.measure_.covariance(at, at, self.lengthscale_), draws, random_seed)
 
@@ -236,31 +286,6 @@ class BayesianKernelEmbedding:
                 f"the points have {at.shape[1]} columns; it was fitted to {self.points_.shape[1]}"
             )
         return at
-
-
-def choose_lengthscale(
-    given: Any, points: np.ndarray, *, separate: bool, noise: float, measure: Measure | None
-) -> tuple[np.ndarray, LearntLengthscale | None]:
-    """Lengthscales (D,) of points (n, D), given or chosen by name, and how they were learnt where they were.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such name, or not one positive number or one for each column.
-    """
-    d = points.shape[1]
-    if isinstance(given, str) and given == "bayesian":
-        learnt = learn_lengthscale(points, separate=separate, noise=noise, measure=measure)
-        return learnt.lengthscale, learnt
-    if isinstance(given, str) and given == "median":
-        return np.full(d, median_heuristic(points)), None
-    if isinstance(given, str):
-        raise ValueError(f"lengthscale is {given!r}; it may be 'bayesian', 'median', or numbers above zero")
-    for value in np.atleast_1d(given):
-        squarable("lengthscale", value)
-    if np.size(given) not in (1, d):
-        raise ValueError(f"there are {np.size(given)} lengthscales; give one, or one for each of {d} columns")
-    return np.broadcast_to(np.asarray(given, dtype=float), (d,)).copy(), None
 
 
 def _drawn(covariance: np.ndarray, draws: int, seed: int | np.random.Generator | None) -> np.ndarray:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 
 from pymc_kbr.arrays.points import as_points, refuse_constant
-from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.refusals import positive, squarable, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_varied
 from pymc_kbr.arrays.threads import one_blas_thread
@@ -18,7 +19,7 @@ from pymc_kbr.embedding.jacobian import FlatEmbedding
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
 from pymc_kbr.embedding.prior_covariance import Measure, check_measure
-from pymc_kbr.kernels import Gaussian, Kernel, Sum
+from pymc_kbr.kernels import Gaussian, Kernel, Sum, median_heuristic
 
 EXACT_ROWS = 3000
 """Rows up to which the prior's covariance is formed whole."""
@@ -244,3 +245,28 @@ def _climb(
         return None
     at_edge = bool(np.any((found.x <= edges[0]) | (found.x >= edges[1])))
     return Maximum(np.exp(found.x) * units, -float(found.fun), at_edge)
+
+
+def choose_lengthscale(
+    given: Any, points: np.ndarray, *, separate: bool, noise: float, measure: Measure | None
+) -> tuple[np.ndarray, LearntLengthscale | None]:
+    """Lengthscales (D,) of points (n, D), given or chosen by name, and how they were learnt where they were.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such name, or not one positive number or one for each column.
+    """
+    d = points.shape[1]
+    if isinstance(given, str) and given == "bayesian":
+        learnt = learn_lengthscale(points, separate=separate, noise=noise, measure=measure)
+        return learnt.lengthscale, learnt
+    if isinstance(given, str) and given == "median":
+        return np.full(d, median_heuristic(points)), None
+    if isinstance(given, str):
+        raise ValueError(f"lengthscale is {given!r}; it may be 'bayesian', 'median', or numbers above zero")
+    for value in np.atleast_1d(given):
+        squarable("lengthscale", value)
+    if np.size(given) not in (1, d):
+        raise ValueError(f"there are {np.size(given)} lengthscales; give one, or one for each of {d} columns")
+    return np.broadcast_to(np.asarray(given, dtype=float), (d,)).copy(), None

@@ -61,15 +61,13 @@ class KernelBayesFilter:
         How settings are chosen that are not given: `choice.choose`, or as in the papers,
         `published.choose_as_published`.
     point : {"mean", "rotation"} or callable
-        What is reported as the mean: the weighted mean itself, the rotation matrix nearest to it, or a
-        projection (p,) -> (p,) of the user's.
+        What is reported as the mean: the weighted mean, the nearest rotation, or a projection (p,) -> (p,).
 
     Attributes
     ----------
     settings_ : FilterSettings
     validation_error_ : float
-        Squared error a step, in scaled units, that they had on the held-out training steps; NaN where none
-        were.
+        Squared error a step, in scaled units, of the settings on held-out training steps; NaN without any.
 
     Notes
     -----
@@ -212,6 +210,12 @@ class KernelBayesFilter:
         -------
         FilteredStates
 
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, an array does not fit the training or is infinite, times are not even, or
+            `initial` is a belief of another filter.
+
         Warns
         -----
         PosteriorWarning
@@ -226,12 +230,19 @@ class KernelBayesFilter:
     ) -> FilteredStates:
         """The state at each time given all observations: see `smoothing.BackwardPass`.
 
-        Parameters are those of `filter`.
+        Parameters
+        ----------
+        observations, initial, controls, times
+            As in `filter`.
+
+        Returns
+        -------
+        FilteredStates
 
         Raises
         ------
-        ValueError
-            Also where there are no training transitions to learn the step back from.
+        TypeError, ValueError
+            As `filter`, and if there are no training transitions to learn the step back from.
         """
         fitted = self._ready
         return fitted.states(fitted.smoothed(observations, initial, controls, times), "smoothed", times)
@@ -250,6 +261,11 @@ class KernelBayesFilter:
         Returns
         -------
         FilteredStates
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, steps are not whole or below one, or belief or controls do not fit.
         """
         fitted = self._ready
         return fitted.states(fitted.predicted(steps, belief, controls), "predicted")
@@ -268,6 +284,11 @@ class KernelBayesFilter:
         Returns
         -------
         Belief
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `filter`.
         """
         fitted = self._ready
         return fitted.belief(fitted.stepped(belief, observation, control))

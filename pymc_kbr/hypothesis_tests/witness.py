@@ -18,7 +18,8 @@ from pymc_kbr.arrays.points import (
     refuse_unequal_columns,
 )
 from pymc_kbr.arrays.refusals import probability as refuse_probability
-from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding, choose_lengthscale
+from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
+from pymc_kbr.embedding.learnt_lengthscale import choose_lengthscale
 from pymc_kbr.embedding.prior_covariance import Measure
 
 

@@ -91,6 +91,13 @@ class Selection:
         -------
         matplotlib Axes
             With the 15 best candidates, the chosen one on top.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If several axes were given.
         """
         lines = [line for line in self.table() if np.isfinite(line["score"])][:15][::-1]
         (ax,) = drawn_on(ax, 1, (7.2, 0.8 + 0.28 * len(lines)))

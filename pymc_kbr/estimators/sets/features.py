@@ -16,7 +16,7 @@ from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.sets.moments import moment_names, moments_of
-from pymc_kbr.estimators.sets.sorted_sets import quantiles_of
+from pymc_kbr.estimators.sets.shapes import directions, shape_names, shapes_of
 from pymc_kbr.estimators.summaries import PosteriorMean
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import Gaussian, frequencies
@@ -35,9 +35,6 @@ BEYOND = 0.1
 
 AT_ONCE = 20_000_000
 """Entries of features of rows that are formed at once."""
-
-LEAST_SPREAD = 1e-3
-"""Of a data set, in that of all rows: one whose rows are alike has no shape that could be divided by it."""
 
 
 class SetFeatures(BaseEstimator):
@@ -153,7 +150,7 @@ class SetFeatures(BaseEstimator):
         self.scale_ = _spread(rows)
         self.ranked_ = np.quantile(rows, np.linspace(0, 1, min(RANKS, len(rows))), axis=0)
         self.frequencies_ = _frequencies(self.embedding // 2, sets.columns, rng)
-        self.directions_ = _directions(self.directions, sets.columns, rng)
+        self.directions_ = directions(self.directions, sets.columns, rng)
         # Levels are closer in the tails, where they tell most of shapes.
         self.levels_ = 0.5 - 0.5 * np.cos(np.pi * (np.arange(self.quantiles) + 0.5) / max(1, self.quantiles))
         self.sizes_ = int(sets.sizes.min()), int(sets.sizes.max())
@@ -205,7 +202,22 @@ class SetFeatures(BaseEstimator):
         return self._with_size(columns, sets)
 
     def features(self, sets: Any) -> np.ndarray:
-        """Embedding, moments and shapes of data sets, shape (k, number of `feature_names_`)."""
+        """Embedding, moments and shapes of data sets.
+
+        Parameters
+        ----------
+        sets : sequence of array_like of shape (k_i, q) or (k_i,), or DataSets
+
+        Returns
+        -------
+        ndarray of shape (k, f)
+            Its f columns are called `feature_names_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a data set is empty, has NaN, or other columns than those that were fitted.
+        """
         sets = DataSets.of(sets, self.columns_)
         # Of numbers alone, so that a file can hold them: the quantiles of quantiles are these.
         curve = QuantileTransformer(
@@ -214,7 +226,8 @@ class SetFeatures(BaseEstimator):
         ranks = curve.transform(sets.rows)
         rows = (sets.rows - self.centre_) / self.scale_
         moments = [moments_of(sets, rows), moments_of(sets, ranks)]
-        return np.hstack([self._embedding(sets, ranks), *moments, self._quantiles(sets, rows)])
+        lines = shapes_of(sets, rows, self.directions_, self.levels_)
+        return np.hstack([self._embedding(sets, ranks), *moments, lines])
 
     def _with_size(self, columns: np.ndarray, sets: DataSets) -> np.ndarray:
         if self.sizes_[0] == self.sizes_[1]:
@@ -239,26 +252,11 @@ class SetFeatures(BaseEstimator):
             start = stop
         return found
 
-    def _quantiles(self, sets: DataSets, rows: np.ndarray) -> np.ndarray:
-        """Place, log width and shape along each direction, shape (k, directions (2 + quantiles))."""
-        if not self.quantiles:
-            return np.empty((len(sets), 0))
-        parts = []
-        for direction in self.directions_:
-            found = quantiles_of(sets, rows @ direction, np.r_[0.25, 0.5, 0.75, self.levels_])
-            place, width = found[:, [1]], (found[:, [2]] - found[:, [0]]) / 2
-            width = np.sqrt(width**2 + LEAST_SPREAD**2)
-            parts += [place, np.log(width), np.arcsinh((found[:, 3:] - place) / width)]
-        return np.hstack(parts)
-
     def _feature_names(self) -> list[str]:
         embedding = [f"embedding_{i}" for i in range(2 * len(self.frequencies_))]
-        shape = ["median", "log_width", *(f"shape_{100 * level:.3g}" for level in self.levels_)]
-        lines = range(len(self.directions_)) if self.quantiles else ()
-        quantiles = [f"line_{i}_{name}" for i in lines for name in shape]
         of_moments = moment_names(self.columns_)
         moments = [*of_moments, *(f"rank_{name}" for name in of_moments)]
-        return [*embedding, *moments, *quantiles]
+        return [*embedding, *moments, *shape_names(len(self.directions_), self.levels_)]
 
     def _check(self) -> None:
         for name in ("embedding", "quantiles", "directions"):
@@ -285,11 +283,3 @@ def _frequencies(count: int, columns: int, rng: np.random.Generator) -> np.ndarr
     each = -(-count // len(BANDWIDTHS))
     parts = [frequencies(Gaussian(s), each, columns, rng) for s in BANDWIDTHS]
     return np.stack(parts, axis=1).reshape(-1, columns)[:count]
-
-
-def _directions(count: int, columns: int, rng: np.random.Generator) -> np.ndarray:
-    """Unit vectors (m, q): the axes, then random ones; one line has one direction."""
-    if columns == 1:
-        return np.ones((1, 1))
-    more = rng.standard_normal((max(0, count - columns), columns))
-    return np.vstack([np.eye(columns), more / np.linalg.norm(more, axis=1, keepdims=True)])
