@@ -1,7 +1,9 @@
 """Public functions and classes describe every parameter, what they return and what they refuse."""
 
+import ast
 import inspect
 import re
+import textwrap
 from doctest import DocTestParser
 from operator import attrgetter
 
@@ -69,24 +71,59 @@ def test_functions_say_what_they_return_and_refuse(name):
 
 
 def methods(kind: type) -> dict[str, object]:
-    """Public methods that are a class's own."""
+    """Public methods of a class, also those that it has from other classes of the package."""
     fields = getattr(kind, "__dataclass_fields__", {})
-    own = {
-        name: getattr(kind, name) for name in vars(kind) if not name.startswith("_") and name not in fields
+    found = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    return {
+        name: one
+        for name, one in found.items()
+        if (inspect.isfunction(one) or inspect.ismethod(one))
+        and name not in fields  # a function may be the value of one
+        and one.__module__.startswith("pymc_kbr")
     }
-    return {name: one for name, one in own.items() if inspect.isfunction(one) or inspect.ismethod(one)}
 
 
-RESULTS = ["FilteredStates", "ModelChoice", "Selection", "StatisticContributions", "StatisticRelevance"]
+def undescribed(method: object) -> set[str]:
+    """What a method's docstring lacks of its parameters, what it returns and what it refuses by itself."""
+    parts = HEADING.split(inspect.getdoc(method) or "")
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))
+    signature = inspect.signature(method)
+    lacking = set(signature.parameters) - {"self", "cls"} - described(found.get("Parameters", ""))
+    if signature.return_annotation not in (None, "None") and not {"Returns", "Yields"} & set(found):
+        lacking.add("Returns")
+    body = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(method))))
+    if any(isinstance(node, ast.Raise) for node in body) and "Raises" not in found:
+        lacking.add("Raises")
+    return lacking
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_every_method_of_a_result_is_described(name):
-    for method, one in methods(getattr(pk, name)).items():
-        found = dict(zip(*[iter(HEADING.split(inspect.getdoc(one) or "")[1:])] * 2, strict=True))
-        signature = inspect.signature(one)
-        assert set(signature.parameters) - {"self", "cls"} <= described(found.get("Parameters", "")), method
-        assert "Returns" in found, method
+WITH_METHODS = [
+    name
+    for name in pk.__all__
+    if inspect.isclass(getattr(pk, name)) and not issubclass(getattr(pk, name), Warning)
+]
+
+
+@pytest.mark.parametrize("name", WITH_METHODS)
+def test_every_public_method_is_described(name):
+    lacking = {method: undescribed(one) for method, one in methods(getattr(pk, name)).items()}
+    assert not {method: what for method, what in lacking.items() if what}
+
+
+def test_what_a_docstring_lacks_is_found():
+    class Refusing:
+        def double(self, number: int) -> int:
+            """Twice a number."""
+            if number < 0:
+                raise ValueError("a number below zero")
+            return 2 * number
+
+        def forget(self) -> None:
+            """Return nothing, and refuse nothing."""
+
+    assert undescribed(Refusing.double) == {"number", "Returns", "Raises"}
+    assert undescribed(Refusing.forget) == set()
+    assert {"fit", "condition", "settings"} <= set(methods(pk.Localised))  # of the classes it is made of
 
 
 @pytest.mark.parametrize("name", sorted(pk.ESTIMATORS))
