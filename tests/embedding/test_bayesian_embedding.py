@@ -157,8 +157,11 @@ def test_rounded_data_have_a_lengthscale_where_the_embedding_is_not_flat():
 
 
 def test_units_do_not_matter(sample):
-    one, other = learn_lengthscale(sample), learn_lengthscale(1000 * sample)
-    np.testing.assert_allclose(other.lengthscale, 1000 * one.lengthscale, rtol=1e-3)
+    one = learn_lengthscale(sample)
+    for unit in (1e-3, 1e3):
+        other = learn_lengthscale(unit * sample)
+        np.testing.assert_allclose(other.lengthscale, unit * one.lengthscale, rtol=1e-3)
+        np.testing.assert_allclose(other.scanned, unit * one.scanned, rtol=1e-9)
     apart = learn_lengthscale(sample * [1.0, 50.0], separate=True).lengthscale / [1.0, 50.0]
     np.testing.assert_allclose(apart, learn_lengthscale(sample, separate=True).lengthscale, rtol=1e-3)
 
@@ -181,11 +184,17 @@ def test_lengthscales_by_name(sample):
         ({"lengthscale": (1.0, 2.0)}, [1.0, 2.0, 4.0], "there are 2 lengthscales; give one"),
         ({"lengthscale": "mean"}, [1.0, 2.0, 4.0], "may be 'bayesian', 'median', or numbers"),
         ({"noise": 0.0}, [1.0, 2.0, 4.0], "noise is 0.0"),
+        ({"landmarks": 0}, [1.0, 2.0, 4.0], "^landmarks is 0; it must be at least 1"),
     ],
 )
 def test_refusals(arguments, points, words):
     with pytest.raises(ValueError, match=words):
         BayesianKernelEmbedding(**arguments).fit(points)
+
+
+def test_a_lengthscale_is_not_learnt_from_a_constant_column():
+    with pytest.raises(ValueError, match=r"columns \[1\] in the points are the same"):
+        learn_lengthscale([[1.0, 2.0], [2.0, 2.0], [4.0, 2.0]])
 
 
 def test_points_nearly_all_of_which_coincide_have_a_lengthscale():

@@ -81,6 +81,8 @@ def test_the_squared_rule(gram):
     operator = gram.squared(weights, 1e-4)
     np.testing.assert_allclose(operator.weights(NEW), expected.T, atol=1e-8)
     np.testing.assert_allclose(operator.solve(CROSS), expected, atol=1e-8)
+    assert operator.raised == 0
+    assert operator.ridge == 1e-4
 
 
 def test_centred_features(gram):

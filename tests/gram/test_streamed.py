@@ -13,6 +13,7 @@ from pymc_kbr.gram import (
     RandomlyPivotedCholesky,
     StreamedGram,
 )
+from pymc_kbr.gram.incomplete_cholesky import _triangle
 from pymc_kbr.gram.nystroem import landmark_features, leverage_scores
 from pymc_kbr.kernels import Gaussian, Linear
 
@@ -154,3 +155,22 @@ def test_a_kernel_that_is_zero_everywhere_has_no_streamed_features(points, monke
     gram = IncompleteCholesky().gram(Linear(), points, np.random.default_rng(0), 0.1)
     assert gram.rank == 0
     np.testing.assert_array_equal(gram.regularised(0.1).weights(NEW), np.zeros((4, N)))
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 1.0, 2.0**40])  # squares, so that a pivot is zero exactly
+@pytest.mark.parametrize("below", [0.0, 1e-12])
+def test_a_triangle_of_pivots_that_rounding_leaves_dependent_is_just_above_them(unit, below):
+    gram = unit * np.ones((4, 4))
+    gram[3, 3] -= below * unit
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(gram)
+    made = _triangle(gram)
+    np.testing.assert_array_equal(made, np.tril(made))
+    # What has to be added is about the rounding of the diagonal or what is below zero, to a factor of ten.
+    least = 4 * np.finfo(float).eps + below
+    np.testing.assert_allclose(made @ made.T, gram, rtol=0, atol=20 * least * unit)
+
+
+def test_a_triangle_of_pivots_that_are_apart_is_cholesky():
+    gram = KERNEL(POINTS[:6])
+    np.testing.assert_allclose(_triangle(gram), np.linalg.cholesky(gram), rtol=1e-12, atol=0)

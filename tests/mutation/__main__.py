@@ -30,7 +30,7 @@ ROOMS = {
     "kernels": ("tests/kernels",),
     "gram": ("tests/gram",),
     "regression": ("tests/regression",),
-    "embedding": ("tests/embedding",),
+    "embedding": ("tests/embedding", "tests/test_embedding_model.py"),
     "posterior": ("tests/posterior",),
     "estimators/likelihood": ("tests/estimators/likelihood", "tests/estimators/test_kernel_likelihood.py"),
     "estimators": ("tests/estimators",),

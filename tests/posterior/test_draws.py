@@ -106,6 +106,9 @@ def test_a_posterior_is_smoothed_as_it_says_unless_it_is_told_otherwise():
     np.testing.assert_array_equal(none.draw(30, 5), local.draw(30, 5, smoothing="none"))
     assert not np.array_equal(local.draw(30, 5), local.draw(30, 5, smoothing="global"))
     assert local.settings == {}
+    assert local.names is None
+    assert make(names=("a", "b")).names == ("a", "b")
+    assert local.draw(1, 5).shape == (1, 2)
     assert make(settings={"ridge": 2.0}).settings == {"ridge": 2.0}
 
 
@@ -136,6 +139,14 @@ def test_discrete_columns_and_atoms_on_an_edge_stay_what_they_were(smoothing):
     one = posterior.smooth(np.arange(9, N), np.random.default_rng(5), smoothing)
     other = inner.smooth(np.arange(N - 9), np.random.default_rng(5), smoothing)
     np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", ["local", "global"])
+def test_atoms_inside_are_left_as_they_are_where_all_weight_is_on_the_edges(smoothing):
+    support = Support.from_bounds({"a": (0, 1)}, ["a"])
+    posterior = make(np.array([[0.0], [0.5], [0.75], [1.0]]), np.array([0.5, 0, 0, 0.5]), support)
+    drawn = posterior.smooth(np.array([0, 1, 2, 2]), np.random.default_rng(0), smoothing)
+    np.testing.assert_allclose(drawn[:, 0], [0, 0.5, 0.75, 0.75])
 
 
 def test_discrete_columns_only_are_left_as_they_are():

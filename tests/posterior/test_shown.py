@@ -16,7 +16,7 @@ def posterior(m=3000, p=2):
     return Posterior.of(Atoms(points, Gaussian(1.0)), weights, Support.unbounded(p), {"ridge": 0.25})
 
 
-@pytest.mark.parametrize("p", [1, 2, 200])
+@pytest.mark.parametrize("p", [1, 2, MOST_LINES, MOST_LINES + 1, 200])
 def test_a_posterior_fits_on_a_screen(p):
     made = posterior(p=p)
     lines = repr(made).splitlines()
@@ -56,3 +56,10 @@ def test_what_stands_in_cells_is_no_html_and_is_short():
 def test_a_value_without_lines_is_its_heading():
     assert Shown("nothing", [], 0).text() == "nothing"
     assert "<td>" not in Shown("nothing", [], 0).html()
+
+
+def test_columns_stand_under_their_names_two_blanks_apart():
+    shown = Shown("a", [{"x": "long", "size": 1.0}, {"x": "b", "size": 12345.0}], 2)
+    assert shown.text() == "a\n  x          size\n  long          1\n  b     1.234e+04"
+    head = repr(posterior()).splitlines()[1]
+    assert " ".join(head.split()) == "parameter mean least atom largest atom"

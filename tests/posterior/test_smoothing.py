@@ -219,3 +219,27 @@ def test_the_variance_given_back_is_that_of_the_atoms_that_were_drawn(rng):
     draws = SMOOTHINGS["local"](atoms, np.full(50, 0.02), np.arange(25, 50).repeat(8000), rng)
     # Monte Carlo deviation of a variance from 200,000 draws of this shape is below a fifth of a per cent.
     assert draws.var() == pytest.approx(atoms[25:].var(), rel=0.008)
+
+
+def test_a_column_that_does_not_vary_stays_what_it_is(rng):
+    """Nothing is given back of a variance that is zero."""
+    atoms = np.column_stack([rng.normal(size=60), np.full(60, 0.1)])
+    weights = rng.dirichlet(np.ones(60))
+    rows = rng.choice(60, 200, p=weights)
+    for name in SMOOTHINGS:
+        draws = SMOOTHINGS[name](atoms, weights, rows, rng)
+        np.testing.assert_allclose(draws[:, 1], 0.1, rtol=1e-12)
+        assert np.isfinite(draws).all()
+
+
+def test_a_column_of_zeros_takes_nothing_from_memory_that_was_not_written(rng, monkeypatch):
+    divide = np.divide
+
+    def undefined_is_no_number(a, b, out=None, where=True):
+        return divide(a, b, out=np.full(np.shape(b), np.nan) if out is None else out, where=where)
+
+    monkeypatch.setattr(np, "divide", undefined_is_no_number)
+    atoms = np.column_stack([rng.normal(size=60), np.zeros(60)])
+    draws = SMOOTHINGS["local"](atoms, np.full(60, 1 / 60), np.arange(60), rng)
+    assert np.all(draws[:, 1] == 0)
+    assert np.isfinite(draws).all()
