@@ -120,6 +120,11 @@ class Calibration:
         -------
         ndarray of shape (2,) or (l, 2)
 
+        Raises
+        ------
+        ValueError
+            If a level, or `probability`, is no probability.
+
         Notes
         -----
         At all levels the band is that of each by itself with a larger probability, by simulation of uniform
@@ -131,8 +136,7 @@ class Calibration:
            applications in goodness-of-fit evaluation and multiple sample comparison, Statistics and
            Computing (2022), section 2.2.
         """
-        asked = np.atleast_1d(np.asarray(levels, dtype=float))
-        bounds = coverage_band(asked, len(self.pit), probability, together=together)
+        bounds = coverage_band(probabilities(levels), len(self.pit), probability, together=together)
         return bounds[0] if np.ndim(levels) == 0 else bounds
 
     def joint_coverage(self, levels: float | Sequence[float] | np.ndarray = 0.9) -> np.ndarray:

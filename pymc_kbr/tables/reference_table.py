@@ -188,7 +188,7 @@ class ReferenceTable(Doors):
         Raises
         ------
         TypeError, ValueError
-            If a name is unknown or there twice, or there is none.
+            If a name is unknown or there twice, there is none, or data sets are named in part.
         """
         return of_statistics(self, names)
 

@@ -52,9 +52,29 @@ def without_missing(table: Any) -> Any:
 
 
 def columns_of(chosen: np.ndarray, whole: Columns) -> Columns:
-    """Some columns, each a variable of its own."""
-    discrete = {name: variable.discrete for variable in whole.variables for name in variable.column_names}
-    return Columns(tuple(Variable(whole.names[i], discrete=discrete[whole.names[i]]) for i in chosen))
+    """Some columns, each a variable of its own; data sets stay whole.
+
+    Raises
+    ------
+    ValueError
+        If some columns of data sets are chosen without the others, or in another order.
+    """
+    owners = [variable for variable in whole.variables for _ in variable.column_names]
+    slices, kept, at = whole.slices(), list[Variable](), 0
+    while at < len(chosen):
+        owner, place = owners[chosen[at]], slices[owners[chosen[at]].name]
+        taken = owner.size if owner.set_columns else 1
+        if not owner.set_columns:
+            kept.append(Variable(whole.names[chosen[at]], discrete=owner.discrete))
+        elif np.array_equal(chosen[at : at + taken], np.arange(place.start, place.stop)):
+            kept.append(owner)
+        else:
+            raise ValueError(
+                f"statistics names {whole.names[chosen[at]]!r}, which is part of the data sets "
+                f"{owner.name!r}; name {owner.name!r}, or leave it out"
+            )
+        at += taken
+    return Columns(tuple(kept))
 
 
 def of_statistics(table: Any, names: Sequence[str]) -> Any:

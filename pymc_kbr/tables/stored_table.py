@@ -188,9 +188,10 @@ class StoredTable:
         Raises
         ------
         TypeError, ValueError
-            If a name is unknown or there twice, or there is none.
+            If a name is unknown or there twice, there is none, or data sets are named in part.
         """
         chosen = columns_named(names, self.statistic_columns)
+        columns_of(chosen, self.statistic_columns)  # refuses parts of data sets
         of_store = chosen if self.chosen is None else np.array(self.chosen)[chosen]
         observed = None if self.observed is None else self.observed[chosen]
         return dataclasses.replace(

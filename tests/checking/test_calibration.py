@@ -221,3 +221,10 @@ def test_a_calibration_fits_on_a_screen(p):
     assert f"{found.coverage()[0]:.4g}" in lines[2]
     assert ("... and 30 more" in repr(found)) == (p == 40)
     assert found._repr_html_().count("<tr>") == 1 + min(p, 10)
+
+
+def test_a_band_is_refused_at_what_is_no_probability(good):
+    with pytest.raises(ValueError, match=r"levels are 1\.5"):
+        good.band(1.5)
+    with pytest.raises(ValueError, match="probability is 95"):
+        good.band(0.9, 95)
