@@ -260,3 +260,8 @@ def test_refusals_of_what_is_asked(sample):
         found.mean([0.0])
     with pytest.raises(ValueError, match="probability is 80"):
         found.interval(sample, 80)
+    with pytest.raises(ValueError, match="of the points at which it is evaluated hold NaN"):
+        found.mean([[0.0, np.nan]])
+    for draw in (found.draw, found.draw_prior):
+        with pytest.raises(ValueError, match=r"^draws is 0; it must be at least 1"):
+            draw(sample, 0)

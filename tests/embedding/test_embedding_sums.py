@@ -116,6 +116,16 @@ def test_a_single_draw_is_shrunk_all_the_way():
     assert shrunk(same, same)[1] == 1
 
 
+def test_draws_in_another_order_are_shrunk_all_the_way():
+    """Their squared distance is what rounding leaves of zero, of either sign."""
+    rng, weights = np.random.default_rng(5), np.full(25, 1 / 25)
+    draws = make(weights=weights)
+    others = [make(rng.permutation(POINTS), weights) for _ in range(40)]
+    squared = [draws.inner(draws) - 2 * draws.inner(other) + other.inner(other) for other in others]
+    assert min(squared) < 0 < max(squared)
+    assert {shrunk(draws, other)[1] for other in others} == {1.0}
+
+
 def test_weights_of_the_draws_have_no_unit_in_shrinkage():
     assert shrunk(make(POINTS[:2], np.array([0.5, 0.5])), make(POINTS[2:4] + 3, np.ones(2) / 2))[1] < 1
 
@@ -265,3 +275,14 @@ def test_a_projection_ends_when_it_gains_no_more(monkeypatch):
     monkeypatch.setattr(Atoms, "apply_gram", lambda self, v: (calls.append(1), apply(self, v))[1])
     project_to_simplex(make(weights=weights))
     assert len(calls) < 60
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_projection_does_not_end_by_a_step_without_momentum(seed):
+    """What one gains says little of what is to be gained: two steps are made whatever the tolerance."""
+    rng = np.random.default_rng(seed)
+    embedding = make(weights=rng.normal(1 / 25, 0.05, 25))
+    made = project_to_simplex(embedding, tolerance=1e9)
+    one, two = (project_to_simplex(embedding, steps, tolerance=0.0) for steps in (1, 2))
+    np.testing.assert_array_equal(made, two)
+    assert distance(embedding, POINTS, two) < distance(embedding, POINTS, one)

@@ -254,3 +254,11 @@ def test_dual_weights_of_the_squared_rule(solver):
     expected = solve(a @ a + 1e-4 * np.eye(N), a @ CROSS).T
     np.testing.assert_allclose(operator.dual_weights(NEW), expected, atol=1e-6)
     np.testing.assert_allclose(operator.dual_weights(NEW) * weights, operator.weights(NEW), atol=1e-8)
+
+
+def test_whole_numbers_are_multiplied_as_numbers(gram):
+    """Also by parts, each of which is written to its rows."""
+    whole = np.random.default_rng(11).integers(-3, 4, size=(N, 2))
+    scale = np.sqrt(np.random.default_rng(5).exponential(size=N))
+    for times in (gram.apply, gram.regularised(0.3).solve, gram.regularised(0.3, scale).solve):
+        np.testing.assert_allclose(times(whole), times(whole.astype(float)), rtol=1e-12)

@@ -129,8 +129,8 @@ def test_no_points_have_an_empty_gram_matrix():
 
 
 def test_the_matern_kernel_of_any_smoothness_is_its_closed_form():
-    """The Bessel function's form, at a smoothness next to one that has a closed form."""
-    for nu in (0.5, 1.5, 2.5):
+    """The Bessel function's form at a smoothness next to each, of which some have a closed form."""
+    for nu in (0.5, 1.0, 1.5, 2.0, 2.5, 3.5):
         np.testing.assert_allclose(Matern(1.1, nu)(A, B), Matern(1.1, nu + 1e-9)(A, B), atol=1e-7)
     np.testing.assert_array_equal(np.diag(Matern(1.1, 0.9)(A)), 1.0)
     assert Matern(1.0).nu == 1.5

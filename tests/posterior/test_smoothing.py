@@ -243,3 +243,35 @@ def test_a_column_of_zeros_takes_nothing_from_memory_that_was_not_written(rng, m
     draws = SMOOTHINGS["local"](atoms, np.full(60, 1 / 60), np.arange(60), rng)
     assert np.all(draws[:, 1] == 0)
     assert np.isfinite(draws).all()
+
+
+class Recorded(np.random.Generator):
+    """Remembers how many normal numbers it was asked for."""
+
+    asked: tuple[int, int]
+
+    def standard_normal(self, size):
+        self.asked = size
+        return super().standard_normal(size)
+
+
+@pytest.mark.parametrize(("q", "used"), [(1, 12), (2, 16), (3, 36), (5, 100), (6, 120)])
+def test_as_many_neighbours_are_used_as_a_covariance_needs(q, used):
+    """Twelve, four for each of its entries, or twenty a column: a normal number each."""
+    rng = Recorded(np.random.PCG64(1))
+    SMOOTHINGS["local"](rng.normal(size=(700, q)), np.full(700, 1 / 700), np.arange(5), rng)
+    assert rng.asked == (5, used)
+
+
+def test_no_atom_is_twice_among_the_neighbours():
+    """Of 160 thirteen would be; twelve among 148 are, whose mean moves as that of different atoms does."""
+    atoms, weights, seeds = np.arange(160.0)[:, None], np.full(160, 1 / 160), 300
+    h, made, expected = silverman(13, 1), [], []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        draws = SMOOTHINGS["local"](atoms, weights, np.full(2000, 80), rng)
+        made.append(80 + (draws.mean() - 80) / (1 - np.sqrt(1 - h**2)))
+        among = rng.permutation(160)[:148]
+        expected.append(among[np.argsort(np.abs(among - 80))[:12]].mean())
+    # Standard deviations of 300 seeds have a relative error of 1 / sqrt(600): four of both.
+    assert np.std(made) == pytest.approx(np.std(expected), rel=4 * np.sqrt(2 / 600))
