@@ -103,11 +103,16 @@ def kalman(states: np.ndarray, seen: np.ndarray, fresh: np.ndarray) -> np.ndarra
 
 
 def quaternions(rotations: np.ndarray) -> np.ndarray:
-    """Quaternions (T, 4) of rotations (T, 9) in time, each of the two signs nearer to the one before."""
+    """Quaternions (T, 4) of rotations (T, 9), each of the sign nearer to the axis that most of them share.
+
+    Notes
+    -----
+    A frame says nothing of the sign. With signs that follow each other in time a long walk sees every
+    rotation with both, so that the least-squares image of a quaternion is nil and Kalman's filter is blind.
+    """
     found = Rotation.from_matrix(rotations.reshape(-1, 3, 3)).as_quat()
-    turned = np.sign(np.sum(found[1:] * found[:-1], axis=1))
-    found[1:] *= np.cumprod(np.where(turned < 0, -1, 1))[:, None]
-    return found
+    shared = np.linalg.eigh(found.T @ found)[1][:, -1]
+    return found * np.where(found @ shared < 0, -1, 1)[:, None]
 
 
 @lru_cache(maxsize=1)
