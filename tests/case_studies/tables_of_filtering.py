@@ -66,4 +66,22 @@ CAMERA = Table(
     {2: ["runs"], 3: ["error"], 4: ["error_of_rotation"], 5: ["seconds"]},
     of_keys=(0, 1),
 )
-TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS, IMAGES, CAMERA]
+
+
+def steps() -> pd.DataFrame:
+    """The newest line of each size of `benchmark.csv`: milliseconds of a step and of a bare solve."""
+    lines = frame("speed", "benchmark")
+    told = lines["what"].str.extract(r"^filter, (?P<solver>.*), n = (?P<n>[\d,]+), a step of")
+    found = lines.join(told).dropna(subset=["n"]).drop_duplicates(["solver", "n"], keep="last")
+    ours, other = (found[side].str.removesuffix(" ms").astype(float) for side in ("ours", "other"))
+    rows = found["n"].str.replace(",", "").astype(float)
+    return found.assign(n=rows, step=ours, bare=other)
+
+
+STEPS = Table(
+    steps,
+    {"n": number(1)},
+    {2: ["step"], 3: ["bare"], 4: ["ratio"]},
+    of_keys=(0, 1),
+)
+TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS, IMAGES, CAMERA, STEPS]
