@@ -124,6 +124,22 @@ def test_an_estimator_is_fitted_to_the_rows_and_weights_that_it_is_given(forward
     assert given == {"random_seed": rng}
 
 
+def test_a_proposal_is_that_of_its_seed_alone(forward):
+    """What an estimator draws when it is fitted is drawn by that seed, too."""
+
+    class Jittered(pk.Rejection):
+        def fit(self, parameters, statistics, support=None, random_seed=None, **given):
+            noise = np.random.default_rng(random_seed).normal(size=statistics.shape)
+            return super().fit(parameters, statistics + noise, support, **given)
+
+    asked = {"prior_share": 0.2, "rounds": 3}
+    rounds = Rounds(forward, Jittered(40), SimulationOptions(200, **QUIET), asked, None)
+    rounds.tables, rounds.proposals = [a_round(forward, 200, 0, 1)], [None]
+    one, again, other = (np.array(rounds._propose(seed).notes["compared"]) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 0
+
+
 def test_rounds_of_a_learned_likelihood_hold_rows_out_and_have_enough_left():
     assert least_rows(2, 3, pk.Rejection(5)) == 20 + 10 * 2
     few, many = (least_rows(2, d, pk.KernelLikelihood()) for d in (2, 40))

@@ -6,6 +6,7 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators.summaries import SUMMARIES
+from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.cost import rows_with_weight
 from pymc_kbr.selection.default_candidates import (
@@ -124,18 +125,25 @@ def test_a_table_decides_whether_its_statistics_are_transformed(statistics, near
     assert any(inner(one).scale == "transformed" for one in given) is curves
 
 
+def a_table(statistics):
+    names = Columns.scalars(["a"]), Columns.scalars(["s"])
+    return pk.ReferenceTable(THETA, statistics, None, *names, pk.Support.unbounded(1), Failures.none(1))
+
+
+@pytest.mark.parametrize(("statistics", "scale"), [(LOG_NORMAL, "transformed"), (np.log(LOG_NORMAL), True)])
+def test_a_choice_tries_first_what_suits_the_tails_of_its_table(statistics, scale, monkeypatch):
+    def first(*arguments, **settings):
+        return default_candidates(*arguments, **settings)[:1]
+
+    monkeypatch.setattr(select_module, "default_candidates", first)
+    found = pk.select(a_table(statistics), random_seed=1, progressbar=False)
+    assert inner(found.selection_.chosen.estimator).scale == scale
+
+
 def test_the_best_of_statistics_with_heavy_tails_is_a_transformed_one():
     """In deviations nearly all rows of this table are alike."""
     found = pk.select(
-        pk.ReferenceTable(
-            THETA,
-            np.exp(6 * THETA + np.random.default_rng(2).normal(size=(300, 1))),
-            None,
-            Columns.scalars(["a"]),
-            Columns.scalars(["s"]),
-            pk.Support.unbounded(1),
-            Failures.none(1),
-        ),
+        a_table(np.exp(6 * THETA + np.random.default_rng(2).normal(size=(300, 1)))),
         candidates=[pk.Adjusted(pk.Rejection(100, scale=scale)) for scale in (True, "transformed")],
         random_seed=1,
         progressbar=False,

@@ -66,8 +66,19 @@ def test_slopes_cost_the_square_of_the_statistics():
     assert long == pytest.approx(4 * short)
 
 
+def test_a_posterior_of_dense_weights_costs_the_square_of_the_rows():
+    costs = [cost_of(pk.ConditionalMean(1.0, 1e-3), n, 3, 2) for n in (2000, 4000, 6000, 8000)]
+    first, second = differences(costs)[1]
+    assert first > 0
+    assert second == pytest.approx(first)
+
+
 def test_summaries_are_fitted_to_some_rows_at_most_and_take_seconds():
-    for name, most in (("relevance", RELEVANCE_ROWS), ("posterior_mean", 10_000)):
+    for name, most in (
+        ("relevance", RELEVANCE_ROWS),
+        ("posterior_mean", 10_000),
+        ("joint_posterior_mean", 10_000),
+    ):
         costs = [summary_cost(name, n, 5, 2) for n in (most // 2, most, 10 * most)]
         assert 0.1 < costs[0] < costs[1] == costs[2] < 60
     linear = [summary_cost("linear_posterior_mean", n, 5, 2) for n in (10_000, 100_000)]

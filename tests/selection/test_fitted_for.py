@@ -54,8 +54,8 @@ RATIO = np.exp(0.5 * THETA[:, 0])
 RANDOM = pk.ConditionalMean(1.0, 1e-3, solver=Nystroem(20))
 
 
-def a_table():
-    frame = pd.DataFrame(np.hstack([THETA, X]), columns=["a", "b", "s0", "s1"])
+def a_table(rows=200):
+    frame = pd.DataFrame(np.hstack([THETA, X])[:rows], columns=["a", "b", "s0", "s1"])
     return pk.ReferenceTable.from_dataframe(
         frame, parameters=["a", "b"], statistics=["s0", "s1"], observed=[0.1, 0.2]
     )
@@ -135,6 +135,16 @@ def test_what_was_chosen_is_shown_and_kept(monkeypatch, capsys):
     ]
     assert rows == len(found.selection_.chosen.covered) == 20
     np.testing.assert_array_equal(coverage, found.selection_.coverage())
+
+
+def test_what_was_chosen_on_some_rows_is_fitted_to_all_and_this_is_shown(monkeypatch, capsys):
+    monkeypatch.setattr(module, "choose", partial(choose, candidates=[pk.Rejection(30)]))
+    for shown in (True, False):
+        rng = np.random.default_rng(0)
+        found = fitted_for(a_table(100), None, None, OnTheDisk(), rng, shown)
+        assert ("Fitting Rejection to all rows" in capsys.readouterr().out) is shown
+        assert found.fitted_rows_ == 200
+        assert found.selection_.chosen.label.startswith("Rejection(")
 
 
 def test_an_account_says_how_many_rows_were_simulated_and_fitted():

@@ -258,6 +258,31 @@ def test_slow_methods_are_judged_on_few_rows_and_taken_where_they_lead(rows, mon
     assert scores[0].standard_error == 0
 
 
+@pytest.mark.parametrize(
+    ("slow", "taken"), [([0.1] * 7, True), ([-0.9, 1.1, 0, 0, 0, 0, 0], False), ([-0.1] * 7, False)]
+)
+def test_a_slow_method_is_taken_where_its_lead_is_above_its_error(slow, taken, rows, monkeypatch):
+    def method(scores):
+        class Known:
+            def fit(self, part, rng):
+                return self
+
+            def probabilities(self, statistics):
+                return np.resize(scores, len(statistics))
+
+        return Known
+
+    known = {"fast": method([0.0]), "slow": method(slow), "bad": method([-1.0])}
+    monkeypatch.setattr(methods, "METHODS", known)
+    monkeypatch.setattr(methods, "SLOW", {"slow": 7})
+    monkeypatch.setattr(methods, "log_scores", lambda scores, model: scores)
+    scores = methods.choose_method(list(known), rows, np.random.default_rng(0))
+    assert scores[0].method == ("slow" if taken else "fast")
+    lead = {score.method: score for score in scores}["slow"]
+    assert taken or lead.log_score <= lead.standard_error
+    assert (lead.log_score > 0) is (sum(slow) > 0)
+
+
 def a_choice(at, errors, prior=(0.5, 0.5)):
     return ModelChoice(
         ("one", "two"), np.array(prior), np.array(at), np.array(errors), len(at) == 1, "mine", (),
@@ -277,6 +302,14 @@ def test_another_prior_reweights_probabilities_errors_and_held_out_rows():
     np.testing.assert_allclose(found.held_out.weights, weights / weights.sum())
     p = np.array([0.9 * 0.4, 0.1 * 1.6])
     np.testing.assert_allclose(found.held_out.probabilities[0], p / p.sum())
+
+
+def test_errors_of_what_is_certain_stay_as_they_are_under_another_prior():
+    """The slope of the odds is zero there, old and new."""
+    errors = [[0.1, 0.1], [0.2, 0.3], [0.4, 0.4]]
+    found = a_choice([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], errors).with_prior({"one": 0.2, "two": 0.8})
+    np.testing.assert_array_equal(found.at_observed, [[1, 0], [0, 1], [1, 0]])
+    np.testing.assert_array_equal(found.errors_at_observed, errors)
 
 
 def test_bayes_factors_leave_the_prior_out_and_the_summary_is_in_order():

@@ -31,9 +31,13 @@ def test_few_rows_have_nearly_equal_weights_and_all_rows_their_ratios():
     assert effective_sample_size(np.random.default_rng(3).permutation(RATIO)[:20]) < 8
     np.testing.assert_allclose(weights[:400], in_order / in_order.mean())
     assert weights[:20].mean() == pytest.approx(1.0)
-    assert len(weights[:0]) == 0
     one = FirstRows(np.ones(50))
     np.testing.assert_allclose(one[:7], 1.0)
+
+
+def test_of_no_rows_there_are_no_weights_in_silence(recwarn):
+    assert FirstRows(RATIO)[:0].shape == (0,)
+    assert not recwarn
 
 
 @pytest.mark.parametrize("count", [20, 100])
