@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_kbr.comparison.file import ComparisonFile, fingerprint
-from pymc_kbr.comparison.line import Rows, SampleSMC, Scoring, line_of
+from pymc_kbr.comparison.line import SampleSMC, ScoredRows, Scoring, line_of
 from pymc_kbr.comparison.scores import columns_of
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.selection.budget import check_budget
@@ -179,7 +179,7 @@ class _Plan:
         if held_out is not None:
             self.truth, self.observed = (np.asarray(part, dtype=float) for part in held_out)
 
-    def rows(self, budget: int) -> Rows:
+    def rows(self, budget: int) -> ScoredRows:
         """The table of a budget."""
         if isinstance(self.source, ReferenceTable):
             whole, rows = self.source, self.order[:budget]
@@ -193,7 +193,7 @@ class _Plan:
             seconds = whole.timings["simulate"] * budget / self.most
         # Shorter tables are the beginnings of the longest one, so that budgets differ by their rows alone.
         part = replace(whole, parameters=whole.parameters[rows], statistics=whole.statistics[rows])
-        return Rows(part, self.truth, self.observed, self.data, seconds)
+        return ScoredRows(part, self.truth, self.observed, self.data, seconds)
 
 
 def _named(estimators: Any) -> dict[str, Any]:

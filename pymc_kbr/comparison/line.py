@@ -68,7 +68,7 @@ class Scoring:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ScoredRows:
     """A budget's table, and the rows that are scored."""
 
     table: ReferenceTable
@@ -96,7 +96,7 @@ class Costs:
 
 
 def line_of(
-    estimator: str | Estimator | SampleSMC, rows: Rows, source: Any, scoring: Scoring, seed: int
+    estimator: str | Estimator | SampleSMC, rows: ScoredRows, source: Any, scoring: Scoring, seed: int
 ) -> dict[str, Any]:
     """The scores of one estimator on one table; a note instead where it fails."""
     amortised = not isinstance(estimator, SampleSMC)
@@ -136,7 +136,7 @@ def line_of(
 
 
 def _amortised(
-    estimator: str | Estimator, rows: Rows, scoring: Scoring, seed: int, costs: Costs
+    estimator: str | Estimator, rows: ScoredRows, scoring: Scoring, seed: int, costs: Costs
 ) -> Iterator[ScoredPosterior]:
     """An estimator's posteriors; its seconds are added to `costs`."""
     table, started = rows.table, time.perf_counter()
@@ -165,7 +165,7 @@ def _amortised(
 
 
 def _smc(
-    smc: SampleSMC, rows: Rows, model: Any, modes: bool, seed: int, costs: Costs
+    smc: SampleSMC, rows: ScoredRows, model: Any, modes: bool, seed: int, costs: Costs
 ) -> Iterator[ScoredPosterior]:
     """`sample_smc` once for each observation."""
     assert rows.data is not None

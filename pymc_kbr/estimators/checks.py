@@ -149,11 +149,17 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] |
         )
 
 
+def far_rows(scaled: np.ndarray) -> np.ndarray:
+    """Which observations (k, q), in the table's scale, are so far off that distances to them overflow."""
+    near = np.abs(scaled) < FARTHEST  # NaN is not: what has overflowed on the way
+    return np.flatnonzero(~near.all(axis=1))
+
+
 def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
     """Refuse observations x (k, d) so far off that distances to them overflow."""
-    far = ~(np.abs(scaled) < FARTHEST)  # NaN is far, too: what has overflowed on the way
-    if np.any(far):
-        row = int(np.flatnonzero(far.any(axis=1))[0])
+    far = far_rows(scaled)
+    if far.size:
+        row = int(far[0])
         column = int(np.argmax(np.abs(x[row])))
         raise ValueError(
             f"the observation has the value {x[row, column]:.3g} in statistic {column}, more than "

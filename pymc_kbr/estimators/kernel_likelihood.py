@@ -14,6 +14,7 @@ from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.checks import far_rows
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.learned_density import LearnedDensity
 from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings
@@ -25,6 +26,7 @@ from pymc_kbr.estimators.likelihood.marginal import integrated_out
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, share_beyond, weighted_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, prior_rows
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
@@ -245,12 +247,17 @@ class KernelLikelihood(LearnedDensity):
             return super().condition(observed)
         self._refuse_unfitted()
         sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
-        posteriors = self._posteriors([self._evaluation.prepare(self._possible(data)) for data in sets])
+        posteriors = self._posteriors([self._evaluation.prepare(self._near(data)) for data in sets])
         return posteriors[0] if single else posteriors
 
     def _prepared(self, rows: np.ndarray) -> Sequence[Prepared]:
         """Complete observations (k, d), each by itself, in the units of the fit."""
-        return self._evaluation.prepare(self._possible(rows)).each()
+        try:
+            near = self._near(rows)
+        except ValueError as error:  # others of them may be possible, for who compares models
+            far = far_rows(self.table_.scaler.transform(rows))
+            raise ImpossibleObservation(far, str(error)) from None
+        return self._evaluation.prepare(near).each()
 
     def _beginning(self) -> Start:
         return Start(self._rows, self._described, self._log_weights, self._seed)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_kbr.arrays.names import by_name
-from pymc_kbr.estimators.checks import impossible, warn_of_impossible
+from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.likelihood.checks import check_parameters
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
@@ -179,4 +179,9 @@ class LearnedDensity(Estimator):
     def _possible(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d), warned of where the model cannot make them."""
         warn_of_impossible(rows, self.table_, self.names_.statistics)
+        return rows
+
+    def _near(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
+        check_scaled(self.table_.scaler.transform(self._possible(rows)), rows)
         return rows

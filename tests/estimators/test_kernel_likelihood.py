@@ -1,6 +1,7 @@
 """The learned likelihood against exact ones: densities, evidence, posteriors, trials, counts."""
 
 import pickle
+import warnings
 from copy import copy
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.estimators.refitted import after_comparison
 
 ROWS = 1500
@@ -171,6 +173,18 @@ def test_a_fitted_one_is_pickled(fitted):
 def test_trials_that_do_not_fit_are_refused(fitted, data, words):
     with pytest.raises(ValueError, match=words):
         fitted.condition(data, trials=True)
+
+
+def test_an_observation_beyond_measure_is_refused_by_its_value(fitted):
+    far, words = [0.0, 1e300, 0.0], r"1e\+300 in statistic 1, .* look at its units"
+    for asked in (far, [[0.0, 0.0, 0.0], far]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # squares of such numbers overflow
+            with pytest.raises(ImpossibleObservation, match=words) as told:
+                fitted.condition(asked)
+            assert told.value.observations.tolist() == [np.ndim(asked) - 1]
+            with pytest.raises(ValueError, match=words):
+                fitted.condition(np.atleast_2d(asked), trials=True)
 
 
 def test_bad_tables_and_arguments_are_refused(table):

@@ -124,6 +124,12 @@ def test_no_warning_where_the_ratio_is_mild(table, old, new, recwarn):
         (np.ones(3), ValueError, r"shape \(3,\)"),
         (np.ones((3, 2)), ValueError, "1 parameters"),
         (np.full((3, 1), np.nan), ValueError, "NaN"),
+        (np.ones((100, 1)) * 1j, TypeError, r"^prior is .{,40}, which cannot be draws: .* imaginary part"),
+        (
+            np.ma.masked_all((100, 1)),
+            TypeError,
+            r"^prior is .{,40}, which .*: 100 masked",
+        ),
     ],
 )
 def test_what_is_no_prior_is_refused(prior, error, words, table):

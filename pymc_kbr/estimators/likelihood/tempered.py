@@ -188,12 +188,13 @@ def _check(
 
 
 class ImpossibleObservation(ValueError):
-    """Observations that have no likelihood at any row, by their numbers (m,)."""
+    """Observations that have no likelihood at any row, by their numbers (m,), and why where that is known."""
 
-    def __init__(self, observations: np.ndarray) -> None:
+    def __init__(self, observations: np.ndarray, why: str | None = None) -> None:
         self.observations = observations
         super().__init__(
-            f"no starting row is possible for observation {', '.join(map(str, observations[:10]))}: "
+            why
+            or f"no starting row is possible for observation {', '.join(map(str, observations[:10]))}: "
             "every log-likelihood is minus infinity or NaN. The observation lies outside what was simulated, "
             "or the prior's density is zero at all rows"
         )

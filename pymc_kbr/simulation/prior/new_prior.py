@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,9 +116,8 @@ def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
         draws = as_rows("the prior's draws", prior)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"prior is {prior!r}, which cannot be draws: {error}; give a PyMC model, or draws of the "
-            "parameters "
-            f"{table.parameter_names} of shape (l, p)"
+            f"prior is {reprlib.repr(prior)}, which cannot be draws: {error}; give a PyMC model, "
+            f"or draws of the parameters {table.parameter_names} of shape (l, p)"
         ) from None
     p = len(table.parameter_names)
     if draws.ndim != 2 or draws.shape[1] != p or len(draws) < 2:
