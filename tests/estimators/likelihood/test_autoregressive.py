@@ -1,12 +1,14 @@
 """The autoregressive form: its parts against their formulas, and the whole against known likelihoods."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
 from pymc_kbr.estimators.likelihood.autoregressive import (
+    EFFORTS,
     MOST_SPARINGLY,
     SPARING,
     Autoregressive,
@@ -154,6 +156,14 @@ def test_log_variances_are_found_from_afar(inputs, rng):
         assert np.abs(basis.features @ step).max() < 0.05
 
 
+@pytest.mark.parametrize("start", [-0.03, 0.03])
+def test_a_whole_step_near_the_maximum_ends_within_its_square(start, inputs):
+    """Of squares of one the maximum is zero, and there the information is that which all steps have."""
+    basis = Basis(KERNEL, inputs, inputs.rows(slice(20)))
+    found = fit_log_variance(basis, np.ones(60), np.full(60, start)).function.at(inputs)
+    assert np.abs(found).max() < start**2
+
+
 @pytest.mark.parametrize("deviation", [0.1, 0.6])
 def test_noise_is_found_with_the_kernel(deviation, rng):
     theta = rng.normal(size=(400, 2))
@@ -170,6 +180,15 @@ def test_single_conditionals_that_another_has_fitted_are_kept(rng):
     fitted = other(0)
     one.adopt(other)
     assert one(0) is fitted
+
+
+def test_the_more_statistics_the_less_effort_for_each():
+    mosts, efforts = zip(*EFFORTS, strict=True)
+    assert list(mosts) == sorted(mosts)
+    assert mosts[-1] == np.inf
+    for more, less in pairwise(efforts):
+        assert all(a >= b for a, b in zip(more, less, strict=True))
+        assert more.landmarks > less.landmarks
 
 
 def test_an_effect_without_correlation_is_screened_in(rng):

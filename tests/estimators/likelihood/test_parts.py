@@ -12,7 +12,14 @@ from scipy.stats import kstest
 
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.estimators.likelihood import choice, moving_shape, normal_mixture, particle_moves, prior_choice
+from pymc_kbr.estimators.likelihood import (
+    choice,
+    local_mixture,
+    moving_shape,
+    normal_mixture,
+    particle_moves,
+    prior_choice,
+)
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
 from pymc_kbr.estimators.likelihood.local_mixture import (
     FREEDOM,
@@ -34,7 +41,7 @@ from pymc_kbr.estimators.likelihood.particle_moves import (
     propose,
     usual_squares,
 )
-from pymc_kbr.estimators.likelihood.population import _spread
+from pymc_kbr.estimators.likelihood.population import Population, _spread
 from pymc_kbr.estimators.likelihood.posteriors import share_beyond
 from pymc_kbr.estimators.likelihood.prior_margins import (
     Atoms,
@@ -182,6 +189,21 @@ def test_a_mixture_is_fitted_to_two_clouds_and_its_modes_are_apart(rng):
     np.testing.assert_allclose(np.exp(one.log_weights[0, 0]), 1)
 
 
+def test_means_of_components_are_weighted_by_their_shares_however_few_points_these_are(rng, monkeypatch):
+    shares = np.swapaxes(rng.dirichlet(np.full(6, 0.5), size=(4, 9)), 1, 2)
+    monkeypatch.setattr(local_mixture, "_start", lambda *given: shares)
+    points = rng.normal(size=(4, 9, 2))
+    counts = shares.sum(axis=2)
+    assert counts.min() < 0.5
+    assert counts.max() > 2
+    mixture = local_mixture._maximise(points, 6, Streams([]), 1)
+    found = [
+        [np.average(own, axis=0, weights=w) for w in each] for own, each in zip(points, shares, strict=True)
+    ]
+    np.testing.assert_allclose(mixture.means, found)
+    np.testing.assert_allclose(np.exp(mixture.log_weights), (counts + 1) / (9 + 6))
+
+
 def test_parts_that_overlap_are_one_mode(rng):
     near = LocalMixture(
         np.log([[0.5, 0.5]]), np.array([[[0.0], [1.0]]]), np.ones((1, 2, 1, 1)), np.ones((1, 2, 1, 1))
@@ -255,6 +277,29 @@ def test_pairs_are_of_two_different_points(rng):
     assert np.all(first != second)
     counts = np.bincount((3 * first + second)[0], minlength=9).reshape(3, 3)
     assert np.all(np.abs(counts[~np.eye(3, dtype=bool)] - 2000 / 6) < 5 * np.sqrt(2000 / 6))
+
+
+def test_a_sweep_moves_each_particle_once_by_those_of_the_other_half():
+    calls = []
+
+    def move(rows, half, mine, others):
+        calls.append((list(rows), mine, others))
+        return np.ones(mine.shape, dtype=bool)
+
+    few_first = np.arange(7) % 3 > 0  # the others are copies
+    given = SimpleNamespace(
+        free=np.zeros((3, 7, 1)), active=np.arange(3), duplicated=np.array([False, True, False]),
+        accepted=np.zeros(3), sweeps=np.zeros(3), sweeps_here=np.zeros(3), _move=move,
+        _first=lambda rows: np.tile(few_first, (len(rows), 1)),
+    )  # fmt: skip
+    Population.sweep(given)
+    for _, mine, others in calls:
+        assert all(not set(own) & set(others) for own in mine)
+    moved = [mine for rows, mine, _ in calls if rows == [0, 2]]
+    for own in np.hstack(moved):
+        np.testing.assert_array_equal(np.sort(own), np.arange(7))
+    assert [list(mine[0]) for rows, mine, _ in calls if rows == [1]] == [[0], [3]]
+    np.testing.assert_array_equal(given.accepted, [1, 0, 1])
 
 
 def test_streams_are_those_of_their_generators():
@@ -336,6 +381,19 @@ def test_the_gradient_of_moving_shapes_and_what_surprises(rng):
     assert abs(found[0]) < 4.5
     assert found[1] > 20
     assert found[2] == -np.inf
+
+
+@pytest.mark.parametrize("most", [4, moving_shape.FEATURES])
+def test_smooth_features_are_the_kernels_largest_directions(most, rng, monkeypatch):
+    monkeypatch.setattr(moving_shape, "FEATURES", most)
+    theta = rng.normal(2, 3, size=(60, 2))
+    features = moving_shape._features(Inputs(theta, np.zeros((60, 0))), np.array([1]))
+    u = (theta[:, 1] - theta[:, 1].mean()) / theta[:, 1].std()
+    values = np.linalg.eigvalsh(np.exp(-((u[:, None] - u) ** 2) / (2 * moving_shape.BANDWIDTH**2)))
+    values = values[values > 1e-4 * values[-1]][-most:]
+    found = features(theta, np.zeros((60, 1, 0)))[:, 0]
+    np.testing.assert_allclose(found[:, 0], u)
+    np.testing.assert_allclose(found[:, 1:].T @ found[:, 1:], np.diag(values), atol=1e-8 * values[-1])
 
 
 def test_moving_shapes_are_drawn_as_they_say_at_each_input(rng):

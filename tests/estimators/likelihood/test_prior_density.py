@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_kbr.arrays.bijections import Interval, Simplex
+from pymc_kbr.arrays.bijections import Circular, Interval, Simplex
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
@@ -26,6 +26,18 @@ def test_uniform_priors_are_found_as_such(p, n, rng):
     edges = np.full((2, p), [[-3.0], [7.0]])
     np.testing.assert_allclose(fitted.log_density(edges), -p * np.log(10), atol=1e-9)
     assert fitted.log_density(edges + 0.1)[1] == -np.inf
+
+
+@pytest.mark.parametrize("concentration", [0.0, 2.0])
+def test_angles_are_found_uniform_or_about_their_direction(concentration, rng):
+    law = stats.uniform(-np.pi, 2 * np.pi) if concentration == 0 else stats.vonmises(concentration)
+    support = Support(1, (Block((0,), (Circular(),)),))
+    fitted = fit_prior_density(law.rvs(size=(3000, 1), random_state=rng), support, rng)
+    points = law.rvs(size=(5000, 1), random_state=rng)
+    gap = law.logpdf(points[:, 0]) - fitted.log_density(points)
+    assert gap.mean() < 23 / 3000 + 4 * gap.std() / np.sqrt(len(gap))
+    if concentration == 0:
+        np.testing.assert_allclose(gap, 0, atol=1e-9)
 
 
 CASES = {

@@ -7,7 +7,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.estimators.likelihood.checks import function_of_another
+from pymc_kbr.estimators.likelihood.checks import SINGULAR, check_rows, function_of_another
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 
 RNG = np.random.default_rng(8)
@@ -92,3 +92,17 @@ def test_a_table_with_a_square_of_another_statistic_is_refused():
     x = theta + 0.1 * rng.normal(size=(1000, 1))
     with pytest.raises(ValueError, match="column 1 is a function of that in column 0"):
         pk.KernelLikelihood("location_scale").fit(theta, np.hstack([x, x**2]), random_seed=1)
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_what_others_leave_of_a_statistic_is_compared_whatever_the_rows_and_units(n, share, rng):
+    a, b, rest = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, 3))]))[0].T[1:]
+    left = share * SINGULAR
+    points = np.column_stack([a, 1e3 * b, np.sqrt(1 - left) * (a + b) / np.sqrt(2) + np.sqrt(left) * rest])
+    theta, kept = rng.normal(size=(n, 1)), np.ones(3, dtype=bool)
+    if share < 1:
+        with pytest.raises(ValueError, match="column 2 is a linear function"):
+            check_rows(theta, points, kept)
+    else:
+        check_rows(theta, points, kept)
