@@ -15,7 +15,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.appended import appended
 from pymc_kbr.tables.checks import checked
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.doors import Doors
+from pymc_kbr.tables.conversions import Conversions
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.of_sets import observation_of, sets_of, with_columns
 from pymc_kbr.tables.origin import Origin
@@ -23,7 +23,7 @@ from pymc_kbr.tables.selected import of_statistics, without_missing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReferenceTable(Doors):
+class ReferenceTable(Conversions):
     """Simulated parameters and statistics, with all that is needed to condition on an observation.
 
     Parameters

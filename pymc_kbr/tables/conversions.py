@@ -1,4 +1,4 @@
-"""How a `ReferenceTable` comes from data frames, files and results, and goes there."""
+"""A `ReferenceTable` from data frames, files and results, and back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Doors:
-    """The ways into a `ReferenceTable`, which inherits them, and out of it."""
+class Conversions:
+    """From data frames, files and results to a `ReferenceTable`, which inherits this, and back."""
 
     if TYPE_CHECKING:
 
