@@ -74,3 +74,18 @@ def outliers(table: np.ndarray, known: np.ndarray | None = None) -> list[Outlier
             rows = np.sort(last[away[last] > TIMES_WIDER * narrow])
             found.append(Outliers(number, float(wide[number]), float(narrow), rows))
     return found
+
+
+def outliers_too(found: list[Outliers], again: np.ndarray, columns: np.ndarray) -> list[Outliers]:
+    """Those of a table's outliers that are outliers in another measure of it.
+
+    Parameters
+    ----------
+    found : list of Outliers
+    again : ndarray of shape (m, q)
+        Some of the table's columns in the other measure, of all its rows or some.
+    columns : ndarray of int, shape (q,)
+        Which of the table's they are.
+    """
+    still = {int(columns[one.column]) for one in outliers(again)}
+    return [one for one in found if one.column in still]

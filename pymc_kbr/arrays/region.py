@@ -35,6 +35,12 @@ class Region(NamedTuple):
         found[inside] = np.linalg.norm(np.linalg.solve(self.root, free[inside].T), axis=0)
         return found
 
+    def ends(self) -> np.ndarray:
+        """Parameters (2 p, p) a deviation from the mean along each principal axis, those above it first."""
+        values, vectors = np.linalg.eigh(self.root @ self.root.T)
+        axes = (vectors * np.sqrt(np.maximum(values, 0))).T
+        return self.support.backward(self.centre + np.concatenate([axes, -axes]))
+
     def rows(
         self,
         parameters: np.ndarray,

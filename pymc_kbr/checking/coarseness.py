@@ -146,7 +146,7 @@ def coarseness(
         return None
     changes = None
     if likelihood is not None and table.statistics.shape[1] > MOST_STATISTICS:
-        changes = changes_of(likelihood, drawn, table.support)
+        changes = changes_of(likelihood, region.ends())
     given = drawn, region, table, ratio, log_prior, changes
     found = _compared(*given, FEWEST_ROWS, rng)
     if found is None or not found.coarse or found.size >= CLEAR:

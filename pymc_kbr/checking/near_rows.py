@@ -9,7 +9,6 @@ from sklearn.covariance import ledoit_wolf
 
 from pymc_kbr.arrays.region import NearRows
 from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators import KernelLikelihood
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -50,18 +49,15 @@ def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray]
     return summaries
 
 
-def changes_of(
-    likelihood: KernelLikelihood, drawn: np.ndarray, support: Support
-) -> Callable[[np.ndarray], np.ndarray]:
+def changes_of(likelihood: KernelLikelihood, ends: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """From statistics (k, d) to what a learned likelihood makes of them along each axis of a posterior.
 
     Parameters
     ----------
     likelihood : KernelLikelihood
         Of the statistics themselves.
-    drawn : ndarray of shape (m, p)
-        From the posterior.
-    support : Support
+    ends : ndarray of shape (2 q, p)
+        The ends of the axes, as `Region.ends` gives them.
 
     Notes
     -----
@@ -71,19 +67,10 @@ def changes_of(
     Society 476 (2018), L60-L64. Where the likelihood holds they lose little; where it does not, their law
     in simulated rows is still their law, and they claim nothing that is not so.
     """
-    free = support.forward(drawn)
-    axes = _axes(free)
-    at = free.mean(axis=0) + np.concatenate([axes, -axes])
-    ends = support.backward(at)
+    count = len(ends) // 2
 
     def summaries(statistics: np.ndarray) -> np.ndarray:
         logs = likelihood.log_likelihoods(ends, statistics)
-        return (logs[: len(axes)] - logs[len(axes) :]).T
+        return (logs[:count] - logs[count:]).T
 
     return summaries
-
-
-def _axes(free: np.ndarray) -> np.ndarray:
-    """Principal axes (q, q) of draws (m, q), each a deviation long."""
-    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(free.T)))
-    return (vectors * np.sqrt(np.maximum(values, 0))).T

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.outliers import Outliers, outliers
+from pymc_kbr.arrays.outliers import Outliers, outliers, outliers_too
 from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
@@ -75,12 +75,16 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
     # signs are the same in every call.
     if table.prior_ratio is None and not between:
         pvalue = among_rows(table, observed[None], np.random.default_rng(0)).pvalue
+    found = outliers(x)
+    if found and measured is not None and isinstance(measured.scaler, Transformed):
+        # A logarithm may have brought them back among the others.
+        found = outliers_too(found, measured.sample.statistics, np.flatnonzero(measured.scaler.kept))
     constant = np.flatnonzero((np.ptp(x, axis=0) == 0) & (observed != x[0]))
     tail = BOUNDED_TAIL if between else EDGE_TAIL
     return Signs(
         support,
         pvalue,
-        _still(outliers(x), measured),
+        found,
         [(int(j), float(x[0, j]), float(observed[j])) for j in constant],
         column_quantiles(table.parameters, [tail, 1 - tail], table.prior_ratio),
         tail,
@@ -90,13 +94,3 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
         table.statistic_names,
         [variable.discrete for variable in table.parameter_columns.variables for _ in range(variable.size)],
     )
-
-
-def _still(found: list[Outliers], measured: FittedTable | None) -> list[Outliers]:
-    """Those that are outliers as an estimator measures them, too."""
-    if not found or measured is None or not isinstance(measured.scaler, Transformed):
-        return found
-    # A logarithm may have brought them back among the others.
-    kept = np.flatnonzero(measured.scaler.kept)
-    still = {int(kept[one.column]) for one in outliers(measured.sample.statistics)}
-    return [one for one in found if one.column in still]

@@ -9,7 +9,7 @@ import numpy as np
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.selection.cost import Cost
-from pymc_kbr.selection.weighted_order import FirstRows
+from pymc_kbr.selection.inclusion_weights import InclusionWeights
 
 
 @dataclass(eq=False)
@@ -71,7 +71,9 @@ def none_fitted(candidates: list[Candidate]) -> str:
     return "no candidate could be fitted: " + "; ".join(f"{one.label}: {one.note}" for one in candidates)
 
 
-def difference(scores: np.ndarray, best: np.ndarray, weights: np.ndarray | FirstRows) -> tuple[float, float]:
+def difference(
+    scores: np.ndarray, best: np.ndarray, weights: np.ndarray | InclusionWeights
+) -> tuple[float, float]:
     """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
     common = min(len(scores), len(best))
     if common < 2:
@@ -86,6 +88,6 @@ def label(estimator: Estimator) -> str:
     return " ".join(repr(estimator).split())
 
 
-def mean_score(scores: np.ndarray, weights: np.ndarray | FirstRows) -> float:
+def mean_score(scores: np.ndarray, weights: np.ndarray | InclusionWeights) -> float:
     """Weighted mean of a candidate's scores, of as many rows as it has."""
     return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")

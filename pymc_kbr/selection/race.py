@@ -15,7 +15,7 @@ from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none_fitted
 from pymc_kbr.selection.cost import SCORED_DRAWS, UNSMOOTHED
 from pymc_kbr.selection.fitting import Fitting
-from pymc_kbr.selection.weighted_order import FirstRows
+from pymc_kbr.selection.inclusion_weights import InclusionWeights
 from pymc_kbr.simulation.progress import Bars
 
 POWER = 0.1
@@ -75,9 +75,9 @@ class Race:
     ) -> None:
         self.unit = rest.unit
         self.truth, self.observed = held_out.parameters, held_out.statistics
-        self.weights: np.ndarray | FirstRows = np.ones(len(held_out))
+        self.weights: np.ndarray | InclusionWeights = np.ones(len(held_out))
         if held_out.ratio is not None:
-            self.weights = FirstRows(held_out.ratio)
+            self.weights = InclusionWeights(held_out.ratio)
         self.seed = int(rng.integers(2**31))
         self.fitting = Fitting(rest, self.seed)
         self.budget = budget

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.names import refuse_sets
+from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
@@ -23,7 +24,6 @@ from pymc_kbr.selection.default_candidates import MOST_FOR_CURVES, default_candi
 from pymc_kbr.selection.fitting import names_of_summaries
 from pymc_kbr.selection.race import Race
 from pymc_kbr.selection.selection import Selection
-from pymc_kbr.selection.weighted_order import weighted_order
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 

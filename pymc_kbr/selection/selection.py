@@ -12,7 +12,7 @@ from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score
-from pymc_kbr.selection.weighted_order import FirstRows
+from pymc_kbr.selection.inclusion_weights import InclusionWeights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,7 +23,7 @@ class Selection:
     ----------
     candidates : tuple of Candidate
         The best first.
-    weights : ndarray of shape (h,) or FirstRows
+    weights : ndarray of shape (h,) or InclusionWeights
         Of the held-out rows; ``weights[:k]`` are those of the first k.
     seconds : float
     work : float
@@ -35,7 +35,7 @@ class Selection:
     """
 
     candidates: tuple[Candidate, ...]
-    weights: np.ndarray | FirstRows
+    weights: np.ndarray | InclusionWeights
     seconds: float
     work: float = 0.0
     ended_early: bool = False

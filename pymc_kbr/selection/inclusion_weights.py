@@ -1,4 +1,4 @@
-"""Held-out rows that are not draws of the prior, in an order in which few of them stand for it."""
+"""Weights of held-out rows that are not draws of the prior, however few of them are looked at."""
 
 from __future__ import annotations
 
@@ -8,31 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 
-def weighted_order(ratio: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Row numbers as they are drawn one after the other, each with a probability in proportion to its ratio.
-
-    Parameters
-    ----------
-    ratio : ndarray of shape (n,)
-        Positive: the prior's density over that of which the rows were drawn.
-    rng : numpy.random.Generator
-
-    Notes
-    -----
-    Each row waits for an exponential time of rate `ratio`, and the shortest times come first [1]_. In the
-    rows' own order the first twenty may have the weight of two or three, where most were simulated near an
-    observation and the prior is wide.
-
-    References
-    ----------
-    .. [1] P. S. Efraimidis, P. G. Spirakis, Weighted random sampling with a reservoir, Information Processing
-       Letters 97 (2006), 181-185.
-    """
-    return np.argsort(rng.exponential(size=len(ratio)) / ratio)
-
-
 @dataclass(frozen=True, eq=False)
-class FirstRows:
+class InclusionWeights:
     """Weights of the first rows of a weighted order, which depend on how many these are.
 
     Parameters

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.weighted import effective_sample_size
-from pymc_kbr.selection.weighted_order import FirstRows, weighted_order
+from pymc_kbr.selection.inclusion_weights import InclusionWeights
 
 RATIO = np.r_[np.full(80, 2.4), np.full(320, 0.02)]
 """Of a table of which most rows were simulated near an observation."""
@@ -25,18 +26,18 @@ def test_each_row_comes_first_as_often_as_its_ratio_says():
 
 def test_few_rows_have_nearly_equal_weights_and_all_rows_their_ratios():
     in_order = RATIO[ordered(3)]
-    weights = FirstRows(in_order)
+    weights = InclusionWeights(in_order)
     assert len(weights) == 400
     assert effective_sample_size(weights[:20]) > 18
     assert effective_sample_size(np.random.default_rng(3).permutation(RATIO)[:20]) < 8
     np.testing.assert_allclose(weights[:400], in_order / in_order.mean())
     assert weights[:20].mean() == pytest.approx(1.0)
-    one = FirstRows(np.ones(50))
+    one = InclusionWeights(np.ones(50))
     np.testing.assert_allclose(one[:7], 1.0)
 
 
 def test_of_no_rows_there_are_no_weights_in_silence(recwarn):
-    assert FirstRows(RATIO)[:0].shape == (0,)
+    assert InclusionWeights(RATIO)[:0].shape == (0,)
     assert not recwarn
 
 
@@ -47,7 +48,7 @@ def test_weighted_means_of_the_first_rows_are_those_of_all(count):
     exact, found = np.average(values, weights=ratio), []
     for seed in range(300):
         order = ordered(seed, ratio)
-        found.append(np.average(values[order[:count]], weights=FirstRows(ratio[order])[:count]))
+        found.append(np.average(values[order[:count]], weights=InclusionWeights(ratio[order])[:count]))
     # Beside chance a ratio of sums is off by about one part in the number of rows.
     assert abs(np.mean(found) - exact) < 4 * np.std(found) / np.sqrt(300) + 1 / count
     assert np.std(found) < 1.5 / np.sqrt(count)
