@@ -59,10 +59,10 @@ def main() -> None:
     lines = []
     for name in ESTIMATORS:
         cls = pk.ESTIMATORS[name]
-        reweighted = cls().fit(parameters, statistics, prior.support, ratio=prior.ratio[:n])
+        reweighted = cls().fit(parameters, statistics, prior.support, ratio=prior.ratio[:n], random_seed=0)
         means = [reweighted.weights(observed) @ parameters]
         for table in fresh:
-            fitted = cls().fit(table.parameters, table.statistics, prior.support)
+            fitted = cls().fit(table.parameters, table.statistics, prior.support, random_seed=0)
             means.append(fitted.weights(observed) @ table.parameters)
         ours, theirs, again = (m / deviation for m in means)
         for i, parameter in enumerate(old.parameter_names):

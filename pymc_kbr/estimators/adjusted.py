@@ -125,6 +125,11 @@ class Adjusted(Estimator):
         inner = self._inner()
         return inner.streams and inner.picks and make_adjustment(self.adjustment).streams
 
+    @property
+    def on_all_threads(self) -> bool:  # type: ignore[override]
+        """Whether the estimator that gives the weights computes on all threads of BLAS."""
+        return self._inner().on_all_threads
+
     def refuse_unless_it_streams(self) -> None:
         """Refuse rows that are read a part at a time where all are needed in memory.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.observations import Observations
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_scaled, warn_of_impossible
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -23,6 +25,7 @@ class Conditioning:
     """What an `Estimator` does once it is fitted, which changes nothing in it."""
 
     smoothing = "local"
+    on_all_threads = False
     names_: Names = Names()
     table_: FittedTable
     parameter_kernel_: Kernel
@@ -46,7 +49,8 @@ class Conditioning:
         """
         given = self.read(observed)
         x, table = self._prepared(given.rows), self.table_
-        found = self._row_weights(x)
+        with self._threads():
+            found = self._row_weights(x)
         weights = found.values if found.points is not None else found.over(table.size, table.rows)
         return weights[0] if given.single else weights
 
@@ -96,9 +100,10 @@ class Conditioning:
         ValueError
             If an observation is too far off, or has gaps that no fit can be made for: see `condition`.
         """
-        if given.incomplete:
-            return posteriors_by_rest(self, given)
-        return self._posteriors(self._prepared(given.rows))
+        with self._threads():
+            if given.incomplete:
+                return posteriors_by_rest(self, given)
+            return self._posteriors(self._prepared(given.rows))
 
     def read(self, observed: ArrayLike, *, gaps: bool = False) -> Observations:
         """What a user gave as observations, checked and in the table's order.
@@ -153,6 +158,11 @@ class Conditioning:
         if places is None:
             return [Atoms(points, kernel)] * len(x)
         return [Atoms(points[at], kernel) for at in places]
+
+    def _threads(self) -> AbstractContextManager[object]:
+        """Within it the estimator computes."""
+        # Sums that BLAS divides among threads are rounded as it divides them.
+        return nullcontext() if self.on_all_threads else one_blas_thread()
 
     def _refuse_unfitted(self) -> None:
         if not hasattr(self, "table_"):

@@ -36,7 +36,9 @@ class Estimator(Conditioning, BaseEstimator):
     `streams`, the table may be one that is read a part at a time; it `picks` where its weights then are
     those of few rows. One that `takes_draws` has its own use of a prior that is known by draws; others get
     the density ratio. One that `multiplies_prior` works with the prior's density, not with its rows alone.
-    One with `draws_as_asked` makes as many draws as `for_draws` asks for, and repeats none.
+    One with `draws_as_asked` makes as many draws as `for_draws` asks for, and repeats none. One that works
+    `on_all_threads` has large matrices to factor, which it leaves to all threads of BLAS: its results depend
+    on their number in the last digits, those of the others do not.
     """
 
     scale: bool | str | Summary
@@ -106,7 +108,8 @@ class Estimator(Conditioning, BaseEstimator):
         if log_prior is not None and not self.multiplies_prior:
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
         self._given_log_prior, self.names_, self.selection_ = log_prior, given.names, None
-        table = given.tabulated(self, rng)
+        with self._threads():
+            table = given.tabulated(self, rng)
         warn_of_rows(table)
         return self.fit_table(table, rng)
 
@@ -138,8 +141,9 @@ class Estimator(Conditioning, BaseEstimator):
         if table.ratio is not None:
             # Kish's: how many rows of equal weight have a mean as certain.
             self.ratio_effective_sample_size_ = float(table.ratio.sum() ** 2 / np.sum(table.ratio**2))
-        self.parameter_kernel_ = self._parameter_kernel()
-        self._fit(rng)
+        with self._threads():
+            self.parameter_kernel_ = self._parameter_kernel()
+            self._fit(rng)
         return self
 
     def chosen_by(self, selection: Any, fitted_rows: int) -> Self:

@@ -12,7 +12,6 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import far_rows
 from pymc_kbr.estimators.estimator import LogDensity
@@ -119,11 +118,9 @@ class KernelLikelihood(LearnedDensity):
             points = table.scaler.dequantised(points, rng)
         check_rows(theta, points, table.scaler.kept)
         names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
-        # Sums that BLAS divides among threads are rounded as it divides them.
-        with one_blas_thread():
-            few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
-            self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
-            self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
+        few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
+        self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
+        self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
         if isinstance(table.scaler, Scaler | Transformed):
             self.transforms_worst_ = int(np.flatnonzero(table.scaler.kept)[self.choice_.worst])
@@ -247,7 +244,8 @@ class KernelLikelihood(LearnedDensity):
             return super().condition(observed)
         self._refuse_unfitted()
         sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
-        posteriors = self._posteriors([self._evaluation.prepare(self._near(data)) for data in sets])
+        with self._threads():
+            posteriors = self._posteriors([self._evaluation.prepare(self._near(data)) for data in sets])
         return posteriors[0] if single else posteriors
 
     def _prepared(self, rows: np.ndarray) -> Sequence[Prepared]:
@@ -266,13 +264,11 @@ class KernelLikelihood(LearnedDensity):
         start = self._beginning()
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
         if not all(block.smooth for block in support.blocks):  # which particles cannot move in
-            with one_blas_thread():
-                weighted = weighted_rows(self._evaluation, start, prepared)
+            weighted = weighted_rows(self._evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"
         else:
-            with one_blas_thread():
-                free = free_log_density(support, self.log_prior_)
-                made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
+            free = free_log_density(support, self.log_prior_)
+            made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]
         kernel, names = self.parameter_kernel_, self.names_.parameters

@@ -59,6 +59,7 @@ class Localised(RuleEstimator):
     rule = ImportanceWeighted()
     solver = "exact"
     picks = True
+    on_all_threads = False  # its systems are small, and solved side by side
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ class RuleEstimator(Estimator):
 
     rule: ClassVar[Rule]
     streams = True
+    on_all_threads = True
     bandwidth: float | str | None
     regularisation: float | None
     kernel: str | Kernel

@@ -29,8 +29,16 @@ def table(n=500):
     )
 
 
+def draws_of_each():
+    """By all that promise the same bits on any number of threads, of so many rows that BLAS divides sums."""
+    t = table(1000)
+    for name, cls in pk.ESTIMATORS.items():
+        if not cls().on_all_threads and name != "kernel_likelihood":  # which takes long, and is chosen below
+            yield cls().fit(t, random_seed=4).condition([0.1, 0.2, 0.0]).draw(50, 1)
+
+
 def digest():
-    """Of the scores of `select`, and of the draws of `sample_abc`, to the last bit."""
+    """Of scores of `select`, draws of `sample_abc` and of each estimator, to the last bit."""
     few = ["localised", pk.Adjusted(pk.Localised(60)), pk.Adjusted(pk.Rejection(60, scale="relevance"))]
     both = {"candidates": ["localised", pk.KernelLikelihood(particles=50)]}
     with warnings.catch_warnings():
@@ -40,6 +48,8 @@ def digest():
             100, reference_table=table(110), selection=both, random_seed=3, progressbar=False, chains=1
         )
     sha = hashlib.sha256(found.condition([0.1, 0.2, 0.0]).draw(50, 1).tobytes())
+    for drawn in draws_of_each():
+        sha.update(drawn.tobytes())
     for one in found.selection_.candidates:
         sha.update(f"{one.label} {one.note}".encode() + one.scores.tobytes())
     for name in ("a", "b"):
