@@ -106,6 +106,18 @@ def test_the_estimator_has_not_seen_the_rows_that_are_held_out(table):
     assert found.contraction.min() == found.contraction.max() == 1.0
 
 
+def test_a_truth_that_all_draws_equal_is_anywhere_among_them():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.arange(200) < 2, rng.normal(size=200)])
+    t = pk.ReferenceTable.from_dataframe(
+        pd.DataFrame(rows, columns=["a", "s"]), parameters=["a"], statistics=["s"]
+    )
+    pit = pk.calibrate(pk.Rejection(5), t, rows=60, draws=20, random_seed=1, progressbar=False).pit[:, 0]
+    # Of 60 uniform numbers not one in either tenth: once in 600 times each, and it is one seed.
+    assert pit.min() < 0.1
+    assert pit.max() > 0.9
+
+
 @pytest.mark.statistical
 def test_transforms_of_a_parameter_with_ties_are_uniform():
     """Zero or one, of which a continuous statistic tells something."""

@@ -148,3 +148,5 @@ def test_what_a_curve_does_not_reach_has_no_density(theta, column):
     features, penalties = features_of(theta)
     assert _density(Curve("log", 0.0, 1.0), column, features, penalties) == -np.inf
     assert _density(Curve("linear", 0.0, 1.0), np.full(1200, 7.0), features, penalties) == -np.inf
+    # A root is there at its origin, and has no slope.
+    assert _density(Curve("root", 0.0, 1.0), np.arange(1200.0), features, penalties) == -np.inf

@@ -90,12 +90,16 @@ def test_another_prior_is_multiplied(table):
     deviation = np.sqrt(np.diag(np.linalg.inv(precision)))
     posterior = learnt.condition(x)
     assert posterior.settings["prior_estimated"] == 1
+    assert learnt.weights(x).shape == (len(draws),)
     assert np.all(np.abs(posterior.mean() - mean) < 0.3 * deviation)
 
 
 def test_draws_do_not_repeat_and_statistics_come_back(fitted, table):
     posterior = fitted.condition(table[1][0])
     assert len(np.unique(posterior.draw(1000, 1), axis=0)) == 1000
+    lowest, highest = table[0].min(axis=0), table[0].max(axis=0)
+    outside = np.any((posterior.atoms < lowest) | (posterior.atoms > highest), axis=1)
+    assert posterior.settings["share_beyond_rows"] == outside.mean()
     assert len(np.unique(posterior.draw(1500, 1), axis=0)) == 1500
     drawn = fitted.draw_statistics(np.tile([[1.0, -1.0]], (4000, 1)), 4)
     assert np.all(np.abs(drawn.mean(axis=0) - [1.3, -0.6, -0.5]) < 0.15)

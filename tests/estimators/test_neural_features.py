@@ -132,6 +132,18 @@ def test_images_are_flattened_rows(shape, torch, rng):
     assert NeuralFeatures(shape=shape, steps=1).fit(images, images[:, :1]).transform(images).shape == (20, 32)
 
 
+def test_images_have_one_scale_and_vectors_one_a_column(rng):
+    pixels = rng.normal(size=(50, 4)) * [1.0, 2.0, 5.0, 0.0]
+    scaled = NeuralFeatures(shape=(2, 2))._scaler(pixels).transform(pixels)
+    assert scaled.std() == pytest.approx(1)
+    np.testing.assert_allclose(
+        scaled.std(axis=0) / scaled[:, 0].std(), pixels.std(axis=0) / pixels[:, 0].std()
+    )
+    np.testing.assert_allclose(
+        NeuralFeatures()._scaler(pixels[:, :3]).transform(pixels[:, :3]).std(axis=0), 1
+    )
+
+
 def test_estimators_take_what_is_to_be_fitted_and_what_was(torch, table):
     theta, x = table
     to_be, observed = NeuralFeatures(**SMALL | {"steps": 3}), x[0] + 0.01

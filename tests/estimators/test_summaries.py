@@ -148,6 +148,11 @@ def test_data_sets_have_estimates_of_unnamed_parameters_and_their_sizes(rng):
     features = pk.SetFeatures(embedding=4, quantiles=3, directions=3).fit(sets, theta)
     assert features.names_ == ["estimate_0", "log_size"]
     np.testing.assert_allclose(np.linalg.norm(features.directions_, axis=1), 1)
+    levels = features.levels_
+    assert np.all(np.diff([0, *levels, 1]) > 0)
+    np.testing.assert_allclose(levels + levels[::-1], 1)
+    with pytest.raises(ValueError, match="of the parameters"):
+        pk.SetFeatures(embedding=4).fit(sets, np.where(theta > 0, np.nan, theta))
     fresh = [rng.normal(mean, 1.0, (25, 2)) for mean in (-1.5, 1.5)]
     found = features(fresh)
     assert found[1, 0] - found[0, 0] > 1.5

@@ -1,11 +1,14 @@
 """Tables in memory and on the disk: the same numbers, nearest rows, and what each estimator may read."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators import nadaraya_watson, rule_estimator, streamed_table
@@ -297,6 +300,14 @@ def test_the_support_of_a_table_is_taken_unless_another_one_is_given(arrays):
 
 
 @pytest.mark.filterwarnings("ignore:the statistics in columns")
+def test_names_are_noted_in_a_copy(arrays):
+    fitted = pk.Rejection(20).fit(*arrays)
+    noted = fitted.named(SimpleNamespace(parameter_names=["a", "b"], statistic_names=["s", "t", "u"]))
+    assert noted.names_ == Names(("a", "b"), ("s", "t", "u"))
+    assert fitted.names_ == Names()
+    np.testing.assert_array_equal(noted.weights(arrays[1][:3]), fitted.weights(arrays[1][:3]))
+
+
 def test_some_columns_of_a_table_are_a_table_of_these(arrays):
     theta, x = arrays
     x = np.column_stack([x[:, 0], np.full(len(x), 3.0), x[:, 1:]])

@@ -105,6 +105,10 @@ def test_several_sequences_are_their_pairs_and_transitions(sequence):
     before, after = np.delete(z[:-1], 14, axis=0), np.delete(z[1:], 14, axis=0)
     apart = fixed().fit(pairs=(z, x), transitions=(before, after))
     np.testing.assert_allclose(kbf.filter(observed).mean(), apart.filter(observed).mean(), atol=1e-9)
+    first = apart.filter(np.full((1, x.shape[1]), np.nan)).weights[0]
+    np.testing.assert_allclose(
+        first, np.repeat([1 / N, 0.0], [N, 2 * len(before)])
+    )  # even on what was observed
     whole = fixed().fit(z, x).filter(observed).mean()
     assert np.abs(kbf.filter(observed).mean() - whole).max() > 1e-6
 

@@ -12,6 +12,7 @@ from pymc_kbr.filtering.conditioning import RULES
 from pymc_kbr.filtering.given import FREE, Given
 from pymc_kbr.filtering.grams import gram_of, of_columns
 from pymc_kbr.filtering.recursion import How
+from pymc_kbr.filtering.smoothing import BackwardPass
 from pymc_kbr.filtering.training import Training
 from pymc_kbr.filtering.transitions import Regression, SumRule
 from pymc_kbr.gram import Auto, IncompleteCholesky
@@ -55,6 +56,16 @@ def test_each_step_back_begins_at_the_smoothed_one_under_its_own_control(control
         )
         expected = np.append(back, 0.0)
         np.testing.assert_allclose(smoothed.weights[t], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_a_step_back_is_linear_in_the_belief_that_it_begins_at(centred, sequence):
+    z, x, observed, _, _ = sequence
+    kbf = fixed(centred=centred).fit(z, x)
+    filtered = kbf.filter(observed[:2]).weights
+    back = BackwardPass(kbf._ready.recursion)
+    once, thrice = back(filtered), back(filtered * [[1.0], [3.0]])
+    np.testing.assert_allclose(thrice[0], 3 * once[0], atol=1e-9)
 
 
 # --- controls ---

@@ -104,7 +104,8 @@ def test_both_sides_are_freed_of_the_third_whatever_its_units():
     same, other = (conditional_hsic_test(x, y, z, permutations=7, random_seed=s).null for s in (1, 2))
     assert len(same) == 7
     np.testing.assert_array_equal(same, conditional_hsic_test(x, y, z, permutations=7, random_seed=1).null)
-    assert not np.array_equal(same, other)
+    # Of other orders of the rows, and not of regressions that differ a little.
+    assert np.corrcoef(same, other)[0, 1] < 0.9
 
 
 class Found:

@@ -92,6 +92,8 @@ def test_the_same_seed_gives_the_same_table(few, many):
     again = pk.emulate(few, 8000, model=decay_model(), noise=NOISE, random_seed=2)
     assert np.array_equal(again.parameters, many.parameters)
     np.testing.assert_allclose(again.statistics, many.statistics, rtol=1e-9)
+    other = pk.emulate(few, 100, model=decay_model(), noise=NOISE, random_seed=3)
+    assert not np.isin(other.parameters, many.parameters).any()
 
 
 def test_the_observation_is_compared_with_rows_that_have_its_noise(few, many):

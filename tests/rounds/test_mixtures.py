@@ -124,6 +124,13 @@ def test_an_estimator_is_fitted_to_the_rows_and_weights_that_it_is_given(forward
     assert given == {"random_seed": rng}
 
 
+def test_each_block_of_a_proposal_is_drawn_anew(forward):
+    proposal = Proposal(np.ones(1), np.zeros((1, 2)), np.eye(2)[None], forward.support, 0.25)
+    sampler, _ = forward.sampler(5, None, proposal=proposal)
+    first, second = (sampler.block(number) for number in range(2))
+    assert not np.isin(first, second).any()
+
+
 def test_a_proposal_is_that_of_its_seed_alone(forward):
     """What an estimator draws when it is fitted is drawn by that seed, too."""
 

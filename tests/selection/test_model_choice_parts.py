@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import cdist
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
@@ -15,7 +16,14 @@ from pymc_kbr.kernels.spectral import frequencies
 from pymc_kbr.selection.model_choice import held_out as held_out_module
 from pymc_kbr.selection.model_choice import methods
 from pymc_kbr.selection.model_choice.average import _counts
-from pymc_kbr.selection.model_choice.classifiers import WAVES, LocalLogistic, Logistic, NearestRows
+from pymc_kbr.selection.model_choice.classifiers import (
+    STRENGTHS,
+    WAVES,
+    LocalLogistic,
+    Logistic,
+    NearestRows,
+    _best_strength,
+)
 from pymc_kbr.selection.model_choice.embedded import SMALLEST, EmbeddedIndex
 from pymc_kbr.selection.model_choice.evidence import Evidence
 from pymc_kbr.selection.model_choice.forest import Forest
@@ -62,6 +70,16 @@ def test_priors_are_even_where_none_is_told():
 def test_what_is_far_is_told_by_other_rows(rows):
     middle = rows.statistics.mean(axis=0)
     np.testing.assert_array_equal(rows.far(np.array([middle, middle + 500])), [False, True])
+    away = middle + np.linspace(0, 20, 2000)[:, None]
+    x, at = (
+        rows.curves.transform(of) / rows.curves.transform(rows.statistics).std(axis=0)
+        for of in (rows.statistics, away)
+    )
+    # Each row is at no distance from itself, which is not counted.
+    own = np.sort(cdist(x, x), axis=1)[:, 1:11].mean(axis=1)
+    expected = np.sort(cdist(at, x), axis=1)[:, :10].mean(axis=1) > 4 * np.quantile(own, 0.995)
+    assert 100 < expected.sum() < 1900
+    np.testing.assert_array_equal(rows.far(away), expected)
 
 
 def test_nearest_rows_count_with_their_weights(rows):
@@ -135,6 +153,12 @@ def test_a_model_of_which_no_row_is_near_keeps_half_a_row():
 
 
 @pytest.mark.filterwarnings("error")
+def test_a_strength_is_that_of_rows_that_were_not_learnt_from(rows):
+    # Of features that tell nothing the rows that are learnt from are told best by the least ridge.
+    noise = np.random.default_rng(5).normal(size=(len(rows), 60))
+    assert _best_strength(noise, rows, np.random.default_rng(0)) == STRENGTHS[0]
+
+
 def test_a_regression_that_ends_at_its_last_step_does_so_in_silence(rows, monkeypatch):
     monkeypatch.setattr("pymc_kbr.selection.model_choice.classifiers.STEPS", 1)
     for classifier in (Logistic("linear"), LocalLogistic(0.5)):

@@ -8,6 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.simulation import simulate_data
 from pymc_kbr.simulation.streams import BATCH, PILOT, PRIOR, ROW, streams
 from pymc_kbr.simulation.workers.fork_server import CAN_FORK
 from tests import models
@@ -51,6 +52,16 @@ def test_the_seed_decides_parameters_and_statistics_of_every_row(batched, within
         assert np.array_equal(getattr(one, side), getattr(same, side))
         assert not np.any(np.isin(getattr(one, side), getattr(other, side)))
         assert len(np.unique(getattr(one, side))) == getattr(one, side).size
+
+
+def test_predicted_data_are_those_of_the_generator():
+    draws = {"mean": np.zeros(3), "scale": np.ones(3)}
+    one, same, other = (
+        simulate_data(model(), draws, np.random.default_rng(seed))[0]["y"] for seed in (1, 1, 2)
+    )
+    assert np.array_equal(one, same)
+    assert not np.any(np.isin(one, other))
+    assert len(np.unique(one)) == one.size
 
 
 def test_no_seed_gives_another_table_each_time():
