@@ -428,7 +428,7 @@ def test_rows_are_weighted_as_those_of_the_fit(monkeypatch):
     rng = np.random.default_rng(1)
     fitted = pk.Rejection(30).fit(table.parameters, table.statistics, random_seed=1)
     assert coarseness_of(fitted, None, table, None, rng) is None
-    ratio = np.linspace(0.5, 1.5, 300)
+    ratio = np.maximum(np.linspace(-0.5, 1.5, 300), 0)  # rows without density are left out of the fit
     fitted = pk.Rejection(30).fit(table.parameters, table.statistics, ratio=ratio, random_seed=1)
     found = coarseness_of(fitted, None, table, None, rng)
     np.testing.assert_allclose(found / found.sum(), ratio / ratio.sum())
@@ -473,6 +473,14 @@ def test_a_model_is_doubted_by_draws_of_its_whole_prior_alone():
     between = dataclasses.replace(many, origin=dataclasses.replace(many.origin, between_bounds=True))
     assert not doubted(between)
     assert not doubted(dataclasses.replace(many, prior_ratio=np.ones(1000)))
+
+
+def test_edges_are_those_of_the_prior_and_not_of_where_rows_were_drawn():
+    table = a_table(observed=[0.1, 20.0, 0.3])
+    below = table.parameters[:, 0] < 0
+    edges = looked_at(dataclasses.replace(table, prior_ratio=below.astype(float))).edges[:, 0]
+    np.testing.assert_allclose(edges, np.quantile(table.parameters[below, 0], [0.01, 0.99]), atol=0.1)
+    assert looked_at(table).edges[1, 0] > 1
 
 
 def test_an_observation_is_far_beyond_all_but_half_a_percent():

@@ -1,5 +1,7 @@
 """The same seed gives the same numbers to the last bit; another one gives others."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -72,6 +74,18 @@ def test_estimated_ratios_draw_by_the_seed(arrays, rng, monkeypatch):
     monkeypatch.setattr("pymc_kbr.estimators.prior_weights.Auto", lambda: Nystroem(20))
     check(lambda seed: ratio_of_draws(arrays[0], draws, Support.unbounded(2), np.random.default_rng(seed)))
     check(lambda seed: numbers(pk.NadarayaWatson(1.0), arrays, seed, prior=draws))
+
+
+def test_particles_are_drawn_by_the_seed(arrays):
+    likelihood = pk.KernelLikelihood("location_scale", 20)
+    fitted = likelihood.fit(*arrays, log_prior=lambda theta: -0.5 * np.sum(theta**2, axis=1), random_seed=0)
+
+    def particles(seed):
+        begun = copy(fitted)
+        begun._start(np.random.default_rng(seed))
+        return begun.condition([0.3, -0.2]).atoms
+
+    check(particles)
 
 
 @pytest.mark.parametrize("name", pk.ESTIMATORS)

@@ -200,6 +200,14 @@ def test_without_smoothing_draws_are_the_atoms(rng):
     np.testing.assert_array_equal(SMOOTHINGS["none"](atoms, np.full(5, 0.2), rows, rng), atoms[rows])
 
 
+def test_only_what_was_drawn_before_moves_where_atoms_are_draws_themselves(rng):
+    atoms, rows = rng.normal(size=(50, 2)), np.array([4, 7, 4, 0, 4, 7])
+    again = np.array([False, False, True, False, True, True])
+    moved = SMOOTHINGS["repeats"](atoms, np.full(50, 0.02), rows, rng)
+    np.testing.assert_array_equal(np.any(moved != atoms[rows], axis=1), again)
+    assert len(np.unique(moved, axis=0)) == len(rows)
+
+
 def test_atoms_on_a_line_are_smoothed_on_it(rng):
     atoms = rng.normal(size=(80, 1)) * [1.0, 2.0]
     for name in ("local", "global"):

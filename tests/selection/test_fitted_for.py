@@ -1,5 +1,6 @@
 """The estimator for a table and its observation."""
 
+import dataclasses
 import json
 from functools import partial
 
@@ -79,6 +80,15 @@ def test_another_prior_is_taken_by_its_ratio_or_else_by_its_draws(estimator):
     # Who weights draws is given draws.
     ours = fitted(pk.KernelBayes(1.0, 1e-3, atoms="prior"), NewPrior(DRAWS, support, RATIO))
     assert ours.weights(X[0]).shape == (150,)
+
+
+def test_another_priors_ratio_is_over_the_tables_own():
+    own = np.linspace(0.5, 1.5, 200)
+    table, support = dataclasses.replace(a_table(), prior_ratio=own), pk.Support.unbounded(2)
+    new = NewPrior(DRAWS, support, RATIO)
+    ours = fitted_for(table, pk.Rejection(40), new, None, np.random.default_rng(3), False)
+    alone = pk.Rejection(40).fit(table.parameters, table.statistics, support, ratio=RATIO * own)
+    np.testing.assert_array_equal(ours.weights(X[:4]), alone.weights(X[:4]))
 
 
 def test_a_learned_likelihood_is_that_of_all_rows_whatever_the_ratio(recwarn):

@@ -9,6 +9,7 @@ from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables import saved
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.prior_rows import PriorRows
 
 FRAME = pd.DataFrame({"a": [0.1, 0.4, 0.9], "s": [1, 5, 8], "t": [2.0, 3.0, 5.0], "word": ["x", "y", "z"]})
 
@@ -220,6 +221,15 @@ def pieces(**changes):
 
 
 PARAMETERS, STATISTICS = FRAME[["a"]], FRAME[["s", "t"]].astype(float)
+
+
+def test_rows_that_stand_for_another_prior_have_weight_in_both_ratios():
+    frame = pd.DataFrame({"a": np.arange(10.0), "s": np.arange(10.0)})
+    own, ratio = np.repeat([0.0, 1.0], 5), np.array([1.0] * 5 + [3.0, 0.0, 1.0, 0.0, 1.0])
+    table = dataclasses.replace(make(frame, statistics=("s",)), prior_ratio=own)
+    # At ten even steps of 3, 1 and 1 fifths.
+    np.testing.assert_array_equal(PriorRows.of(table, ratio).rows, [5] * 6 + [7] * 2 + [9] * 2)
+    np.testing.assert_array_equal(PriorRows.of(table).rows, np.repeat(np.arange(5, 10), 2))
 
 
 def test_frames_and_lists_make_the_table_that_arrays_make():
