@@ -198,7 +198,7 @@ def sample_abc(
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
     warn(concerns)
     notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
-    notes |= {name: told for name, told in table.provenance.items() if name == "rounds"}
+    notes |= {"rounds": table.origin.rounds} if table.origin.rounds else {}
     left_out = all_statistics.without_missing() is not all_statistics
     notes |= {"statistics_used": json.dumps(table.statistic_names)} if left_out or statistics else {}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}

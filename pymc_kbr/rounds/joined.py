@@ -16,6 +16,7 @@ def joined(
     support: Support | None = None,
     prior_ratio: np.ndarray | None = None,
     word: str = "zoomed",
+    further: str = "",
 ) -> ReferenceTable:
     """All rows of some tables that lie in a support, that of the last table where left out.
 
@@ -28,6 +29,8 @@ def joined(
         Of all rows, in their order, where they are not draws of the prior.
     word : str
         Under which the provenance says how many rows come from each table.
+    further : str
+        What it says after that.
     """
     # Each table is a draw of the prior between its bounds, so between the last ones all are of one law.
     last = tables[-1]
@@ -36,6 +39,7 @@ def joined(
     drawn = [len(table) + len(table.failures) for table in tables]
     before = np.cumsum([0, *drawn[:-1]])
     origin = dataclasses.replace(last.origin, simulations=sum(drawn))
+    shares = "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True))
     return dataclasses.replace(
         last,
         support=support,
@@ -48,11 +52,7 @@ def joined(
             tuple(message for t in tables for message in t.failures.messages),
         ),
         seed=None,
-        provenance={
-            **last.provenance,
-            **origin.words,
-            word: "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True)),
-        },
+        provenance={**last.provenance, **origin.words, word: shares + further},
         timings={name: sum(t.timings.get(name, 0.0) for t in tables) for name in last.timings},
         origin=origin,
     )

@@ -227,17 +227,13 @@ class Rounds:
         region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
         log_known = self.forward.log_known
         ratio = np.exp(-log_ratio) if log_known is None else weights_of(log_known(parameters) - log_ratio)
-        table = joined(self.tables, region, ratio, "refined")
-        return _described(table, stopped)
-
-
-def _described(table: ReferenceTable, stopped: bool) -> ReferenceTable:
-    left_out = table.simulations - len(table.failures) - len(table)
-    words = f"{table.provenance['refined']}; {left_out} rows left out, outside of the last bounds"
-    if stopped:
-        words += "; ended early, since the posterior did not change any more"
-    origin = dataclasses.replace(table.origin, proposed=True, between_bounds=left_out > 0)
-    return dataclasses.replace(table, provenance={**table.provenance, "refined": words}, origin=origin)
+        left_out = int(np.sum(~region.contains(parameters)))
+        further = f"; {left_out} rows left out, outside of the last bounds"
+        if stopped:
+            further += "; ended early, since the posterior did not change any more"
+        table = joined(self.tables, region, ratio, "refined", further)
+        origin = dataclasses.replace(table.origin, from_proposal=True, between_bounds=left_out > 0)
+        return dataclasses.replace(table, origin=origin)
 
 
 def least_rows(parameters: int, statistics: int, estimator: Estimator) -> int:

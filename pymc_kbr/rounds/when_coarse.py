@@ -73,7 +73,7 @@ def simulate_in_rounds(
     Returns
     -------
     ReferenceTable
-        ``provenance["rounds"]`` says what was done.
+        ``origin.rounds`` says what was done.
 
     Raises
     ------
@@ -151,7 +151,8 @@ def _of_the_prior(forward: Forward, options: SimulationOptions, words: str) -> R
 
 
 def _with_words(table: ReferenceTable, words: str) -> ReferenceTable:
-    return dataclasses.replace(table, provenance={**table.provenance, "rounds": words})
+    origin = dataclasses.replace(table.origin, rounds=words)
+    return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
 
 
 def _told(made: Rounds, draws: int, why: str) -> str:

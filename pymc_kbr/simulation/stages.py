@@ -67,14 +67,14 @@ class Simulation:
         """What tables ask of their history."""
         return Origin(
             between_bounds=self.options.within is not None,
-            proposed=self.weighted,
+            from_proposal=self.options.proposal is not None,
             known=self.forward.graph.known_names,
         )
 
     @property
     def weighted(self) -> bool:
         """Whether rows are no draws of the prior, or a known likelihood weights them."""
-        return self.options.proposal is not None or self.forward.log_known is not None
+        return self.origin.weighted
 
     def prior_ratio(self, parameters: np.ndarray) -> np.ndarray | None:
         """What weights rows at parameters (n, p), shape (n,); None where these are draws of the prior.

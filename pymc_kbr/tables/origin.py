@@ -22,19 +22,27 @@ class Origin:
         Whether the prior was drawn between bounds narrower than its own.
     seeds : tuple of int or None
         Of the tables that were appended to each other, where there are several.
-    proposed : bool
-        Whether rows were drawn elsewhere than from the prior, or are weighted by a likelihood that is known:
-        `ReferenceTable.prior_ratio` says by how much.
+    from_proposal : bool
+        Whether rows were drawn elsewhere than from the prior, such as from a posterior so far: then
+        `ReferenceTable.prior_ratio` has the prior's density over that of the rows.
     known : tuple of str
         Observed variables and Potentials whose densities are in `prior_ratio`.
+    rounds : str
+        What `sample_abc` did where it could simulate in rounds: a sentence for people.
     """
 
     simulations: int | None = None
     noise: tuple[float, ...] = ()
     between_bounds: bool = False
     seeds: tuple[int | None, ...] = ()
-    proposed: bool = False
+    from_proposal: bool = False
     known: tuple[str, ...] = ()
+    rounds: str = ""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether a table of this origin has a `prior_ratio`."""
+        return self.from_proposal or bool(self.known)
 
     @property
     def words(self) -> dict[str, str]:
@@ -44,6 +52,7 @@ class Origin:
             "noise": " ".join(map(repr, self.noise)),
             "appended_seeds": ", ".join(map(str, self.seeds)),
             "known_densities": ", ".join(self.known),
+            "rounds": self.rounds,
         }
         return {name: text for name, text in words.items() if text}
 
@@ -54,16 +63,35 @@ class Origin:
     @classmethod
     def from_documents(cls, documents: Mapping[str, Any]) -> Origin:
         """From the documents of a file or a store; earlier versions wrote it in the provenance alone."""
-        if "origin" in documents:
-            fields = documents["origin"]
-            seeds = tuple(None if seed is None else int(seed) for seed in fields["seeds"])
-            of_strings = tuple(fields.get("known", ()))
-            return cls(**{**fields, "noise": tuple(fields["noise"]), "seeds": seeds, "known": of_strings})
         words = documents["provenance"]
-        seeds_of = words.get("appended_seeds", "").split(", ") if words.get("appended_seeds") else []
+        if "origin" not in documents:
+            return cls._from_words(words)
+        fields = dict(documents["origin"])
+        known = tuple(fields.get("known", ()))
+        # Version 0.1 had one mark for rows from a proposal and for rows that a known likelihood weights.
+        marked = fields.pop("proposed", False)
+        told = "refined" in words or documents.get("proposal") is not None
+        return cls(
+            **{
+                "from_proposal": marked and (told or not known),
+                "rounds": words.get("rounds", ""),
+                **fields,
+                "noise": tuple(fields["noise"]),
+                "seeds": tuple(None if seed is None else int(seed) for seed in fields["seeds"]),
+                "known": known,
+            }
+        )
+
+    @classmethod
+    def _from_words(cls, words: Mapping[str, str]) -> Origin:
+        """From the provenance of a file that has nothing else."""
+        seeds = words.get("appended_seeds", "").split(", ") if words.get("appended_seeds") else []
         return cls(
             simulations=int(words["simulations"]) if "simulations" in words else None,
             noise=tuple(float(number) for number in words.get("noise", "").split()),
             between_bounds="prior_truncated" in words,
-            seeds=tuple(None if seed == "None" else int(seed) for seed in seeds_of),
+            seeds=tuple(None if seed == "None" else int(seed) for seed in seeds),
+            from_proposal="refined" in words,
+            known=tuple(words["known_densities"].split(", ")) if "known_densities" in words else (),
+            rounds=words.get("rounds", ""),
         )

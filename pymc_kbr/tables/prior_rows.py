@@ -45,8 +45,8 @@ class PriorRows:
         weights, which are the table's `prior_ratio` times `ratio`. A likelihood that is known is no part of a
         prior: where the ratio is that alone, rows are draws of the prior and are left as they are.
         """
-        refined = "refined" in table.provenance
-        weights = table.prior_ratio if refined or not table.origin.known else None
+        elsewhere = table.origin.from_proposal
+        weights = table.prior_ratio if elsewhere or not table.origin.known else None
         between = ", between the bounds within which it was simulated" if table.origin.between_bounds else ""
         if ratio is not None:
             weights = ratio if weights is None else weights * ratio
@@ -56,7 +56,7 @@ class PriorRows:
             f" times the known likelihood of {', '.join(table.origin.known)}" if table.origin.known else ""
         )
         words = (
-            f"rows of the reference table, resampled by the density of the prior{known if refined else ''} "
+            f"rows of the reference table, resampled by the density of the prior{known if elsewhere else ''} "
             f"over that of the rows, of which {effective_sample_size(weights):.0f} are effective{between}"
         )
         count = min(len(weights), ROWS_SHOWN)

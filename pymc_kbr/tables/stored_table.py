@@ -217,7 +217,7 @@ class StoredTable:
         ValueError
             If they are not, and the store is not finished: its density ratio is written last.
         """
-        if not Origin.from_documents(self.store.documents).proposed:
+        if not Origin.from_documents(self.store.documents).weighted:
             return None
         if not has_prior_ratio(self.store):
             raise ValueError(

@@ -251,7 +251,7 @@ def test_rows_far_from_the_posterior_are_left_out_and_counted():
 def test_one_round_is_a_table_of_the_prior():
     table = pk.refine(100, model=linear_model(), rounds=1, estimator=LINEAR, random_seed=1, **QUIET)
     assert table.prior_ratio is None
-    assert not table.origin.proposed
+    assert not table.origin.from_proposal
 
 
 def test_failures_are_counted_over_all_rounds():

@@ -58,7 +58,7 @@ def test_later_rounds_are_where_the_posterior_is(refined, drawn):
     near = np.abs(refined.parameters[:, 0] - MEAN) < 6 * DEVIATION
     # Of 240 draws of the prior 17 lie there.
     assert near.sum() > 60
-    assert refined.origin.proposed
+    assert refined.origin.from_proposal
     assert refined.prior_ratio.shape == (len(refined),)
 
 
@@ -87,7 +87,7 @@ def test_rounds_of_sample_abc_take_data_sets():
 
         table = simulate_in_rounds(model(), rounds, too_coarse, options)
         assert seen == [["y"]] * looked_at
-        assert table.provenance["rounds"].startswith(done)
+        assert table.origin.rounds.startswith(done)
         assert table.set_names == ["y"]
         assert np.mean(np.abs(table.parameters - MEAN) < 3) > 0.5
 

@@ -290,6 +290,7 @@ def test_a_constant_entry_of_an_array_is_no_constant_parameter(rng):
         Origin(),
         Origin(simulations=100, noise=(0.1, 0.25), between_bounds=True, seeds=(2**100 + 1, None, 3)),
         Origin(noise=(0.5,)),
+        Origin(from_proposal=True, known=("y", "lift"), rounds="2 rounds"),
     ],
 )
 def test_history_survives_a_file(origin, tmp_path):
@@ -316,6 +317,10 @@ def test_history_survives_a_file(origin, tmp_path):
             Origin(700, (0.1, 0.2), True, (1, None, 3)),
         ),
         ({"noise": "0.001"}, Origin(noise=(0.001,))),
+        (
+            {"refined": "40 rows of 50", "known_densities": "y, lift", "rounds": "2 rounds"},
+            Origin(from_proposal=True, known=("y", "lift"), rounds="2 rounds"),
+        ),
     ],
 )
 def test_files_of_before_say_it_in_words(provenance, origin, tmp_path):
@@ -325,6 +330,41 @@ def test_files_of_before_say_it_in_words(provenance, origin, tmp_path):
     table_file.write(tmp_path / "table.nc", arrays, documents)
     assert pk.ReferenceTable.load(tmp_path / "table.nc").origin == origin
     assert {**provenance, **origin.words} == provenance
+
+
+@pytest.mark.parametrize(
+    ("known", "provenance", "from_proposal"),
+    [
+        (["y"], {"known_densities": "y"}, False),
+        (["y"], {"known_densities": "y", "refined": "40 rows of 50"}, True),
+        ([], {"refined": "40 rows of 50", "rounds": "2 rounds"}, True),
+        ([], {}, True),  # one round's store
+    ],
+)
+def test_one_mark_of_before_was_for_proposals_and_for_known_densities(known, provenance, from_proposal):
+    fields = {"simulations": None, "noise": [], "between_bounds": False, "seeds": [], "known": known}
+    documents = {"origin": {**fields, "proposed": True}, "provenance": provenance}
+    found = Origin.from_documents(documents)
+    assert found == Origin(
+        from_proposal=from_proposal, known=tuple(known), rounds=provenance.get("rounds", "")
+    )
+    assert found.weighted
+    assert Origin.from_documents({**documents, "proposal": {}}).from_proposal
+    assert not Origin.from_documents({**documents, "origin": fields}).from_proposal
+    # What is written today says it itself, whatever the words are.
+    kept = {"origin": found.to_json(), "provenance": {"refined": "", "rounds": "other"}}
+    assert Origin.from_documents(kept) == found
+
+
+@pytest.mark.parametrize("from_proposal", [False, True])
+def test_a_known_density_is_no_part_of_a_prior_but_a_proposal_is_taken_out(from_proposal):
+    """Whatever the provenance says in words."""
+    made = pieces(
+        prior_ratio=np.array([0.0, 1.0, 0.0]), origin=Origin(from_proposal=from_proposal, known=("y",))
+    )
+    found = PriorRows.of(dataclasses.replace(made, provenance={"refined": "40 rows of 50"}))
+    assert found.rows.tolist() == ([1, 1, 1] if from_proposal else [0, 1, 2])
+    assert ("times the known likelihood of y" in found.words) == from_proposal
 
 
 COUNTS = pd.DataFrame(
