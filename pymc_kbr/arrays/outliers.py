@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,12 @@ LEAST_ROWS = 20
 
 NOT_FAR = 15.0
 """Deviations from the mean up to which no row of a long column can make up its deviation."""
+
+CHANCE = 0.001
+"""Probability with which the farthest rows of a power law are taken for rows apart from it."""
+
+TAIL_SHARE, LEAST_TAIL = 0.05, 10
+"""Share of the rows that are the tail of a column, beside those in question, and their least number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,3 +95,51 @@ def outliers_too(found: list[Outliers], again: np.ndarray, columns: np.ndarray) 
     """
     still = {int(columns[one.column]) for one in outliers(again)}
     return [one for one in found if one.column in still]
+
+
+def apart_from_tail(table: np.ndarray) -> list[Outliers]:
+    """The columns of rows (n, d), finite, with outliers that are no tail of the others, however heavy.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, d)
+
+    Returns
+    -------
+    list of Outliers
+        Of those that `outliers` finds, with the rows beyond the gap.
+
+    Notes
+    -----
+    The largest of Cauchy draws make up their deviation, and are no mistake. Of a tail that is a power law,
+    the i-th largest distance from the median over the next is, in logarithms and times i, an exponential
+    number of one mean for all i (Renyi), which the rows below tell (Hill): the ratio of the largest to it has
+    an F distribution. Lighter tails have smaller gaps.
+    """
+    found = []
+    for one in outliers(table):
+        rows = _beyond_gap(table[:, one.column])
+        if len(rows):
+            found.append(replace(one, rows=rows))
+    return found
+
+
+def _beyond_gap(column: np.ndarray) -> np.ndarray:
+    """Numbers, ascending, of the few rows that are farther from the median than a power law would be."""
+    n = len(column)
+    few, tail = max(1, int(FEW_ROWS * n)), max(LEAST_TAIL, int(TAIL_SHARE * n))
+    away = np.abs(column - np.median(column))
+    order = np.argsort(-away, kind="stable")[: few + tail + 1]
+    order = order[away[order] > 0]
+    steps = -np.diff(np.log(away[order]))
+    below = (np.arange(1, len(order)) * steps)[few:]
+    if len(below) == 0:
+        return order[:0]
+    # Each is taken for the farthest row's: those beyond it may be apart themselves.
+    gap, usual = steps[:few], below.mean()
+    if usual > 0:
+        chance = (1 + gap / (len(below) * usual)) ** -float(len(below))
+    else:  # rows that are all as far away, as those of whole numbers may be, have no tail
+        chance = np.where(gap > 0, 0.0, 1.0)
+    (gaps,) = np.nonzero(chance * few < CHANCE)
+    return np.sort(order[: gaps[-1] + 1]) if len(gaps) else order[:0]

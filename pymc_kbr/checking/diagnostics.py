@@ -89,6 +89,7 @@ def diagnose(
         _extrapolated(posterior),
         *_impossible(seen),
         *_outliers(seen),
+        *_strange(seen),
         *_edges(draws, seen),
         _outside(seen),
         _misspecified(seen),
@@ -141,6 +142,21 @@ def _outliers(seen: Signs) -> list[Concern]:
             "rows if the simulator went wrong in them, or take the statistic's logarithm",
         )
         for found in seen.outliers
+    ]
+
+
+def _strange(seen: Signs) -> list[Concern]:
+    """Parameters that went wrong in a few rows."""
+    return [
+        Concern(
+            "outliers",
+            f"the parameter {seen.parameter_names[found.column]!r} is far from all others in "
+            f"{len(found.rows)} of {seen.rows} rows ({found.shown()}), and no tail of theirs reaches there: "
+            f"its deviation is {found.deviation:.2g}, and {found.of_the_rest:.2g} without a few rows; "
+            "regressions and the choice of an estimator hang on these rows, and they may be among the atoms: "
+            "drop them if they went wrong",
+        )
+        for found in seen.strange
     ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.outliers import Outliers, outliers, outliers_too
+from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers, outliers_too
 from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
@@ -30,6 +30,8 @@ class Signs:
         Of the observation among the rows; one where these are no draws of the prior.
     outliers : list of Outliers
         Statistics whose deviation is that of a few rows.
+    strange : list of Outliers
+        Parameters of which a few rows are farther off than the tail of the others explains.
     impossible : list of (int, float, float)
         Statistics that are the same in all rows, with their value there and in the observation.
     edges : ndarray of shape (2, p)
@@ -45,6 +47,7 @@ class Signs:
     support: ObservationSupport
     pvalue: float
     outliers: list[Outliers]
+    strange: list[Outliers]
     impossible: list[tuple[int, float, float]]
     edges: np.ndarray
     tail: float
@@ -85,6 +88,7 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
         support,
         pvalue,
         found,
+        apart_from_tail(table.parameters),
         [(int(j), float(x[0, j]), float(observed[j])) for j in constant],
         column_quantiles(table.parameters, [tail, 1 - tail], table.prior_ratio),
         tail,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.bijections import Interval, Step
-from pymc_kbr.arrays.outliers import outliers
+from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.fitted_table import FittedTable, Sample
 from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
@@ -21,6 +21,7 @@ from pymc_kbr.posterior.doubt import PosteriorWarning
 def warn_of_rows(table: FittedTable) -> None:
     """Say what of a table's rows an estimator takes for more, or for less, than it is."""
     warn_of_outliers(table)
+    warn_of_strange(table)
     warn_of_copies(table)
 
 
@@ -35,9 +36,7 @@ def warn_of_outliers(table: FittedTable) -> None:
     for found in outliers(sample.statistics, known):
         few = f"few rows that are not among the {len(sample.numbers)} looked at"
         if len(found.rows):
-            numbers = sample.numbers[found.rows]
-            shown = dataclasses.replace(found, rows=numbers if table.rows is None else table.rows[numbers])
-            few = f"{len(found.rows)} of {len(sample.numbers)} rows ({shown.shown()})"
+            few = _few(found, table, sample)
         warnings.warn(
             f"the deviation of the statistic in column {columns[found.column]} is that of {few}, and "
             f"{found.deviation / found.of_the_rest:.2g} times that of the rest: measured by it all others "
@@ -45,6 +44,28 @@ def warn_of_outliers(table: FittedTable) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def warn_of_strange(table: FittedTable) -> None:
+    """Say of which parameters a few rows are farther off than the tail of the others explains."""
+    sample = table.sample
+    for found in apart_from_tail(sample.parameters):
+        times = found.deviation / found.of_the_rest
+        warnings.warn(
+            f"the parameter in column {found.column} is far from all others in {_few(found, table, sample)}, "
+            f"and no tail of theirs reaches there: its deviation is {times:.2g} times that of the rest. "
+            "Regressions and the choice of an estimator hang on these rows, and they may be among the atoms; "
+            "leave them out if they went wrong",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _few(found: Outliers, table: FittedTable, sample: Sample) -> str:
+    """How many of the rows that were looked at these are, and their numbers among all."""
+    numbers = sample.numbers[found.rows]
+    shown = dataclasses.replace(found, rows=numbers if table.rows is None else table.rows[numbers])
+    return f"{len(found.rows)} of {len(sample.numbers)} rows ({shown.shown()})"
 
 
 def warn_of_copies(table: FittedTable) -> None:

@@ -100,8 +100,8 @@ class Estimator(Conditioning, BaseEstimator):
         Warns
         -----
         UserWarning
-            If few rows make up a statistic's deviation, or rows are copies of others, or part of another
-            prior lies beyond the rows.
+            If few rows make up a statistic's deviation, or are far from all others in a parameter, or are
+            copies of others, or part of another prior lies beyond the rows.
         """
         rng = np.random.default_rng(random_seed)
         given = Given.of(parameters, statistics, support, ratio, prior, self)

@@ -15,7 +15,7 @@ from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
-from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers
+from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
 from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
@@ -91,7 +91,8 @@ def select(
     Warns
     -----
     UserWarning
-        If the time budget ended the comparison, or the deviation of a statistic is that of a few rows.
+        If the time budget ended the comparison, the deviation of a statistic is that of a few rows, or a
+        parameter is far from all others in a few.
 
     Notes
     -----
@@ -179,6 +180,7 @@ def choose(
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
     if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts
         warn_of_outliers(whole)
+    warn_of_strange(whole)
     warn_of_copies(whole)
     seconds = time.perf_counter() - started
     found = Selection(tuple(ranked), race.weights, seconds, budget.spent, race.ended_early, budget.late)

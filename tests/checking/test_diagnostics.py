@@ -1,3 +1,4 @@
+import dataclasses
 import warnings
 
 import numpy as np
@@ -158,9 +159,10 @@ def of_statistics(x, observed=None):
     )
 
 
-def outliers(t):
-    found = diagnose(posterior(), np.full((100, 1), 0.5), looked_at(t))
-    return [concern.message for concern in found if concern.name == "outliers"]
+def outliers(t, side="statistic", measured=None):
+    found = diagnose(posterior(), np.full((100, 1), 0.5), looked_at(t, measured))
+    messages = [concern.message for concern in found if concern.name == "outliers"]
+    return [message for message in messages if f"the {side} '" in message]
 
 
 @pytest.mark.parametrize("value", [1e4, 1e12, -1e12, 1e300])
@@ -198,11 +200,21 @@ def test_what_a_curve_brings_back_is_no_outlier_but_is_one_in_deviations():
         assert ordinary > 0.5 * curved.statistics[:, 0].std()
         named = []
         for measured in (curved, plain):
-            found = diagnose(posterior(), np.full((100, 1), 0.5), looked_at(t, measured))
-            named.append([concern.message for concern in found if concern.name == "outliers"])
+            named.append(outliers(t, measured=measured))
         assert named[0] == []
         assert sum("'s0'" in message for message in named[1]) == wrong
         assert len(named[1]) == 1 + wrong
+
+
+def test_a_row_that_went_wrong_in_a_parameter_is_named_with_it():
+    rng = np.random.default_rng(5)
+    x = rng.standard_cauchy((2000, 1))
+    t = of_statistics(rng.normal(size=(2000, 1)))
+    assert outliers(dataclasses.replace(t, parameters=x.copy()), "parameter") == []
+    x[11, 0] = -1e12
+    (message,) = outliers(dataclasses.replace(t, parameters=x), "parameter")
+    assert "'a' is far from all others in 1 of 2000 rows (11)" in message
+    assert "drop them" in message
 
 
 def test_ordinary_and_skewed_statistics_are_not_called_outliers():

@@ -134,3 +134,22 @@ def test_copies_of_rows_are_counted_and_told_of(rng):
         Rejection(10).fit(theta[[0, *range(60)]], np.vstack([x[:1], other]))
         counts = Support.from_bounds({}, ["n", "m"], discrete=["n", "m"])
         Rejection(10).fit(np.round(theta[twice]), np.round(x[twice]), counts)  # agree by chance
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_parameter_that_went_wrong_in_a_row_is_told_of_and_heavy_tails_are_not(positive, rng):
+    theta = rng.standard_cauchy((1000, 2))
+    theta = np.abs(theta) if positive else theta
+    x = theta + rng.normal(size=theta.shape)
+    support = Support.from_bounds({"a": (0, None), "b": (0, None)} if positive else None, ["a", "b"])
+    scale = "transformed"  # so that nothing is said of the statistics
+    Rejection(50, scale=scale).fit(theta, x, support)  # warnings are errors
+    theta[7, 1] = 1e12
+    with pytest.warns(UserWarning, match=r"parameter in column 1 is far .* 1 of 1000 rows \(7\)"):
+        fitted = Rejection(50, scale=scale).fit(theta, x, support)
+    assert len(fitted.table_) == 1000  # told of, and not refused
+    ratio = np.where(np.arange(1000) < 5, 0.0, 1.0)
+    with pytest.warns(UserWarning, match=r"1 of 995 rows \(7\)"):
+        Rejection(50, scale=scale).fit(theta, x, support, ratio=ratio)
+    ratio[7] = 0.0
+    Rejection(50, scale=scale).fit(theta, x, support, ratio=ratio)
