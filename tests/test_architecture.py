@@ -200,6 +200,33 @@ def test_type_checkers_read_the_same_names_from_the_same_places():
     assert listed == set(pk.__all__)
 
 
+def given_at_the_top(path):
+    """Names that a file defines at its top: its classes, and its constants with what they are."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name.strip("_"), inside(path)
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            values = node.value.elts if several else [node.value]
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            for number, name in enumerate(names):
+                if isinstance(name, ast.Name) and name.id.isupper():
+                    yield name.id.strip("_"), ast.unparse(values[number if several else 0])
+
+
+def test_a_class_or_a_constant_has_its_name_alone():
+    """No two classes are called alike, and no two constants that differ."""
+    given = {}
+    for path in FILES:
+        for name, what in given_at_the_top(path):
+            given.setdefault(name, set()).add(what)
+    twice = {name: sorted(what) for name, what in given.items() if len(what) > 1}
+    assert not twice
+    assert {"ReferenceTable", "ROWS_FOR_RATIO", "MOST_COMPARED_ON", "PRIOR_STREAM"} <= given.keys()
+
+
 def test_few_entries_at_the_root():
     assert len([path for path in PACKAGE.iterdir() if path.name != "__pycache__"]) <= 20
 

@@ -140,7 +140,9 @@ def test_features_of_many_sets_are_those_of_each(features, monkeypatch):
     together = features.features(data)
     alone = np.vstack([features.features([one]) for one in data])
     np.testing.assert_allclose(together, alone, rtol=1e-12)
-    monkeypatch.setattr("pymc_kbr.estimators.sets.features.AT_ONCE", 12 * 60)  # parts of two data sets
+    monkeypatch.setattr(
+        "pymc_kbr.estimators.sets.features.FEATURE_ENTRIES_AT_ONCE", 12 * 60
+    )  # parts of two data sets
     np.testing.assert_allclose(features.features(data), alone, rtol=1e-12)
 
 

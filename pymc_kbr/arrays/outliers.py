@@ -13,7 +13,7 @@ FEW_ROWS, TIMES_WIDER = 0.001, 10.0
 times smaller. That of a log-normal whose logarithm has the deviation 2 is less than three times smaller.
 """
 
-LEAST_ROWS = 20
+LEAST_FOR_OUTLIERS = 20
 """Rows below which one far from the others is nothing strange."""
 
 NOT_FAR = 15.0
@@ -60,7 +60,7 @@ def outliers(table: np.ndarray, known: np.ndarray | None = None) -> list[Outlier
         among these.
     """
     few = max(1, int(FEW_ROWS * len(table)))
-    if len(table) < LEAST_ROWS:
+    if len(table) < LEAST_FOR_OUTLIERS:
         return []
     wide = deviations(table) if known is None else known
     unit = np.where(wide > 0, wide, 1.0)

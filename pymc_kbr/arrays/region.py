@@ -9,13 +9,13 @@ import numpy as np
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Support
 
-ROWS_INSIDE, FEWEST_ROWS = 300, 200
+ROWS_INSIDE, FEWEST_INSIDE = 300, 200
 """Rows that the likelihood is learnt from: within reach, at most; and where fewer are, the nearest ones."""
 
 REACH = 3.0
 """Deviations, a root of a parameter, within which rows are near a posterior."""
 
-WANTED = 100
+ROWS_WANTED = 100
 """Rows that a posterior's own mass should hold for any estimator to resolve it."""
 
 
@@ -46,7 +46,7 @@ class Region(NamedTuple):
         parameters: np.ndarray,
         ratio: np.ndarray | None,
         rng: np.random.Generator,
-        fewest: int = FEWEST_ROWS,
+        fewest: int = FEWEST_INSIDE,
     ) -> NearRows:
         """Rows within reach, some of them at random where they are many, the nearest where they are few."""
         away = self.distances(parameters)
@@ -61,11 +61,11 @@ class Region(NamedTuple):
         return NearRows(rng.permutation(inside)[:ROWS_INSIDE], order[: max(len(inside), fewest)])
 
     def simulations(self, parameters: np.ndarray) -> float:
-        """How many simulations, drawn as these rows were, put `WANTED` of them into the posterior's mass."""
+        """How many simulations, drawn as these rows were, put `ROWS_WANTED` into the posterior's mass."""
         p = len(self.centre)
         # A normal law has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with the p-th
         # power: so many times as many rows have the hundredth nearest there.
-        farthest = np.sort(self.distances(parameters))[min(WANTED, len(parameters)) - 1]
+        farthest = np.sort(self.distances(parameters))[min(ROWS_WANTED, len(parameters)) - 1]
         times = (farthest / (1 + np.sqrt(p))) ** p if np.isfinite(farthest) else np.inf
         return float(len(parameters) * max(times, 2.0))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.region import FEWEST_ROWS, ROWS_INSIDE, NearRows, Region, region_of
+from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
@@ -27,7 +27,7 @@ MOVED, RESIZED = 0.7, 0.45
 CLEAR = 2.0
 """Times these limits, below which a second fit to other rows must say the same."""
 
-DRAWS, PARTICLES = 500, 500
+DRAWS_COMPARED, PARTICLES = 500, 500
 """Of the posterior, and of the one that it is compared with."""
 
 FEWEST_DRAWS = 50
@@ -38,7 +38,7 @@ MOST_STATISTICS = 12
 
 Summaries = Callable[[np.ndarray], np.ndarray]
 
-MANY = 100
+MANY_TIMES = 100
 """Times as many simulations, above which no number is given."""
 
 
@@ -82,7 +82,11 @@ class Coarseness:
         factor = float(np.exp(np.abs(self.resized[worst])))
         width = f"{factor:.1f} times as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
         times = self.simulations / self.rows
-        many = f"about {_rounded(self.simulations):,}" if times < MANY else f"more than {MANY} times as many"
+        many = (
+            f"about {_rounded(self.simulations):,}"
+            if times < MANY_TIMES
+            else f"more than {MANY_TIMES} times as many"
+        )
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
             f"learnt from the rows nearest to it, and the means are {self.moved[worst]:.1f} deviations "
@@ -140,7 +144,7 @@ def coarseness(
     along the posterior's axes, and agreement is seen.
     """
     rng = np.random.default_rng(random_seed)
-    drawn = posterior.draw(DRAWS, rng)
+    drawn = posterior.draw(DRAWS_COMPARED, rng)
     region = region_of(drawn, table.support)
     if region is None:
         return None
@@ -148,7 +152,7 @@ def coarseness(
     if likelihood is not None and table.statistics.shape[1] > MOST_STATISTICS:
         changes = changes_of(likelihood, region.ends())
     given = drawn, region, table, ratio, log_prior, changes
-    found = _compared(*given, FEWEST_ROWS, rng)
+    found = _compared(*given, FEWEST_INSIDE, rng)
     if found is None or not found.coarse or found.size >= CLEAR:
         return found
     again = _compared(*given, ROWS_INSIDE, rng)
@@ -174,7 +178,7 @@ def _compared(
         other = _other(table, near, ratio, log_prior, changes, rng)
     if other is None:
         return None
-    again = other.draw(DRAWS, rng)
+    again = other.draw(DRAWS_COMPARED, rng)
     if len(np.unique(again, axis=0)) < FEWEST_DRAWS:
         return None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))

@@ -19,10 +19,10 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 FEWEST_NEAR = 50
 """Rows near an observation with which a calibration says something."""
 
-LEVEL = 0.25
+SHARE_BEYOND = 0.25
 """Share of a posterior beyond the region in which all rows are held out."""
 
-DRAWS = 1000
+DRAWS_FOR_DENSITY = 1000
 """Of an observation's posterior, whose density says what is near."""
 
 
@@ -107,10 +107,10 @@ def _near(
     rest, candidates = np.sort(order[: len(order) // 2]), order[len(order) // 2 :]
     # A copy, since the estimator itself is fitted to these rows with the weights that follow.
     first = _fitted(clone(estimator), table, rest, None, rng).condition(around)
-    drawn = first.draw(DRAWS, rng)
+    drawn = first.draw(DRAWS_FOR_DENSITY, rng)
     density = _density_of(drawn)
     # Level where the posterior is dense: any r will do, and with this one more rows are accepted.
-    level = np.quantile(density(drawn), LEVEL)
+    level = np.quantile(density(drawn), SHARE_BEYOND)
     ratio = np.minimum(density(table.parameters) / level, 1.0)
     # Accepted, not resampled: each row once, and all independent draws of the prior times r.
     accepted = candidates[rng.random(len(candidates)) < ratio[candidates]][:rows]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-FLAT = 1e-10
+FLAT_SHARE = 1e-10
 """Share of the largest variance below which draws lie in fewer dimensions than they have columns."""
 
 
@@ -89,7 +89,7 @@ def _log_density(among: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Log density, up to a constant, of a normal kernel over rows (m, p), at points (k, p)."""
     centre = among.mean(axis=0)
     values, directions = np.linalg.eigh(np.atleast_2d(np.cov(among.T)))
-    kept = values > FLAT * max(values.max(), np.finfo(float).tiny)
+    kept = values > FLAT_SHARE * max(values.max(), np.finfo(float).tiny)
     whiten = directions[:, kept] / np.sqrt(values[kept])
     width = len(among) ** (-1 / (kept.sum() + 4))
     squares = cdist((points - centre) @ whiten, (among - centre) @ whiten, "sqeuclidean")

@@ -18,7 +18,7 @@ from pymc_kbr.kernels.spectral import frequencies
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-NEAR = 0.2
+SHARE_WITHIN = 0.2
 """Share of the held-out rows within one bandwidth of the observation."""
 
 WAVES = 50
@@ -125,7 +125,7 @@ def local_classifier_test(
     held = hold_out(clone(make_estimator(estimator)), table, rows, None, rng)
     posteriors = held.estimator.condition(np.vstack([observation[None], table.statistics[held.rows]]))
     p = table.parameters.shape[1]
-    features = _Features.drawn(p, rng)
+    features = _ClassifierFeatures.drawn(p, rng)
     # Those of the observation first: draws alone, in units of their own posterior.
     width, further = _two_parts(posteriors[0].draw(2 * WIDTH_DRAWS, rng), WIDTH_DRAWS)
     at_observation = features(_in_deviations(further, width))
@@ -140,7 +140,7 @@ def local_classifier_test(
 
 
 @dataclass(frozen=True, eq=False)
-class _Features:
+class _ClassifierFeatures:
     """What a classifier sees of deviations (k, p): these, their products of two, and waves.
 
     Waves are those of each parameter, and random ones of all together.
@@ -149,7 +149,7 @@ class _Features:
     waves: np.ndarray
 
     @classmethod
-    def drawn(cls, p: int, rng: np.random.Generator) -> _Features:
+    def drawn(cls, p: int, rng: np.random.Generator) -> _ClassifierFeatures:
         # Distances grow with the root of p: narrower kernels would see no two points of many parameters as
         # near.
         return cls(frequencies(Gaussian(float(np.sqrt(p))), WAVES, p, rng))
@@ -182,7 +182,7 @@ def _in_deviations(points: np.ndarray, draws: np.ndarray) -> np.ndarray:
 def _nearness(statistics: np.ndarray, observation: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Weights (k,) of rows by their distance to the observation, of sum one."""
     distances = np.sqrt(np.sum(((statistics - observation) / unit) ** 2, axis=1))
-    bandwidth = nonzero(np.quantile(distances, NEAR))
+    bandwidth = nonzero(np.quantile(distances, SHARE_WITHIN))
     # Less the smallest distance, or an observation far from all rows would leave every weight at zero.
     weights: np.ndarray = np.exp(-0.5 * ((distances - distances.min()) / bandwidth) ** 2)
     return weights / weights.sum()

@@ -20,7 +20,7 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 ROWS_AMONG = 2000
 """Rows, evenly spread, that an observation is compared with."""
 
-SMALLEST = 1e-6
+SMALLEST_VARIANCE = 1e-6
 """Of the largest variance: what directions in which scaled statistics do not vary are given."""
 
 
@@ -143,4 +143,4 @@ def _whitened(points: np.ndarray) -> np.ndarray:
         warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted
         scaled = Scaler.fit(points).transform(points)
     values, vectors = np.linalg.eigh(np.cov(scaled.T).reshape(scaled.shape[1], -1))
-    return scaled @ vectors / np.sqrt(np.maximum(values, SMALLEST * values[-1]))
+    return scaled @ vectors / np.sqrt(np.maximum(values, SMALLEST_VARIANCE * values[-1]))

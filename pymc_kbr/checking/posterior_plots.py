@@ -12,7 +12,7 @@ from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-DRAWS = 4000
+DRAWS_SHOWN = 4000
 """Of a `Posterior`, for its histogram."""
 
 
@@ -108,7 +108,7 @@ def _columns(
 ) -> tuple[list[str], np.ndarray, dict[str, np.ndarray]]:
     """Names of the columns, the draws (m, p), and the prior's draws by column, where it is known."""
     if isinstance(posterior, Posterior):
-        draws = posterior.draw(DRAWS, random_seed)
+        draws = posterior.draw(DRAWS_SHOWN, random_seed)
         columns = posterior.names or tuple(f"parameter {i}" for i in range(draws.shape[1]))
         return [str(name) for name in columns], draws, {}
     if isinstance(posterior, np.ndarray):

@@ -22,7 +22,7 @@ from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.selected import columns_named
 
-DRAWS = 200
+DRAWS_SCORED = 200
 """Of each posterior."""
 
 
@@ -210,7 +210,7 @@ def _scores(
     """Energy scores (k,) of held-out rows, and median contractions (p,); the same draws each time."""
     # The same random numbers with and without a statistic, so that their noise hardly enters the difference.
     rng = np.random.default_rng(seeds)
-    drawn = [posterior.draw(DRAWS, rng) for posterior in fitted.for_scores().condition(statistics)]
+    drawn = [posterior.draw(DRAWS_SCORED, rng) for posterior in fitted.for_scores().condition(statistics)]
     scores = [energy_score(d / unit, truth / unit, fair=True) for d, truth in zip(drawn, truths, strict=True)]
     contraction = [1 - d.var(axis=0) / unit**2 for d in drawn]
     return np.array(scores), np.median(contraction, axis=0)

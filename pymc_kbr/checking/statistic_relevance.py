@@ -126,9 +126,9 @@ def statistic_relevance(
         raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
     refuse_sets(table)
     whole("rows", rows)
-    if min(rows, len(table)) < LEAST_ROWS:
+    if min(rows, len(table)) < LEAST_FOR_HSIC:
         raise ValueError(
-            f"rows is {rows} and the table has {len(table)}; the tests need at least {LEAST_ROWS} of them"
+            f"rows is {rows} and the table has {len(table)}; the tests need at least {LEAST_FOR_HSIC} of them"
         )
     if bandwidth not in ("median", "bayesian"):
         raise ValueError(f"bandwidth is {bandwidth!r}; it may be 'median' or 'bayesian'")
@@ -149,7 +149,7 @@ def statistic_relevance(
     return StatisticRelevance(dependence, pvalue, table.statistic_names, table.parameter_names)
 
 
-LEAST_ROWS = 5
+LEAST_FOR_HSIC = 5
 """Rows of which `hsic_test` knows its null distribution."""
 
 GAMMA: dict[str, Any] = {"null": "gamma", "statistic": "biased"}

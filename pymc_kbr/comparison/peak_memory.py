@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass
@@ -30,7 +30,7 @@ def peak_memory() -> Iterator[Peak]:
     peak = Peak()
     try:
         # To Linux a five means: set the peak back to what is held now, and nothing else.
-        CLEAR.write_text("5")
+        CLEAR_REFS.write_text("5")
         before = _linux("VmRSS")
     except OSError:
         before = _since_start()

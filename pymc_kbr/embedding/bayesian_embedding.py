@@ -12,8 +12,8 @@ from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_con
 from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.embedding.conditioned import ENTRIES_AT_ONCE, Conditioned, ThroughLandmarks
-from pymc_kbr.embedding.learnt_lengthscale import EXACT_ROWS, choose_lengthscale, gaussian
+from pymc_kbr.embedding.conditioned import MATRIX_ENTRIES_AT_ONCE, Conditioned, ThroughLandmarks
+from pymc_kbr.embedding.learnt_lengthscale import WHOLE_PRIOR_ROWS, choose_lengthscale, gaussian
 from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, check_measure
 
 DRAWN_JITTER = 1e-10
@@ -130,7 +130,7 @@ class BayesianKernelEmbedding:
             If nothing was fitted, or the points have other columns.
         """
         at = self._at(at)
-        parts = np.array_split(at, -(-len(at) * len(self.points_) // ENTRIES_AT_ONCE))
+        parts = np.array_split(at, -(-len(at) * len(self.points_) // MATRIX_ENTRIES_AT_ONCE))
         return np.concatenate([self.kernel_(part, self.points_).mean(axis=1) for part in parts])
 
     def mean(self, at: Any) -> np.ndarray:
@@ -263,7 +263,7 @@ class BayesianKernelEmbedding:
         """The prior's process given the empirical embedding (n,) at points (n, D)."""
         given = self.measure_, self.lengthscale_, self.noise
         try:
-            if len(points) <= EXACT_ROWS and self.landmarks is None:
+            if len(points) <= WHOLE_PRIOR_ROWS and self.landmarks is None:
                 return Conditioned.on(points, values, *given)
             # Landmarks that coincide would make their covariance singular.
             landmarks = np.unique(points[spread_out(len(points), self.landmarks or 500)], axis=0)

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from pymc_kbr.embedding.marginal_low_rank import LANDMARK_JITTER
 from pymc_kbr.embedding.prior_covariance import Measure
 
-ENTRIES_AT_ONCE = 4_000_000
+MATRIX_ENTRIES_AT_ONCE = 4_000_000
 """Entries of matrices of many rows that are formed at once."""
 
 
@@ -94,7 +94,9 @@ class ThroughLandmarks:
         own.flat[:: len(own) + 1] += LANDMARK_JITTER * np.mean(np.diag(own))
         triangle = cholesky(own, lower=True)
         inner, projected = noise * np.eye(len(own)), np.zeros(len(own))
-        for rows in np.array_split(np.arange(len(points)), -(-len(points) * len(own) // ENTRIES_AT_ONCE)):
+        for rows in np.array_split(
+            np.arange(len(points)), -(-len(points) * len(own) // MATRIX_ENTRIES_AT_ONCE)
+        ):
             cross = measure.covariance(points[rows], landmarks, lengthscale)
             v = solve_triangular(triangle, cross.T, lower=True)
             inner += v @ v.T

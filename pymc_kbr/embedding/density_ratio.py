@@ -15,13 +15,13 @@ from pymc_kbr.embedding.rules.sum_rule import sum_rule
 from pymc_kbr.gram import Gram
 from pymc_kbr.kernels import Gaussian, Kernel, parameter_kernel
 
-REGULARISATIONS = tuple(10.0 ** np.arange(-5, 2.1, 0.5))
+RATIO_REGULARISATIONS = tuple(10.0 ** np.arange(-5, 2.1, 0.5))
 """eta that are tried."""
 
-SCALES = tuple(2.0 ** np.arange(-1, 4))
+RATIO_SCALES = tuple(2.0 ** np.arange(-1, 4))
 """Bandwidths on the parameters that are tried, as multiples of the median heuristic."""
 
-MOST_ROWS = 500
+ROWS_FOR_RATIO = 500
 """Rows of the table and draws of the prior on which the choice is made."""
 
 
@@ -120,10 +120,10 @@ def choose_ratio(
     parameters: np.ndarray,
     prior: np.ndarray,
     kernels: Sequence[Kernel],
-    regularisations: Sequence[float] = REGULARISATIONS,
+    regularisations: Sequence[float] = RATIO_REGULARISATIONS,
     centred: bool = False,
     weights: np.ndarray | None = None,
-    most: int = MOST_ROWS,
+    most: int = ROWS_FOR_RATIO,
 ) -> RatioChoice:
     """The kernel and eta with the lowest leave-one-out score, on at most `most` rows and draws.
 
@@ -158,4 +158,4 @@ def choose_ratio(
 def candidate_kernels(parameters: np.ndarray) -> list[Kernel]:
     """Gaussian kernels on parameters (n, p) at multiples of the median heuristic, to choose among."""
     median = np.array(parameter_kernel(parameters).bandwidth)
-    return [Gaussian(tuple((scale * median).tolist())) for scale in SCALES]
+    return [Gaussian(tuple((scale * median).tolist())) for scale in RATIO_SCALES]

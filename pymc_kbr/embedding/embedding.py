@@ -17,7 +17,7 @@ EXACT_ATOMS = 200
 FACTOR_TOLERANCE, FACTOR_RANK = 1e-4, 400
 """Where that factorisation ends: its residual as a share of the trace, and its rank."""
 
-ROWS_AT_ONCE = 1024
+GRAM_ROWS_AT_ONCE = 1024
 """Rows of a Gram matrix that are formed at once."""
 
 
@@ -89,9 +89,9 @@ class Embedding:
         a, b = self.atoms.points, other.atoms.points
         return float(
             sum(
-                self.weights[i : i + ROWS_AT_ONCE]
-                @ (self.atoms.kernel(a[i : i + ROWS_AT_ONCE], b) @ other.weights)
-                for i in range(0, len(a), ROWS_AT_ONCE)
+                self.weights[i : i + GRAM_ROWS_AT_ONCE]
+                @ (self.atoms.kernel(a[i : i + GRAM_ROWS_AT_ONCE], b) @ other.weights)
+                for i in range(0, len(a), GRAM_ROWS_AT_ONCE)
             )
         )
 

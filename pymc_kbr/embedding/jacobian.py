@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-FAR = 1e-60
+FAR_SUM = 1e-60
 """Sum of a point's kernel values with all others below which they are formed over again, by their ratios."""
 
-FLAT = 1e3 * np.finfo(float).eps
+FLAT_DERIVATIVE = 1e3 * np.finfo(float).eps
 """Of the sum of the summands' sizes: a derivative below that is what rounding leaves of zero."""
 
 
@@ -64,13 +64,13 @@ class Jacobian:
         embedding = (total + self._alike[rows]) / n
         towards = sums[:, :-1] - scaled[rows] * total[:, None]
         logs = np.zeros(len(rows))
-        far = np.flatnonzero(total < FAR)
+        far = np.flatnonzero(total < FAR_SUM)
         of_far = [self._by_ratios(int(rows[i]), scaled) for i in far]
         for i, (weights, exponent) in zip(far, of_far, strict=True):
             towards[i], total[i], logs[i] = weights @ (scaled - scaled[rows[i]]), weights.sum(), -exponent
         size = np.sqrt(np.sum((towards / lengthscale) ** 2, axis=1))
         summands = total * np.max(np.abs(scaled).max(axis=0) / lengthscale)
-        _refuse_flat(rows[~(size > FLAT * summands)], n)
+        _refuse_flat(rows[~(size > FLAT_DERIVATIVE * summands)], n)
         pull = towards / (lengthscale * size[:, None]) ** 2
         slopes = -2 * np.sum((towards / (lengthscale * size[:, None])) ** 2, axis=0)
         for i, (weights, _) in zip(far, of_far, strict=True):

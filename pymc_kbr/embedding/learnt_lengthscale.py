@@ -21,13 +21,13 @@ from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
 from pymc_kbr.embedding.prior_covariance import Measure, check_measure
 from pymc_kbr.kernels import Gaussian, Kernel, Sum, median_heuristic
 
-EXACT_ROWS = 3000
+WHOLE_PRIOR_ROWS = 3000
 """Rows up to which the prior's covariance is formed whole."""
 
-ROWS_SCANNED, STEPS = 300, 20
+ROWS_SCANNED, LENGTHSCALES_SCANNED = 300, 20
 """Rows and lengthscales of the scan that finds where searches start."""
 
-BEYOND = 3.0
+BEYOND_SCAN = 3.0
 """How far beyond the scan a search may go, in e-folds."""
 
 SAME = 0.05
@@ -135,7 +135,7 @@ def learn_lengthscale(
     measure : Measure, optional
         nu; the normalised Lebesgue measure where left out.
     most : int
-        Rows used, evenly spread. Above `EXACT_ROWS` the prior's covariance is of low rank.
+        Rows used, evenly spread. Above `WHOLE_PRIOR_ROWS` the prior's covariance is of low rank.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def learn_lengthscale(
     refuse_constant("the points", points)
     rows = points[spread_out_varied(points, most)]
     units = unit_deviations(rows) if separate else np.ones(rows.shape[1])
-    form = MarginalLikelihood if len(rows) <= EXACT_ROWS else LowRankMarginalLikelihood
+    form = MarginalLikelihood if len(rows) <= WHOLE_PRIOR_ROWS else LowRankMarginalLikelihood
     rows = rows / units
     with one_blas_thread():
         likelihood = form(rows, noise=noise, measure=measure)
@@ -177,7 +177,7 @@ def learn_lengthscale(
         of_few = MarginalLikelihood(few, noise, measure)
         heights = _heights(of_few, scanned, len(units))
         starts = np.log(scanned[_peaks(heights)])
-        edges = np.log(scanned[0]) - BEYOND, np.log(scanned[-1]) + BEYOND
+        edges = np.log(scanned[0]) - BEYOND_SCAN, np.log(scanned[-1]) + BEYOND_SCAN
         climbed = [_climb(likelihood, start, edges, units, separate) for start in starts]
     ends = sorted((end for end in climbed if end is not None), key=lambda end: -end.log_likelihood)
     if not ends:  # all searches start where all rows, not the few scanned, have a flat one
@@ -200,7 +200,7 @@ def _span(points: np.ndarray) -> np.ndarray:
         )
     # Of n^2 / 2 distances the n shortest are about those between nearest neighbours.
     lowest = 0.25 * np.quantile(distances, min(1.0, 2 / len(points)))
-    return np.geomspace(lowest, 2 * distances.max(), STEPS)
+    return np.geomspace(lowest, 2 * distances.max(), LENGTHSCALES_SCANNED)
 
 
 def _heights(likelihood: Likelihood, scanned: np.ndarray, columns: int) -> np.ndarray:

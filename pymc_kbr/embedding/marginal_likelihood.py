@@ -8,7 +8,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from pymc_kbr.embedding.jacobian import Jacobian
 from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, weighted_squares
 
-ROWS_AT_ONCE = 128
+CACHED_ROWS = 128
 """Rows of a matrix that are worked on at once, so few that they stay in the cache."""
 
 LOG_2_PI = float(np.log(2 * np.pi))
@@ -117,8 +117,8 @@ class MarginalLikelihood:
         by_embedding = solved[:, None] / n
         left, right = np.hstack([left, -by_embedding]), np.hstack([right, np.ones((n, 1))])
         both, swapped = np.hstack([left, right]), np.hstack([right, left])
-        for i in range(0, n, ROWS_AT_ONCE):
-            rows, upto = slice(i, i + ROWS_AT_ONCE), min(i + ROWS_AT_ONCE, n)
+        for i in range(0, n, CACHED_ROWS):
+            rows, upto = slice(i, i + CACHED_ROWS), min(i + CACHED_ROWS, n)
             own = root[rows, :upto]
             of_covariance = np.outer(solved[rows], solved[:upto])
             of_covariance -= inverse[rows, :upto]

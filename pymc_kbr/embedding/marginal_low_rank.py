@@ -10,7 +10,7 @@ from pymc_kbr.embedding.jacobian import Jacobian
 from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, weighted_squares
 from pymc_kbr.kernels import Gaussian
 
-ROWS_AT_ONCE = 512
+KERNEL_ROWS_AT_ONCE = 512
 """Rows whose kernel values with all others are formed at once."""
 
 LANDMARK_JITTER = 1e-7
@@ -52,8 +52,8 @@ class LowRankMarginalLikelihood:
         scaled = self._centred / lengthscale
         embedding, of_embedding = np.empty(len(scaled)), np.empty_like(scaled)
         value, slopes = 0.0, np.zeros(scaled.shape[1])
-        for i in range(0, len(scaled), ROWS_AT_ONCE):
-            rows = np.arange(i, min(i + ROWS_AT_ONCE, len(scaled)))
+        for i in range(0, len(scaled), KERNEL_ROWS_AT_ONCE):
+            rows = np.arange(i, min(i + KERNEL_ROWS_AT_ONCE, len(scaled)))
             kernel = Gaussian(1.0)(scaled[rows], scaled)
             volume = self._jacobian.of_rows(rows, kernel, scaled, lengthscale)
             embedding[rows] = volume.embedding

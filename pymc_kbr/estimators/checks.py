@@ -91,11 +91,11 @@ def warn_of_copies(table: FittedTable) -> None:
 DIFFERENT = 1e-9
 """Relative difference from which an observation is not what a statistic is in every simulation."""
 
-FARTHEST = 1e100
+FARTHEST_OBSERVATION = 1e100
 """Of an observation, in the table's scale: farther off, distances to all rows are the same number."""
 
 
-WIDE = 50.0
+TIMES_WIDE = 50.0
 """Times its median, beyond which the highest hundredth of a positive parameter is far: of a log-normal whose
 logarithm has a deviation above 1.7.
 """
@@ -116,7 +116,7 @@ def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | No
     for column in unbounded:
         values = points[:, column]
         middle, high = np.quantile(values, [0.5, 0.99])
-        if values.min() > 0 and high > WIDE * middle:
+        if values.min() > 0 and high > TIMES_WIDE * middle:
             name = f"in column {column}" if names is None else repr(names[column])
             warnings.warn(
                 f"the parameter {name} is positive in all rows, with a median of {middle:.3g} and a "
@@ -172,7 +172,7 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] |
 
 def far_rows(scaled: np.ndarray) -> np.ndarray:
     """Which observations (k, q), in the table's scale, are so far off that distances to them overflow."""
-    near = np.abs(scaled) < FARTHEST  # NaN is not: what has overflowed on the way
+    near = np.abs(scaled) < FARTHEST_OBSERVATION  # NaN is not: what has overflowed on the way
     return np.flatnonzero(~near.all(axis=1))
 
 
@@ -184,6 +184,6 @@ def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
         column = int(np.argmax(np.abs(x[row])))
         raise ValueError(
             f"the observation has the value {x[row, column]:.3g} in statistic {column}, more than "
-            f"{FARTHEST:g} "
+            f"{FARTHEST_OBSERVATION:g} "
             "deviations from the table; no distance to a row can be measured: look at its units"
         )

@@ -16,7 +16,7 @@ from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
 from pymc_kbr.gram.gram import SquaredOperator
 from pymc_kbr.kernels import Kernel
 
-AUTO = Auto(memory=1.28e8)
+AUTO_SOLVER = Auto(memory=1.28e8)
 """What "auto" is here: exact up to 4,000 rows, where the complex factorisation takes some seconds."""
 
 
@@ -93,7 +93,7 @@ class KernelBayes(WithPrior):
         self.atoms = atoms
 
     def _solver(self) -> Solver:
-        return AUTO if self.solver == "auto" else super()._solver()
+        return AUTO_SOLVER if self.solver == "auto" else super()._solver()
 
     @property
     def weighs_rows(self) -> bool:

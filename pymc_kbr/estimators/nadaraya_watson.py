@@ -20,7 +20,7 @@ from pymc_kbr.kernels import PROFILES, median_heuristic
 MOST_ATOMS = 25_000
 """Rows that carry an observation's weight where the table is read a part at a time."""
 
-SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
+NADARAYA_WATSON_SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 
 
 class NadarayaWatson(Estimator):
@@ -101,7 +101,7 @@ class NadarayaWatson(Estimator):
         """The candidate that predicts some rows' parameters best from all the other rows."""
         x, theta, _ = self.table_.sample
         targets = (theta - theta.mean(axis=0)) / unit_deviations(theta)
-        candidates = [scale * median_heuristic(x) for scale in SCALES]
+        candidates = [scale * median_heuristic(x) for scale in NADARAYA_WATSON_SCALES]
         errors = np.zeros(len(candidates))
         for row in spread_out(len(x), 300):
             distances = cdist(x[row : row + 1], x)[0]

@@ -16,7 +16,7 @@ from scipy.linalg import pinvh
 from pymc_kbr.arrays.rows import as_rows, check_range
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.density_ratio import (
-    REGULARISATIONS,
+    RATIO_REGULARISATIONS,
     RatioChoice,
     candidate_kernels,
     choose_ratio,
@@ -26,7 +26,7 @@ from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.gram import Auto, DivideAndConquer, Gram, Solver, Subsample
 from pymc_kbr.kernels import Kernel
 
-LEAST_REGULARISATION = 1e-5
+REGULARISATION_OF_PRIOR = 1e-5
 """eta of the weights that stand for the prior itself: small, since what they weight is averaged."""
 
 BEYOND_ROWS = 0.1
@@ -103,7 +103,7 @@ class PriorWeights:
         }
         if not centred:
             return cls(gamma, settings=settings, gram=gram, prior=prior)
-        least = min(eta, LEAST_REGULARISATION)
+        least = min(eta, REGULARISATION_OF_PRIOR)
         nearest: np.ndarray = np.where(inside, kulsif(gram, prior, least, centred), 0.0)
         own = inside / inside.sum()
         mean, share = shrunk_mean(draws, weights / weights.sum(), theta, own)
@@ -128,7 +128,7 @@ def ratio_settings(
     if kernel is not None and regularisation is not None:
         return RatioChoice(kernel, float(regularisation), float("nan"))
     kernels: Sequence[Kernel] = candidate_kernels(theta) if kernel is None else [kernel]
-    etas = REGULARISATIONS if regularisation is None else (regularisation,)
+    etas = RATIO_REGULARISATIONS if regularisation is None else (regularisation,)
     share = None if np.ptp(weights) == 0 else weights / weights.sum()
     return choose_ratio(theta, draws, kernels, etas, centred, share)
 

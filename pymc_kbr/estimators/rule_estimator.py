@@ -19,9 +19,9 @@ from pymc_kbr.gram import Exact, Gram, Operator, RandomFeatures, Solver, make_so
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import FAMILIES, Gaussian, Kernel, Linear, check_kernel, median_heuristic
-from pymc_kbr.regression.leave_one_out import SCALES, Choice, choose_kernel_and_ridge
+from pymc_kbr.regression.leave_one_out import SCALES, KernelAndRidge, choose_kernel_and_ridge
 
-NEAR = 0.5
+NEAR_BEST_RULE = 0.5
 """Standard errors by which a simpler setting's leave-one-out error may exceed the lowest one.
 
 More than for columns: on nine problems of 200 rows errors are the same to .2% on average as with 0.25, and
@@ -116,12 +116,12 @@ class RuleEstimator(Estimator):
         ratio = self.table_.ratio
         return PriorWeights() if ratio is None else PriorWeights.of_ratio(ratio)
 
-    def _choose(self, rows: int, prior: PriorWeights) -> Choice:
+    def _choose(self, rows: int, prior: PriorWeights) -> KernelAndRidge:
         """Kernel and ridge, the given ones or the best ones, for regressions on so many rows."""
         kernels = self._kernels()
         ridges = None if self.regularisation is None else (self.rule.ridge(self.regularisation) * rows,)
         if ridges is not None and len(kernels) == 1:
-            choice = Choice(kernels[0], ridges[0], float("nan"))
+            choice = KernelAndRidge(kernels[0], ridges[0], float("nan"))
         else:
             n = len(self.table_)
             choice = choose_kernel_and_ridge(
@@ -131,7 +131,7 @@ class RuleEstimator(Estimator):
                 weights=None if prior.gamma is None else n * np.maximum(prior.gamma, 0),
                 score_weights=None if prior.score is None else n * prior.score,
                 centred=self.centred,
-                near=NEAR,
+                near=NEAR_BEST_RULE,
             )
         if isinstance(self.kernel, str):
             self.bandwidth_ = float(getattr(choice.kernel, "bandwidth", np.inf))

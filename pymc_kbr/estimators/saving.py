@@ -20,7 +20,7 @@ FORMAT = 1
 DOCUMENT = "document"
 """The array that holds the structure, as JSON; the others are numbers."""
 
-ROOMS = (
+ROOMS_OF_VALUES = (
     "arrays",
     "kernels",
     "gram",
@@ -34,7 +34,19 @@ ROOMS = (
 )
 """Where classes are looked up: values that hold numbers and touch nothing outside of them."""
 
-NAME = re.compile(r"pymc_kbr\.(" + "|".join(map(re.escape, ROOMS)) + r")(\.[a-z_]+)*:[A-Za-z_]+")
+LIKELIHOOD_ROOM = "pymc_kbr.estimators.likelihood"
+RENAMED = {
+    f"{LIKELIHOOD_ROOM}.conditional_mean:Fitted": f"{LIKELIHOOD_ROOM}.conditional_mean:BasisRegression",
+    f"{LIKELIHOOD_ROOM}.prior_margins:Atoms": f"{LIKELIHOOD_ROOM}.prior_margins:ValueShares",
+    f"{LIKELIHOOD_ROOM}.prior_margins:NormalMixture": f"{LIKELIHOOD_ROOM}.prior_margins:MarginMixture",
+    f"{LIKELIHOOD_ROOM}.smooth_function:Basis": f"{LIKELIHOOD_ROOM}.smooth_function:WhitenedBasis",
+    f"{LIKELIHOOD_ROOM}.smooth_function:Fitted": f"{LIKELIHOOD_ROOM}.smooth_function:SmoothFit",
+    "pymc_kbr.regression.leave_one_out:Choice": "pymc_kbr.regression.leave_one_out:KernelAndRidge",
+    "pymc_kbr.selection.weighted_order:FirstRows": "pymc_kbr.selection.inclusion_weights:InclusionWeights",
+}
+"""Classes that files of earlier versions name, and what they are called now."""
+
+NAME = re.compile(r"pymc_kbr\.(" + "|".join(map(re.escape, ROOMS_OF_VALUES)) + r")(\.[a-z_]+)*:[A-Za-z_]+")
 
 
 def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -255,7 +267,7 @@ class _Reader:
             raise ValueError(
                 f"{self._path} names {name!r}, which is no value of this package; it is not loaded"
             )
-        module, _, cls = name.partition(":")
+        module, _, cls = RENAMED.get(name, name).partition(":")
         try:
             found = getattr(import_module(module), cls)
         except (ImportError, AttributeError):

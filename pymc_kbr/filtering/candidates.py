@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_kbr.arrays.subsample import spread_out, spread_out_by_weight
-from pymc_kbr.embedding.density_ratio import REGULARISATIONS, leave_one_out_scores
+from pymc_kbr.embedding.density_ratio import RATIO_REGULARISATIONS, leave_one_out_scores
 from pymc_kbr.filtering.transitions import Regression
 from pymc_kbr.gram.kept import KeptGram
 from pymc_kbr.kernels import Kernel
@@ -16,7 +16,7 @@ from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
 BELIEFS = 4
 """Training times whose predictions stand for the beliefs that a filter meets."""
 
-MOST_ROWS = 300
+ROWS_FOR_ETA = 300
 """Rows on which eta is chosen."""
 
 
@@ -50,7 +50,7 @@ def predictions(
     states, following : ndarray of shape (m, p)
         Training transitions.
     """
-    rows = spread_out(len(states), MOST_ROWS)
+    rows = spread_out(len(states), ROWS_FOR_ETA)
     before, after = states[rows], following[rows]
     regression = Regression(KeptGram.of(kernel, before), regularisation, centred)
     at = before[spread_out(len(before), BELIEFS)]
@@ -62,7 +62,7 @@ def prior_ridge(
     beliefs: Sequence[tuple[np.ndarray, np.ndarray]],
     kernel: Kernel,
     centred: bool,
-    regularisations: Sequence[float] = REGULARISATIONS,
+    regularisations: Sequence[float] = RATIO_REGULARISATIONS,
 ) -> float:
     """Eta with the smallest leave-one-out score of KuLSIF, summed over beliefs.
 
@@ -73,11 +73,11 @@ def prior_ridge(
     beliefs : sequence of pair of ndarray
         Points and weights of each: the numerator.
     """
-    theta = states[spread_out(len(states), MOST_ROWS)]
+    theta = states[spread_out(len(states), ROWS_FOR_ETA)]
     scores = np.zeros(len(regularisations))
     for points, weights in beliefs:
         # KuLSIF's score is of draws: a signed belief is one of draws that count for or against.
-        rows, counts = spread_out_by_weight(np.abs(weights), MOST_ROWS)
+        rows, counts = spread_out_by_weight(np.abs(weights), ROWS_FOR_ETA)
         a = np.sign(weights[rows]) * counts
         if a.sum() > 0:  # a belief of no mass has no ratio
             scores += leave_one_out_scores(kernel, theta, points[rows], regularisations, centred, a / a.sum())

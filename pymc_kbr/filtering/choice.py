@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.filtering.candidates import BELIEFS, predictions, prior_ridge, transition_ridge
-from pymc_kbr.filtering.given import Given, of_family
+from pymc_kbr.filtering.given import GivenSettings, of_family
 from pymc_kbr.filtering.grams import Joint
 from pymc_kbr.filtering.recursion import How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings
@@ -75,7 +75,7 @@ class Search:
         That are held out; none where they are too few.
     """
 
-    def __init__(self, training: Training, how: How, given: Given, steps: int) -> None:
+    def __init__(self, training: Training, how: How, given: GivenSettings, steps: int) -> None:
         self.training, self.how, self.given = training, how, given
         self.part = training
         self.held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
@@ -186,7 +186,7 @@ def is_better(squares: np.ndarray, than: np.ndarray) -> bool:
     return bool(means.mean() < -EVIDENCE * means.std(ddof=1) / np.sqrt(len(means)))
 
 
-def choose(training: Training, how: How, given: Given) -> Chosen:
+def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
     """Settings for all training data.
 
     Notes
@@ -244,7 +244,7 @@ def _below(
     return point
 
 
-def _grid(given: Given) -> list[tuple[float, float]]:
+def _grid(given: GivenSettings) -> list[tuple[float, float]]:
     """Bandwidths on the observations, in medians, with lambda or delta."""
     free = isinstance(given.observation_kernel, str) and given.observation_bandwidth is None
     ridges = REGULARISATIONS[given.rule] if given.regularisation is None else (given.regularisation,)

@@ -142,7 +142,7 @@ def warn_of_outliers(training: Training) -> None:
             )
 
 
-FAR = 10.0
+FAR_BEYOND = 10.0
 """Deviations beyond all training observations from which one is like none of them."""
 
 
@@ -152,7 +152,7 @@ def warn_of_far(rows: np.ndarray, trained: np.ndarray) -> None:
     A Gaussian kernel is zero there: the update takes all such observations for one and the same.
     """
     beyond = np.fmax(trained.min(axis=0) - rows, rows - trained.max(axis=0)) / unit_deviations(trained)
-    far = beyond > FAR  # a gap is not far
+    far = beyond > FAR_BEYOND  # a gap is not far
     if far.any():
         row, column = np.argwhere(far)[0].tolist()
         warnings.warn(

@@ -10,7 +10,7 @@ from pymc_kbr.kernels import FAMILIES, Kernel, median_heuristic
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenSettings:
     """What a user fixed; what is None is chosen. Kernels are names of families or kernels themselves."""
 
     rule: str
@@ -25,7 +25,7 @@ class Given:
     backward_regularisation: float | None
 
 
-FREE = tuple(field.name for field in fields(Given))[1:]
+FREE = tuple(field.name for field in fields(GivenSettings))[1:]
 """What may be left to be chosen."""
 
 

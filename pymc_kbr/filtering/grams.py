@@ -21,7 +21,7 @@ from pymc_kbr.gram import (
 from pymc_kbr.gram.kept import KeptGram
 from pymc_kbr.kernels import Gaussian, Kernel, Product, Sum
 
-FEWEST_ROWS = 100
+FEWEST_FOR_FACTOR = 100
 """Rows from which "auto" looks whether a factorisation is so good."""
 
 
@@ -43,7 +43,7 @@ def gram_of(
     """
     solver, n = make_solver(solver), len(points)
     if isinstance(solver, Auto):
-        if n >= FEWEST_ROWS:
+        if n >= FEWEST_FOR_FACTOR:
             # At a quarter of the rank it costs a sixteenth of the exact factorisation: to look is cheap.
             tried = IncompleteCholesky(max(1, min(n // 4, 500)), AS_EXACT).gram(kernel, points, rng, 0.0)
             if isinstance(tried, LowRankGram) and _left_out(tried, kernel, points) <= AS_EXACT:

@@ -9,7 +9,7 @@ from pymc_kbr.estimators.summaries import is_fitted
 from pymc_kbr.filtering.choice import Chosen, choose, steps_held_out
 from pymc_kbr.filtering.conditioning import RULES
 from pymc_kbr.filtering.fitted import FittedFilter
-from pymc_kbr.filtering.given import FREE, Given
+from pymc_kbr.filtering.given import FREE, GivenSettings
 from pymc_kbr.filtering.known import DrawnTransition, check_transition
 from pymc_kbr.filtering.points import make_point
 from pymc_kbr.filtering.published import choose_as_published
@@ -69,8 +69,8 @@ def _how(arguments: Any, training: Training, units: Units, seed: int) -> How:
     return How(RULES[arguments.rule], centred, arguments.solver, draw, seed)
 
 
-def _given(arguments: Any) -> Given:
+def _given(arguments: Any) -> GivenSettings:
     given = {name: getattr(arguments, name) for name in FREE}
     if given["observation_kernel"] is None:
         given["observation_kernel"] = "gaussian" if arguments.features is None else Linear()
-    return Given(arguments.rule, **given)
+    return GivenSettings(arguments.rule, **given)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.filtering.candidates import predictions, prior_ridge
 from pymc_kbr.filtering.choice import LAST_STEPS, Chosen, Search, finished
-from pymc_kbr.filtering.given import Given, of_family
+from pymc_kbr.filtering.given import GivenSettings, of_family
 from pymc_kbr.filtering.recursion import How
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Training
@@ -16,11 +16,11 @@ from pymc_kbr.filtering.training import Training
 BETAS = (0.5, 1.0, 2.0)
 """Bandwidths that are tried, in medians of the distances; one number for states and observations."""
 
-REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)
+PUBLISHED_REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)
 """lambda of the importance-weighted rule, or epsilon of the original one."""
 
 
-def choose_as_published(training: Training, how: How, given: Given) -> Chosen:
+def choose_as_published(training: Training, how: How, given: GivenSettings) -> Chosen:
     """Settings by the papers' procedures: Fukumizu 2013, section 5.3, for "kbr", Xu 2022, 5.2, for "iw_kbr".
 
     Raises
@@ -49,7 +49,7 @@ def choose_as_published(training: Training, how: How, given: Given) -> Chosen:
     best: tuple[float, tuple[float, float]] = (np.inf, (1.0, 1e-2))
     for beta in BETAS:
         base = _of_beta(search.part, how, given, beta)
-        for ridge in REGULARISATIONS:
+        for ridge in PUBLISHED_REGULARISATIONS:
             error = search.error(_with(base, given.rule, ridge))
             if error < best[0]:
                 best = error, (beta, ridge)
@@ -58,7 +58,7 @@ def choose_as_published(training: Training, how: How, given: Given) -> Chosen:
     return Chosen(finished(settings, search), best[0], search.tried)
 
 
-def _of_beta(data: Training, how: How, given: Given, beta: float) -> FilterSettings:
+def _of_beta(data: Training, how: How, given: GivenSettings, beta: float) -> FilterSettings:
     """Kernels of one beta, and for "iw_kbr" eta and lambda'."""
     kernel = of_family("gaussian", None, beta, data.states)
     observed = of_family("gaussian", None, beta, data.observations)
@@ -82,7 +82,7 @@ def _with(settings: FilterSettings, rule: str, ridge: float) -> FilterSettings:
     )
 
 
-def _check(training: Training, how: How, given: Given) -> None:
+def _check(training: Training, how: How, given: GivenSettings) -> None:
     fixed = [
         name
         for name in (

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrs, spotrs
 from pymc_kbr.gram.gram import MOST_RAISES, RAISE
 from pymc_kbr.kernels import Gaussian, Kernel
 
-ENTRIES_AT_ONCE = 2**20
+GRAM_ENTRIES_AT_ONCE = 2**20
 """Entries of Gram matrices that are made at once: as many as stay in the cache."""
 
 TRIANGLE_ROWS = 64
@@ -43,7 +43,7 @@ class LocalRegressions:
     @property
     def batch(self) -> int:
         """Observations to take at once."""
-        return max(1, ENTRIES_AT_ONCE // self.neighbours**2)
+        return max(1, GRAM_ENTRIES_AT_ONCE // self.neighbours**2)
 
     def raised(self, times: int) -> float:
         """The ridge, or what it becomes when it is raised."""

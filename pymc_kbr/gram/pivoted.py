@@ -47,7 +47,7 @@ def pivoted_cholesky(
     return factor, pivots
 
 
-class _Rows:
+class _RowTile:
     """A few rows of a blocked factorisation, so few that what is made on the way stays in the cache."""
 
     def __init__(self, kernel: Kernel, points: np.ndarray, factor: np.ndarray, residual: np.ndarray) -> None:
@@ -77,7 +77,7 @@ def randomly_pivoted_cholesky(
     pivots = np.zeros(factor.shape[1], dtype=int)
     tiles = [slice(i, i + ROWS_A_THREAD) for i in range(0, n, ROWS_A_THREAD)]
     # Slices, and so views: each part writes to its rows of the factor and of the residual.
-    parts = [_Rows(kernel, points[tile], factor[tile], residual[tile]) for tile in tiles]
+    parts = [_RowTile(kernel, points[tile], factor[tile], residual[tile]) for tile in tiles]
     r = 0
     with ExitStack() as stack:
         each: Callable[..., Iterable[None]] = map
@@ -92,7 +92,7 @@ def randomly_pivoted_cholesky(
             features = factor[new, :r]
             # `accepted` left only pivots that keep this positive definite
             triangle = cholesky(kernel(points[new]) - features @ features.T, lower=True)
-            add = partial(_Rows.add, points=points[new], features=features, triangle=triangle)
+            add = partial(_RowTile.add, points=points[new], features=features, triangle=triangle)
             list(each(add, parts))
             factor[pivots[:r], r : r + len(new)] = 0
             factor[new, r : r + len(new)] = triangle

@@ -17,7 +17,7 @@ from pymc_kbr.kernels import Kernel
 LEAST_BLOCKS = 20
 """Blocks below which a mean over them is not yet near normal."""
 
-ROUNDING = 1e-28
+ROUNDING_OF_NORM = 1e-28
 """Of a matrix's squared norm: what centring leaves of one that is constant."""
 
 
@@ -110,7 +110,7 @@ class Blocks:
         """The i-th block, whose statistic is `scale` times <a, b>."""
         size = len(a.matrix) * (len(a.matrix) - 3)
         squares = a.squared, b.squared
-        self._flat &= squares[0] <= ROUNDING * a.before or squares[1] <= ROUNDING * b.before
+        self._flat &= squares[0] <= ROUNDING_OF_NORM * a.before or squares[1] <= ROUNDING_OF_NORM * b.before
         self._values[i] = scale * np.vdot(a.matrix, b.matrix)
         self._variances[i] = scale**2 * 2 * squares[0] * squares[1] / size
         if i in self._cubed:

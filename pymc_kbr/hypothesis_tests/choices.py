@@ -12,7 +12,7 @@ from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengt
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import FAMILIES, Kernel, Sum, check_kernel, frequencies, median_heuristic
 
-FORMS = ("auto", "exact", "random_features", "block")
+TEST_FORMS = ("auto", "exact", "random_features", "block")
 STATISTICS = ("biased", "unbiased")
 NULLS = ("permutation", "gamma")
 
@@ -30,7 +30,7 @@ Bandwidth = str | float | Sequence[float]
 def check_choices(form: str, statistic: str, null: str, permutations: int, features: int) -> None:
     """Refuse names that there are not, and combinations that have no meaning."""
     for name, given, allowed in (
-        ("form", form, FORMS),
+        ("form", form, TEST_FORMS),
         ("statistic", statistic, STATISTICS),
         ("null", null, NULLS),
     ):

@@ -16,10 +16,10 @@ from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.hypothesis_tests.several import kernels_of, of_several, refuse_without_permutations
 from pymc_kbr.kernels import Kernel
 
-EXACT_ROWS = 5000
+ALL_PAIRS_ROWS = 5000
 """Rows up to which statistics are those of all pairs."""
 
-LARGEST_RANK = 0.3
+LARGEST_RANK_SHARE = 0.3
 """Of the number of rows: of larger factors products take longer than the matrix with its rows permuted."""
 
 
@@ -109,7 +109,7 @@ def hsic_test(
     of_x, of_y = kernels_of(x, kernel_x, bandwidth_x), kernels_of(y, kernel_y, bandwidth_y)
     kernels = [(one, other) for one in of_x for other in of_y]
     if form == "auto":
-        form = "exact" if len(x) <= EXACT_ROWS else "random_features"
+        form = "exact" if len(x) <= ALL_PAIRS_ROWS else "random_features"
     if len(kernels) > 1:
         refuse_without_permutations(null, form)
     if form == "block":
@@ -161,7 +161,7 @@ class Side:
     @classmethod
     def exact(cls, points: np.ndarray, kernel: Kernel) -> Side:
         """Of points (n, d) under a kernel."""
-        rank = max(1, int(LARGEST_RANK * len(points)))
+        rank = max(1, int(LARGEST_RANK_SHARE * len(points)))
         factor, _ = pivoted_cholesky(kernel, points, rank, AS_EXACT)
         # One of full rank was ended by its rank, not by its residual: it stands for no matrix.
         if factor.shape[1] < rank:

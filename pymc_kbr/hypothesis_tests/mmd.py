@@ -16,10 +16,10 @@ from pymc_kbr.hypothesis_tests.several import kernels_of, of_several, refuse_wit
 from pymc_kbr.hypothesis_tests.strata import as_strata
 from pymc_kbr.kernels import Kernel
 
-EXACT_ROWS = 6000
+WHOLE_GRAM_ROWS = 6000
 """Rows of both samples together up to which their Gram matrix is formed whole."""
 
-AT_ONCE = 5_000_000
+INDICATORS_AT_ONCE = 5_000_000
 """Entries of the indicators of permuted samples that are formed at once."""
 
 
@@ -123,7 +123,7 @@ def mmd_test(
     # Of all rows, whichever sample they are of, or permutations would not be exchangeable with the sample.
     kernels = kernels_of(pooled, kernel, bandwidth)
     if form == "auto":
-        form = "exact" if len(pooled) <= EXACT_ROWS else "random_features"
+        form = "exact" if len(pooled) <= WHOLE_GRAM_ROWS else "random_features"
     if len(kernels) > 1:
         refuse_without_permutations(null, form)
     if form == "block":
@@ -229,7 +229,7 @@ class Discrepancies:
     def permuted(self, count: int, rng: np.random.Generator, strata: np.ndarray | None = None) -> np.ndarray:
         """Those of samples of the same sizes, drawn from all rows, or from those of each stratum (N,)."""
         first = np.arange(self._size) < self.m
-        step = max(1, AT_ONCE // self._size)
+        step = max(1, INDICATORS_AT_ONCE // self._size)
         found = []
         for done in range(0, count, step):
             at_once = np.tile(first[:, None], min(step, count - done))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import gamma
 
-ROUNDING = 1e-14
+ROUNDING_OF_TRACE = 1e-14
 """Of a matrix's trace: what centring leaves of one that is constant."""
 
 ALIKE = 1e-12
@@ -29,7 +29,7 @@ class Traces(NamedTuple):
         n = len(gram)
         # |H G H|^2 without forming it: the means of rows, and of all, are taken out once each.
         squared = np.einsum("ij,ij->", gram, gram) - 2 * n * (rows @ rows) + (n * rows.mean()) ** 2
-        if diagonal.sum() <= ROUNDING * np.trace(gram):
+        if diagonal.sum() <= ROUNDING_OF_TRACE * np.trace(gram):
             return cls(0.0, 0.0, 0.0)
         return cls(float(diagonal.sum()), float(squared), float(diagonal @ diagonal))
 
@@ -37,7 +37,7 @@ class Traces(NamedTuple):
     def of_factor(cls, factor: np.ndarray) -> Traces:
         """Of H F F' H, for a factor (n, r)."""
         centred = factor - factor.mean(axis=0)
-        if np.vdot(centred, centred) <= ROUNDING * np.vdot(factor, factor):
+        if np.vdot(centred, centred) <= ROUNDING_OF_TRACE * np.vdot(factor, factor):
             return cls(0.0, 0.0, 0.0)
         inner, diagonal = centred.T @ centred, np.einsum("ij,ij->i", centred, centred)
         return cls(float(np.trace(inner)), float(np.sum(inner**2)), float(diagonal @ diagonal))

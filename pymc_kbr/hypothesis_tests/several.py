@@ -10,7 +10,7 @@ from pymc_kbr.hypothesis_tests.choices import Bandwidth, chosen_kernel
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.kernels import FAMILIES, Kernel, check_kernel, median_heuristic
 
-SCALES = tuple(2.0 ** np.arange(-3.0, 2.0, 1.5))
+SEVERAL_SCALES = tuple(2.0 ** np.arange(-3.0, 2.0, 1.5))
 """Bandwidths over the median heuristic: from an eighth of it, for what repeats, to nearly three times it,
 where a kernel sees means and lines. Closer ones hardly differ; of more of them each has to stand out more.
 """
@@ -33,7 +33,7 @@ def kernels_of(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Bandw
                 f"bandwidth is 'several' and kernel is {kernel!r}, which has its own; give one of the two"
             )
     family, median = FAMILIES["gaussian" if kernel is None else kernel], median_heuristic(points)
-    return [family(float(scale * median)) for scale in SCALES]
+    return [family(float(scale * median)) for scale in SEVERAL_SCALES]
 
 
 def refuse_without_permutations(null: str, form: str) -> None:

@@ -8,7 +8,7 @@ from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, median_heuristic
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
-from pymc_kbr.regression.ridge import ROWS_AT_ONCE, RidgeRegression
+from pymc_kbr.regression.ridge import FEATURE_ROWS_AT_ONCE, RidgeRegression
 
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
@@ -82,5 +82,5 @@ class KernelRegression:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Conditional means at statistics (k, d), shape (k, t)."""
-        parts = np.array_split(x, max(1, len(x) // ROWS_AT_ONCE))
+        parts = np.array_split(x, max(1, len(x) // FEATURE_ROWS_AT_ONCE))
         return np.concatenate([self._ridge.predict(self._gram.feature_map(part)) for part in parts])

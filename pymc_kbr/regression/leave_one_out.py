@@ -21,7 +21,7 @@ SCALES = tuple(2.0 ** np.arange(-2, 4))
 RIDGES = tuple(10.0 ** np.arange(-6.0, 3.1, 0.5))
 """Ridges n * lambda that are tried, in units of the Gram matrix's mean diagonal (one for most kernels)."""
 
-NEAR = 0.25
+NEAR_BEST = 0.25
 """Standard errors by which a simpler candidate's error may exceed the lowest one."""
 
 REFUTED = 2.0
@@ -90,7 +90,7 @@ class LeaveOneOut:
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelAndRidge:
     """A kernel and ridge n * lambda, and the mean squared leave-one-out error that they reached."""
 
     kernel: Kernel
@@ -109,8 +109,8 @@ def choose_kernel_and_ridge(
     centred: bool = True,
     targets: np.ndarray | None = None,
     most: int = ROWS_FOR_CHOICES,
-    near: float = NEAR,
-) -> Choice:
+    near: float = NEAR_BEST,
+) -> KernelAndRidge:
     """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
 
     Parameters
@@ -184,11 +184,11 @@ def choose_kernel_and_ridge(
     degrees = np.array([candidate[2] for candidate in candidates])
     chosen, error = simplest_near_the_best(squares, degrees, share, near)
     kernel, ridge, *_ = candidates[chosen]
-    return Choice(kernel, float(ridge), error)
+    return KernelAndRidge(kernel, float(ridge), error)
 
 
 def simplest_near_the_best(
-    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray, near: float = NEAR
+    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray, near: float = NEAR_BEST
 ) -> tuple[int, float]:
     """The number of the candidate with the fewest degrees of freedom among the nearly best, and its error.
 

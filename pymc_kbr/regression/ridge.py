@@ -15,10 +15,10 @@ from pymc_kbr.regression.leave_one_out import RIDGES
 ROWS_SCORED = 10_000
 """Rows on which the ridge is chosen, of a regression on all."""
 
-NEGLIGIBLE_SHARE = 1e-6
+NEGLIGIBLE_FOR_LEVERAGE = 1e-6
 """Of the ridge: smaller eigenvalues of F' F are left out of leverages, which they would raise by as much."""
 
-ROWS_AT_ONCE = 4096
+FEATURE_ROWS_AT_ONCE = 4096
 """Rows whose features, or leverages, are computed at once."""
 
 LARGEST_LEVERAGE = 0.99
@@ -101,9 +101,9 @@ class _Tall:
     def solve(self, ridge: float) -> _Solution:
         """See `_Solution`."""
         inverse = 1 / (self._values + ridge)
-        large = self._values > NEGLIGIBLE_SHARE * ridge
+        large = self._values > NEGLIGIBLE_FOR_LEVERAGE * ridge
         directions = self._vectors[:, large] * np.sqrt(inverse[large])
-        blocks = np.array_split(self._features, max(1, len(self._features) // ROWS_AT_ONCE))
+        blocks = np.array_split(self._features, max(1, len(self._features) // FEATURE_ROWS_AT_ONCE))
         of_slopes = np.concatenate([np.sum((block @ directions) ** 2, axis=1) for block in blocks])
         # The constant's share is orthogonal to centred features, so that leverages add up.
         leverage = self._share + of_slopes

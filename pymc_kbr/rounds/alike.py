@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 
 from pymc_kbr.arrays.scaling import unit_deviations
 
-PERMUTATIONS, LEVEL = 200, 0.95
+PERMUTATIONS, ALIKE_LEVEL = 200, 0.95
 """How often two samples are mixed at random, and the share of these times that they may be nearer."""
 
 
@@ -32,4 +32,4 @@ def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
     mixed = np.array([rng.permutation(signs) for _ in range(PERMUTATIONS)])
     found = -signs @ distances @ signs
     by_chance = -np.einsum("bi,bi->b", mixed @ distances, mixed)
-    return bool(found <= np.quantile(by_chance, LEVEL))
+    return bool(found <= np.quantile(by_chance, ALIKE_LEVEL))

@@ -111,7 +111,7 @@ def narrower_with_noise(
     return *narrower(dataclasses.replace(table, statistics=noisy), bounds, scale), False
 
 
-class _Range(NamedTuple):
+class _NearBounds(NamedTuple):
     """Bounds around the nearest rows; and how often, and how wide, those of simulated rows hold."""
 
     lower: np.ndarray
@@ -120,7 +120,7 @@ class _Range(NamedTuple):
     size: float
 
 
-def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_Range]:
+def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_NearBounds]:
     """Bounds from the rows that are nearest in a metric, as they are and moved by a local regression."""
     fitted = Rejection(kept, scale=metric).fit(table.parameters, table.statistics)
     near = neighbours_of(fitted.table_.statistics)
@@ -141,7 +141,7 @@ def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_Range
         inside = np.all((truth >= lower[1:]) & (truth <= upper[1:]), axis=1)
         # Volumes by their logarithms: a product of many small sides is no float.
         size = float(np.mean(np.sum(np.log(upper[1:] - lower[1:]), axis=1)))
-        ranges.append(_Range(lower[0], upper[0], float(inside.mean()), size))
+        ranges.append(_NearBounds(lower[0], upper[0], float(inside.mean()), size))
     return ranges
 
 

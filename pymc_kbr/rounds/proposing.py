@@ -17,7 +17,7 @@ from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.rounds.bounds import NARROWED_TO
 from pymc_kbr.simulation import Proposal
 
-MOST_PARTS = 12
+MOST_PROPOSAL_PARTS = 12
 """Normal parts of a mixture, at most."""
 
 DRAWS_A_NUMBER = 10
@@ -26,7 +26,7 @@ DRAWS_A_NUMBER = 10
 NEAR_FACTOR, WIDE_FACTOR, WIDE_SHARE = 1.2, 4.0, 0.5
 """By which covariances are multiplied, and the share of the draws that comes from the wide ones."""
 
-REACH = 4.0
+PART_REACH = 4.0
 """Deviations from a part's mean beyond which rows are left out of a fit."""
 
 REACH_FACTOR = 1.5
@@ -90,7 +90,7 @@ def proposal_of(
 def _mixture(points: np.ndarray, independent: float, seed: int) -> GaussianMixture:
     q = points.shape[1]
     numbers = 1 + q + q * (q + 1) / 2  # of a part
-    most = int(np.clip(independent / (DRAWS_A_NUMBER * numbers), 1, MOST_PARTS))
+    most = int(np.clip(independent / (DRAWS_A_NUMBER * numbers), 1, MOST_PROPOSAL_PARTS))
     best, lowest = None, np.inf
     for parts in [k for k in (1, 2, 3, 4, 6, 8, 12) if k <= most]:
         with warnings.catch_warnings():
@@ -122,7 +122,7 @@ def region_of(proposal: Proposal, parameters: np.ndarray, least: int) -> Support
     constant ones. A likelihood that is learned, and a posterior from weighted rows, stay what they are
     where rows are left out by their parameters alone: the prior is cut off where the posterior has no mass.
     """
-    reach = REACH
+    reach = PART_REACH
     while True:
         found = _between(proposal, parameters, reach)
         if np.sum(found.contains(parameters)) >= least or reach > 1e3:

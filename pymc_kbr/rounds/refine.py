@@ -11,7 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.sets.columns import most_columns
-from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows, near_rows
+from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -156,7 +156,11 @@ def _checked(
 def _default(forward: Forward) -> Estimator:
     """What rounds go by where nothing is given."""
     # The columns of data sets are regression estimates already, with errors that fall with the size of a set.
-    return near_rows(True) if forward.graph.statistics.set_names else KernelLikelihood(particles=DRAWS)
+    return (
+        near_rows(True)
+        if forward.graph.statistics.set_names
+        else KernelLikelihood(particles=DRAWS_FOR_PROPOSAL)
+    )
 
 
 def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimator) -> None:

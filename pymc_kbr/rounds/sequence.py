@@ -20,7 +20,7 @@ from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.proposing import proposal_of, region_of
-from pymc_kbr.rounds.widening import MOST_HELD_OUT, widening
+from pymc_kbr.rounds.widening import MOST_CONDITIONED, widening
 from pymc_kbr.simulation import (
     Forward,
     Proposal,
@@ -33,7 +33,7 @@ from pymc_kbr.simulation import (
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
-DRAWS = 1_000
+DRAWS_FOR_PROPOSAL = 1_000
 """Draws of a posterior to which a proposal is fitted."""
 
 COMPARED_DRAWS = 500
@@ -165,7 +165,7 @@ class Rounds:
         # Sums of several threads are rounded as these share them out.
         with one_blas_thread():
             posterior = self._posterior(table, rng)
-            drawn = posterior.draw(DRAWS, rng)
+            drawn = posterior.draw(DRAWS_FOR_PROPOSAL, rng)
             compared = drawn[:COMPARED_DRAWS]
             before = self.proposals[-1]
             settled = before is not None and alike(
@@ -182,7 +182,7 @@ class Rounds:
             }
             return proposal_of(
                 drawn,
-                min(DRAWS, posterior.effective_sample_size),
+                min(DRAWS_FOR_PROPOSAL, posterior.effective_sample_size),
                 self.forward.support,
                 self.asked["prior_share"],
                 wider,
@@ -192,7 +192,7 @@ class Rounds:
 
     def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
         fitted = self._fitted(table, np.arange(len(table)), rng)
-        found: Posterior = fitted.for_draws(DRAWS).condition(table.observed)  # type: ignore[arg-type]
+        found: Posterior = fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
         return found
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
@@ -240,7 +240,7 @@ def least_rows(parameters: int, statistics: int, estimator: Estimator) -> int:
     """Rows that a round must have, for so many parameters and statistics."""
     least = LEAST_ROWS_OF_A_ROUND + LEAST_ROWS_A_PARAMETER * parameters
     if isinstance(estimator, KernelLikelihood):
-        least = max(least, MOST_HELD_OUT + fewest_rows(parameters, statistics))
+        least = max(least, MOST_CONDITIONED + fewest_rows(parameters, statistics))
     return least
 
 

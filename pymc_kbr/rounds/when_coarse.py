@@ -12,9 +12,9 @@ import numpy as np
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.sets.columns import most_columns
-from pymc_kbr.rounds.sequence import DRAWS, Rounds, least_rows, near_rows
+from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed, simulate_table
-from pymc_kbr.simulation.streams import BLOCK_ROWS
+from pymc_kbr.simulation.streams import ROWS_A_STREAM
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -30,7 +30,7 @@ FURTHER_ROUNDS = 3
 PRIOR_SHARE = 0.1
 """Of the rows of further rounds: see `refine`."""
 
-MOST_FOR_LIKELIHOOD = 20
+MOST_FOR_LEARNING = 20
 """Statistics above which rounds go by regression estimates of the parameters, and not by a learned
 likelihood, unless one of many statistics was found the best.
 """
@@ -175,7 +175,7 @@ def _further(found: Estimator, statistics: Columns) -> Estimator:
     """What further rounds go by, where an estimator that was fitted to the first table is too coarse."""
     if isinstance(found, KernelLikelihood) and not statistics.set_names:
         # Its form was chosen; the rounds only fit it.
-        return KernelLikelihood(found.choice_.name, DRAWS, scale=found.scale)
+        return KernelLikelihood(found.choice_.name, DRAWS_FOR_PROPOSAL, scale=found.scale)
     return _going_by(statistics)
 
 
@@ -183,8 +183,10 @@ def _going_by(statistics: Columns) -> Estimator:
     """What the rounds go by where nothing better is known."""
     if statistics.set_names:
         return near_rows(True)  # the columns of data sets are regression estimates already
-    if statistics.size <= MOST_FOR_LIKELIHOOD:
-        return KernelLikelihood("location_scale", DRAWS)  # the other form takes several times as long
+    if statistics.size <= MOST_FOR_LEARNING:
+        return KernelLikelihood(
+            "location_scale", DRAWS_FOR_PROPOSAL
+        )  # the other form takes several times as long
     return near_rows("joint_posterior_mean")
 
 
@@ -204,8 +206,8 @@ def _sizes(draws: int, rounds: int | str, least: int) -> list[int]:
             "first half must show a posterior; give more simulations, or leave `rounds` out"
         )
     first = max(least, int(FIRST_SHARE * draws))
-    if first >= 2 * BLOCK_ROWS:  # whole batches, of which none is simulated twice
-        first -= first % BLOCK_ROWS
+    if first >= 2 * ROWS_A_STREAM:  # whole batches, of which none is simulated twice
+        first -= first % ROWS_A_STREAM
     further = min(FURTHER_ROUNDS, (draws - first) // least)
     size = (draws - first) // further
     return [first, *[size] * (further - 1), draws - first - size * (further - 1)]

@@ -11,10 +11,10 @@ from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-NEAR_SHARE, FEWEST_NEAR = 0.25, 20
+NEAR_SHARE, FEWEST_IN_SHARE = 0.25, 20
 """Share of the rows, nearest to the observation, of which half at most are held out; and their number."""
 
-MOST_HELD_OUT = 12
+MOST_CONDITIONED = 12
 """Rows that are conditioned on."""
 
 DRAWS_OF_EACH = 300
@@ -55,9 +55,9 @@ def widening(
     """
     unit = unit_deviations(table.statistics)
     away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
-    near = np.argsort(away, kind="stable")[: max(FEWEST_NEAR, int(NEAR_SHARE * len(table)))]
+    near = np.argsort(away, kind="stable")[: max(FEWEST_IN_SHARE, int(NEAR_SHARE * len(table)))]
     # Half of the near rows stay: without them the fit would be worse there than the one that is judged.
-    held_out = rng.permutation(near)[: min(len(near) // 2, MOST_HELD_OUT)]
+    held_out = rng.permutation(near)[: min(len(near) // 2, MOST_CONDITIONED)]
     rest = np.setdiff1d(np.arange(len(table)), held_out)
     fitted = fit(table, rest, rng)
     if isinstance(fitted, KernelLikelihood):

@@ -32,7 +32,7 @@ from pymc_kbr.estimators.adjustments import (
     make_adjustment,
 )
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
-from pymc_kbr.estimators.likelihood.choice import ROWS_COMPARED
+from pymc_kbr.estimators.likelihood.choice import ROWS_FOR_FORMS
 
 SCORED_DRAWS = 300
 """Draws of each posterior that is scored."""
@@ -113,7 +113,7 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
     if isinstance(estimator, NadarayaWatson | KernelDensity):
         return Cost(table + 0.25, search + 3e-7 * n)
     if isinstance(estimator, KernelLikelihood):
-        fitted = min(n, ROWS_COMPARED)
+        fitted = min(n, ROWS_FOR_FORMS)
         if estimator.form == "diagonal_scale":
             return Cost(1.5 + 2e-2 * d, 0.01 + 2.5e-4 * d)
         if d > MOST_SPARINGLY:  # a series, or refused

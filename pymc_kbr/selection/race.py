@@ -47,7 +47,7 @@ with counts of growth, a linear model in a box, a crescent, several modes and ra
 ROWS_IN_PART = 40
 """Held-out rows on which a candidate is scored that is fitted to a part of the rows: each takes long."""
 
-ROWS_AT_ONCE = 5
+SCORED_TOGETHER = 5
 """Held-out rows that a thread scores together; were it as many as there are for each core, rounding would
 differ between machines.
 """
@@ -216,7 +216,7 @@ class Race:
         # Signed weights are projected in many small steps, which two threads only take from each other.
         if not isinstance(fitted, Adjusted):
             return self._scored_here(fitted, rows)
-        parts = [rows[i : i + ROWS_AT_ONCE] for i in range(0, len(rows), ROWS_AT_ONCE)]
+        parts = [rows[i : i + SCORED_TOGETHER] for i in range(0, len(rows), SCORED_TOGETHER)]
         with side_by_side(len(parts)) as each:
             return [
                 line for part in each(lambda part: self._scored_here(fitted, part), parts) for line in part

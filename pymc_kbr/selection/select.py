@@ -33,7 +33,7 @@ WORK = 30.0
 HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 400
 """Share of the rows that are held out, and their smallest and largest number."""
 
-LEAST_ROWS = 100
+LEAST_FOR_CHOICE = 100
 """Rows of a table below which nothing is chosen."""
 
 NOT_MISSED = 0.01
@@ -153,7 +153,7 @@ def choose(
     check_budget(work, time_budget)
     started = time.perf_counter()
     n, d = len(rows.carrying), rows.statistics.shape[1]
-    if n < LEAST_ROWS:
+    if n < LEAST_FOR_CHOICE:
         return _not_chosen(rows, rng)
     count = number_held_out(n)
     given, whole = check_candidates(candidates, n - count), scaled(rows)
@@ -193,7 +193,7 @@ def _not_chosen(rows: CheckedRows, rng: np.random.Generator) -> Estimator:
     """The localised estimator, for tables of few rows."""
     sides = rows.parameters, rows.statistics, rows.support
     chosen = Localised().fit(*sides, ratio=rows.ratio, random_seed=rng)
-    note = f"{len(rows.carrying)} rows are too few to choose among estimators; {LEAST_ROWS} are needed"
+    note = f"{len(rows.carrying)} rows are too few to choose among estimators; {LEAST_FOR_CHOICE} are needed"
     only = Candidate(label(chosen), chosen, note=note)
     return chosen.chosen_by(Selection((only,), np.empty(0), 0.0), len(rows))
 

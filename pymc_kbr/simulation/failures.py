@@ -9,7 +9,7 @@ import numpy as np
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.tables.failures import Failures
 
-MANY = 0.01
+MANY_FAILURES = 0.01
 """Share of the simulations that fail, above which there is a warning."""
 
 
@@ -72,8 +72,8 @@ def check_failures(draws: int, failures: dict[int, str], *, told: bool) -> None:
 
 
 def warn_of_failures(failed: int, draws: int, stacklevel: int) -> None:
-    """Warn where more than `MANY` of the simulations failed."""
-    if failed > MANY * draws:
+    """Warn where more than `MANY_FAILURES` of the simulations failed."""
+    if failed > MANY_FAILURES * draws:
         warnings.warn(
             f"{failed} of {draws} simulations ({failed / draws:.1%}) failed and were dropped: the posterior "
             "is that of the prior given that the simulator succeeds; their parameters are in "

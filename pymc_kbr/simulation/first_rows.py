@@ -18,7 +18,7 @@ from pytensor.tensor.elemwise import DimShuffle
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
-from pymc_kbr.simulation.streams import ROW, NotRowByRow, RowStreams, streams
+from pymc_kbr.simulation.streams import ROW_STREAM, NotRowByRow, RowStreams, streams
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator
 from pymc_kbr.tables.errors import describe
 
@@ -187,7 +187,7 @@ def _batch_program(
     for k, rv in enumerate(graph.simulated):
         if is_simulator(rv):
             number = simulator.rows.sources.index(rv.owner.inputs[0])
-            generators = [streams(simulator.entropy, ROW, row, number + 1)[number] for row in rows]
+            generators = [streams(simulator.entropy, ROW_STREAM, row, number + 1)[number] for row in rows]
             arguments = _arguments(program, k, values, together)
             why_not = _differs(rv, RowStreams(generators), arguments, together[k])
             if why_not:

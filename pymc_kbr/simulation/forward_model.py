@@ -16,7 +16,7 @@ from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
 from pymc_kbr.simulation.model.read import ModelGraph, read_model
 from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
-from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
 from pymc_kbr.simulation.prior.support import prior_support
 from pymc_kbr.simulation.prior.truncated import (
@@ -160,7 +160,7 @@ class Forward:
             As `sampler`, and if the prior has next to no mass in its support.
         """
         sampler, support = self.sampler(entropy, within, even)
-        return PriorRows(sampler, support)[:count], support
+        return DrawnPrior(sampler, support)[:count], support
 
     def row_simulator(self, entropy: int, timeout: float | None) -> RowSimulator:
         """The row simulator, without batches."""

@@ -124,7 +124,7 @@ def with_data(model: pm.Model, data: dict[str, np.ndarray]) -> pm.Model:
     return copied
 
 
-class _Counted:
+class _CountedSimulator:
     """A simulator's function that adds a byte to a file, from whichever process, for each call."""
 
     def __init__(self, fn: Callable[..., Any], path: Path) -> None:
@@ -155,7 +155,7 @@ def _counting(model: pm.Model, path: Path) -> Iterator[Callable[[], int]]:
     before = {cls: cls.__dict__["fn"] for cls in classes}
     try:
         for cls, fn in before.items():
-            cls.fn = _Counted(fn, path)
+            cls.fn = _CountedSimulator(fn, path)
         yield lambda: path.stat().st_size
     finally:
         for cls, fn in before.items():

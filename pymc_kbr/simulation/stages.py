@@ -15,7 +15,7 @@ from pymc_kbr.simulation.failures import raise_failure
 from pymc_kbr.simulation.first_rows import MOST_FIRST_ROWS, FirstRows, simulate_first_rows
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.options import SimulationOptions
-from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.proposal import ProposalSampler
 from pymc_kbr.simulation.prior.truncated import TruncatedSampler
 from pymc_kbr.simulation.progress import progress_bar
@@ -57,7 +57,7 @@ class Simulation:
     entropy: int
     sampler: PriorSampler | TruncatedSampler | ProposalSampler
     support: Support
-    prior: PriorRows
+    prior: DrawnPrior
     simulator: RowSimulator
     isolated: Isolated
     clock: Clock
@@ -144,7 +144,7 @@ def begun(options: SimulationOptions, forward: Forward, entropy: int) -> Iterato
     clock.lap("compile")
     simulator = forward.row_simulator(entropy, options.timeout)
     with Isolated(simulator, options.cores) as isolated:
-        prior = PriorRows(sampler, support)
+        prior = DrawnPrior(sampler, support)
         yield Simulation(options, forward, entropy, sampler, support, prior, simulator, isolated, clock)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-PRIOR, ROW, BATCH, PILOT, PROPOSAL = range(5)
+PRIOR_STREAM, ROW_STREAM, BATCH_STREAM, PILOT_STREAM, PROPOSAL_STREAM = range(5)
 """What a stream is for: the first number of its key."""
 
-BLOCK_ROWS = 1024
+ROWS_A_STREAM = 1024
 """Rows drawn from one stream where draws are made in batches. Part of what a seed means."""
 
 

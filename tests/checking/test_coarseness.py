@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.region import WANTED, Region, region_of
+from pymc_kbr.arrays.region import ROWS_WANTED, Region, region_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose
@@ -74,8 +74,8 @@ def test_the_number_of_simulations_is_that_with_a_hundred_rows_inside():
     s = 0.005
     region = Region(np.zeros(1), np.array([[s]]), Support.unbounded(1))
     # The distance of the hundredth row has a standard error of a tenth of itself.
-    assert region.simulations(theta) == pytest.approx(WANTED / (2 * s), rel=0.4)
-    assert region.simulations(theta[:WANTED]) > region.simulations(theta) / 2
+    assert region.simulations(theta) == pytest.approx(ROWS_WANTED / (2 * s), rel=0.4)
+    assert region.simulations(theta[:ROWS_WANTED]) > region.simulations(theta) / 2
 
 
 def test_regions_leave_out_rows_on_an_edge_and_draws_that_are_not_inside():

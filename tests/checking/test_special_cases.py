@@ -220,7 +220,7 @@ def test_scores_are_in_deviations_and_by_the_seed():
     seeds = np.random.SeedSequence(3)
     scores, contraction = statistic_contributions._scores(Remembers(), statistics, truths, unit, seeds)
     rng = np.random.default_rng(np.random.SeedSequence(3))
-    drawn = [Drawn(row).draw(statistic_contributions.DRAWS, rng) for row in statistics]
+    drawn = [Drawn(row).draw(statistic_contributions.DRAWS_SCORED, rng) for row in statistics]
     expected = [energy_score(d / 10, t / 10, fair=True) for d, t in zip(drawn, truths, strict=True)]
     np.testing.assert_allclose(scores, expected)
     np.testing.assert_allclose(contraction, np.median([1 - d.var(axis=0) / 100 for d in drawn], axis=0))
@@ -360,7 +360,7 @@ def test_a_second_look_with_more_rows_is_taken_where_the_first_is_not_clear(
     monkeypatch.setattr(coarse_module, "_compared", lambda *given: fewest.append(given[-2]) or made.pop(0))
     found = coarseness(Drawn(0.0), a_table(), random_seed=1)
     assert found.size == pytest.approx(size)
-    assert fewest == [near_rows.FEWEST_ROWS, near_rows.ROWS_INSIDE][:looks]
+    assert fewest == [near_rows.FEWEST_INSIDE, near_rows.ROWS_INSIDE][:looks]
 
 
 def test_means_are_apart_in_the_smaller_deviation(monkeypatch):
@@ -590,7 +590,7 @@ def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
     draws, points = 3 + 2 * rng.normal(size=(500, 2)), rng.normal(size=(4, 2))
     found = local_classifier._in_deviations(points, draws)
     np.testing.assert_allclose(found, (points - draws.mean(axis=0)) / draws.std(axis=0))
-    features = local_classifier._Features.drawn(2, rng)
+    features = local_classifier._ClassifierFeatures.drawn(2, rng)
     columns = features(points)
     np.testing.assert_allclose(columns[:, :2], points)
     products = np.column_stack([points[:, 0] ** 2, points[:, 0] * points[:, 1], points[:, 1] ** 2])
@@ -603,7 +603,7 @@ def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
 
 def test_the_classifier_has_twice_as_many_directions_as_means_and_covariances_or_ten():
     rng = np.random.default_rng(1)
-    directions = [local_classifier._Features.drawn(p, rng).directions for p in (1, 2, 3, 10)]
+    directions = [local_classifier._ClassifierFeatures.drawn(p, rng).directions for p in (1, 2, 3, 10)]
     assert directions == [10, 10, 18, 130]
 
 

@@ -104,7 +104,7 @@ def test_few_landmarks_stand_between_all_other_points(sample, rng):
 @pytest.mark.parametrize("noise", [1e-3, 1e-6])
 def test_many_rows_have_a_posterior_at_the_noise_that_fits_them(noise, monkeypatch):
     x = np.random.default_rng(5).normal(size=(6_000, 1))
-    monkeypatch.setattr(conditioned, "ENTRIES_AT_ONCE", 150_000)  # in parts that are not of one size
+    monkeypatch.setattr(conditioned, "MATRIX_ENTRIES_AT_ONCE", 150_000)  # in parts that are not of one size
     found = BayesianKernelEmbedding(1.0, noise).fit(x)
     at = np.linspace(-2, 2, 9)
     # With far more rows than dimensions the mean is the empirical embedding but for the jitter.

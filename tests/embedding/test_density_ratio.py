@@ -7,7 +7,7 @@ from scipy.linalg import inv, solve
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding import density_ratio
 from pymc_kbr.embedding.density_ratio import (
-    REGULARISATIONS,
+    RATIO_REGULARISATIONS,
     candidate_kernels,
     choose_ratio,
     kulsif,
@@ -67,7 +67,7 @@ def test_the_choice_has_the_lowest_score_on_rows_spread_evenly(centred, theta, d
     scores = {
         (kernel, eta): leave_one_out_scores(kernel, *some, [eta], centred)[0]
         for kernel in kernels
-        for eta in REGULARISATIONS
+        for eta in RATIO_REGULARISATIONS
     }
     found = choose_ratio(theta, draws, kernels, centred=centred, most=10)
     assert (found.kernel, found.regularisation) == min(scores, key=scores.get)
@@ -82,9 +82,9 @@ def test_draws_enter_the_choice_by_weight_and_sign(theta, draws, rng):
     weights = rng.uniform(0.2, 1, size=L) * np.where(np.arange(L) % 4, 1, -0.3)
     found = choose_ratio(theta, draws, [KERNEL], centred=True, weights=5 * weights)
     share = weights / weights.sum()
-    scores = leave_one_out_scores(KERNEL, theta, draws, REGULARISATIONS, True, share)
+    scores = leave_one_out_scores(KERNEL, theta, draws, RATIO_REGULARISATIONS, True, share)
     assert found.score == pytest.approx(scores.min())
-    assert found.regularisation == REGULARISATIONS[int(np.argmin(scores))]
+    assert found.regularisation == RATIO_REGULARISATIONS[int(np.argmin(scores))]
     # Thinned to few, each is taken as often as its weight says: one of twice the weight is as good as two.
     doubled = np.concatenate([draws[:6], draws[:6]])
     once = choose_ratio(theta, draws[:6], [KERNEL], weights=np.array([2.0, 1, 1, 1, 1, 1]))
@@ -118,8 +118,8 @@ def test_kernels_on_parameters_are_in_their_units(theta):
 
 
 def test_what_is_tried_is_every_half_decade():
-    np.testing.assert_allclose(np.log10(REGULARISATIONS), np.linspace(-5, 2, 15))
-    assert density_ratio.MOST_ROWS == 500
+    np.testing.assert_allclose(np.log10(RATIO_REGULARISATIONS), np.linspace(-5, 2, 15))
+    assert density_ratio.ROWS_FOR_RATIO == 500
 
 
 @pytest.mark.parametrize("centred", [True, False])

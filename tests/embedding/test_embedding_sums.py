@@ -37,7 +37,7 @@ def test_inner_products_are_double_sums_in_any_blocks(kernel, monkeypatch):
         for w, a in zip(one.weights, one.atoms.points, strict=True)
         for v, b in zip(other.weights, other.atoms.points, strict=True)
     )
-    monkeypatch.setattr(embedding_module, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(embedding_module, "GRAM_ROWS_AT_ONCE", 10)
     assert one.inner(other) == pytest.approx(expected, abs=1e-12)
     assert other.inner(one) == pytest.approx(expected, abs=1e-12)
     assert one.distance(other) == pytest.approx(distance(one, other.atoms.points, other.weights))

@@ -120,7 +120,7 @@ def test_gradient_where_blocks_of_rows_are_not_whole(rng):
 @pytest.mark.parametrize("measure", MEASURES, ids=repr)
 @pytest.mark.parametrize("landmarks", [10, 30])
 def test_low_rank_gradient_is_that_of_differences(landmarks, measure, points, monkeypatch):
-    monkeypatch.setattr(marginal_low_rank, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(marginal_low_rank, "KERNEL_ROWS_AT_ONCE", 7)
     likelihood = LowRankMarginalLikelihood(points, landmarks, 0.1, measure)
     _, slopes = likelihood(LENGTHSCALE)
     np.testing.assert_allclose(slopes, differences(likelihood, LENGTHSCALE), rtol=1e-7)

@@ -70,7 +70,7 @@ def test_gradients_are_differences_of_the_regression(scales, rng):
 
 @pytest.mark.parametrize("rows", [N, 50])
 def test_relevance_is_three_rounds_of_gradients(rows, arrays, monkeypatch):
-    monkeypatch.setattr(relevance, "MOST_ROWS", rows)
+    monkeypatch.setattr(relevance, "ROWS_FOR_GRADIENTS", rows)
     x, theta = arrays
     few = spread_out(N, rows)
     scaler = Scaler.fit(x)
@@ -88,19 +88,19 @@ def test_relevance_is_three_rounds_of_gradients(rows, arrays, monkeypatch):
     assert values[0] >= 0.1 - 1e-9
     np.testing.assert_allclose(found.transform(x[:4]), scaler.transform(x[:4]) @ found.matrix)
     assert found.size == 3
-    assert relevance.FEATURES == 50
+    assert relevance.PARAMETER_FEATURES == 50
 
 
 def test_parameters_that_do_not_vary_leave_statistics_as_they_are(arrays):
     x = arrays[0]
     found = Relevance.fit(x, np.full((N, 1), 2.0))
     np.testing.assert_allclose(found.transform(x), Scaler.fit(x).transform(x))
-    assert relevance.MOST_ROWS == 2000
+    assert relevance.ROWS_FOR_GRADIENTS == 2000
 
 
 @pytest.mark.parametrize("most", [10_000, 45, 30])
 def test_the_posterior_mean_is_a_regression_of_which_rows_are_left_out(most, arrays, monkeypatch):
-    monkeypatch.setattr(posterior_mean, "MOST_ROWS", most)
+    monkeypatch.setattr(posterior_mean, "ROWS_FOR_POSTERIOR_MEAN", most)
     x, theta = arrays
     step = max(1, N // most)
     metric = Relevance.fit(x, theta)
@@ -195,7 +195,7 @@ def test_statistics_that_hardly_vary_have_joint_estimates():
 
 def test_a_joint_regression_of_some_rows_predicts_the_others(arrays, monkeypatch):
     x, theta = arrays
-    monkeypatch.setattr(joint_posterior_mean, "MOST_ROWS", 100)
+    monkeypatch.setattr(joint_posterior_mean, "ROWS_FOR_POSTERIOR_MEAN", 100)
     found = JointPosteriorMean.fit(x, theta)
     used = spread_out(len(x), 100)
     others = np.setdiff1d(np.arange(len(x)), used)

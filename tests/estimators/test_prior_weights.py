@@ -7,13 +7,13 @@ from scipy.linalg import inv
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.density_ratio import (
-    REGULARISATIONS,
+    RATIO_REGULARISATIONS,
     RatioChoice,
     candidate_kernels,
     leave_one_out_scores,
 )
 from pymc_kbr.estimators.prior_weights import (
-    LEAST_REGULARISATION,
+    REGULARISATION_OF_PRIOR,
     PriorWeights,
     ratio_of_draws,
     ratio_settings,
@@ -98,7 +98,7 @@ def test_weights_of_draws_are_the_formula(centred, eta, theta, draws, weights, r
         assert found.score is None
         return
     np.testing.assert_allclose(found.gamma, raw / raw.sum(), rtol=1e-6, atol=1e-12)
-    least = min(eta, LEAST_REGULARISATION)
+    least = min(eta, REGULARISATION_OF_PRIOR)
     close = np.where(inside, kulsif_by_hand(theta, draws, given, least, True), 0)
     np.testing.assert_allclose(
         found.score, np.sqrt(np.maximum(raw, 0) * np.maximum(close, 0)), rtol=1e-5, atol=1e-9
@@ -221,17 +221,17 @@ def test_kernel_and_eta_have_the_lowest_score_of_all(centred, theta, draws, rng)
         (kernel, eta): score
         for kernel in candidate_kernels(theta)
         for eta, score in zip(
-            REGULARISATIONS,
-            leave_one_out_scores(kernel, theta, draws, REGULARISATIONS, centred, share),
+            RATIO_REGULARISATIONS,
+            leave_one_out_scores(kernel, theta, draws, RATIO_REGULARISATIONS, centred, share),
             strict=True,
         )
     }
     for kernel, eta in ((None, None), (KERNEL, None), (None, ETA)):
         found = ratio_settings(theta, draws, weights, centred, kernel, eta)
         if kernel is not None:
-            of_eta = leave_one_out_scores(kernel, theta, draws, REGULARISATIONS, centred, share)
+            of_eta = leave_one_out_scores(kernel, theta, draws, RATIO_REGULARISATIONS, centred, share)
             assert found.kernel == kernel
-            assert found.regularisation == REGULARISATIONS[int(np.argmin(of_eta))]
+            assert found.regularisation == RATIO_REGULARISATIONS[int(np.argmin(of_eta))]
         elif eta is not None:
             of_kernel = {
                 k: leave_one_out_scores(k, theta, draws, [eta], centred, share)[0]

@@ -3,13 +3,14 @@
 import io
 import json
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.saving import DOCUMENT
+from pymc_kbr.estimators.saving import DOCUMENT, RENAMED
 
 EARLIER = Path(__file__).parent / "saved_in_format_1.npz"
 KINDS = {name: kind() for name, kind in pk.ESTIMATORS.items() if name != "kernel_likelihood"}
@@ -139,6 +140,22 @@ def root(document):
 def test_files_that_were_changed_are_refused(change, words, saved):
     with pytest.raises(ValueError, match=words):
         pk.load(changed(saved, change))
+
+
+@pytest.mark.parametrize("before", RENAMED)
+def test_files_that_name_a_class_as_it_was_called_before_are_read(before, saved):
+    module, _, name = RENAMED[before].partition(":")
+    now = getattr(import_module(module), name)
+    fields = getattr(now, "_fields", None)
+
+    def as_before(document):
+        value = {"object": before, "state": {}} if fields is None else {"named": before, "items": [*fields]}
+        root(document).clear()
+        root(document).update(value)
+
+    found = pk.load(changed(saved, as_before))
+    assert type(found) is now
+    assert fields is None or found == fields
 
 
 def test_files_that_are_none_are_refused(saved, tmp_path):

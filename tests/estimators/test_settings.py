@@ -58,7 +58,7 @@ def test_nadaraya_watsons_bandwidth_predicts_rows_left_out_best(name, kernel, ar
     errors = [error_without_the_row(theta, scaled, h, kernel) for h in grid]
     assert fitted.bandwidth_ == pytest.approx(grid[int(np.argmin(errors))])
     assert 0 < np.argmin(errors) < len(grid) - 1
-    np.testing.assert_allclose(nadaraya_watson.SCALES, 2.0 ** np.arange(-4, 2.5, 0.5))
+    np.testing.assert_allclose(nadaraya_watson.NADARAYA_WATSON_SCALES, 2.0 ** np.arange(-4, 2.5, 0.5))
 
 
 def test_nadaraya_watson_tries_three_hundred_rows_against_all(rng, monkeypatch):
@@ -127,7 +127,7 @@ def test_the_densitys_bandwidth_is_in_deviations_and_has_the_lowest_score(arrays
     theta, x = arrays
     joint = np.hstack([theta / theta.std(axis=0), (x - x.mean(axis=0)) / x.std(axis=0)])
     grid = 2.0 ** np.arange(-4, 2.5, 0.5)
-    np.testing.assert_allclose(kernel_density.BANDWIDTHS, grid)
+    np.testing.assert_allclose(kernel_density.KERNEL_DENSITY_BANDWIDTHS, grid)
     scores = [least_squares_score(joint, h) for h in grid]
     assert pk.KernelDensity().fit(theta, x).bandwidth_ == grid[int(np.argmin(scores))]
     raw = [least_squares_score(np.hstack([theta, x]), h) for h in grid]
@@ -191,7 +191,9 @@ def test_bandwidth_and_ridge_are_those_of_the_lowest_left_out_error(arrays):
     for kernel, family, centred in (("gaussian", Gaussian, True), ("laplace", Laplace, False)):
         kernels = [family(scale * median) for scale in SCALES]
         kernels += [Linear()] if family is Gaussian else []
-        choice = choose_kernel_and_ridge(scaled, theta, kernels, centred=centred, near=rule_estimator.NEAR)
+        choice = choose_kernel_and_ridge(
+            scaled, theta, kernels, centred=centred, near=rule_estimator.NEAR_BEST_RULE
+        )
         fitted = pk.ConditionalMean(kernel=kernel, centred=centred).fit(theta, x)
         assert fitted.kernel_ == choice.kernel
         assert fitted.regularisation_ == pytest.approx(choice.ridge / N)

@@ -77,7 +77,7 @@ def test_all_settings_are_those_with_the_smallest_held_out_error(tuning, rng, mo
     kbf = KernelBayesFilter(tuning=tuning, centred=False, scale=False).fit(z, x)
     errors = np.array([error for error, _ in tried])
     if tuning == "published":
-        assert len(tried) == len(published.BETAS) * len(published.REGULARISATIONS)
+        assert len(tried) == len(published.BETAS) * len(published.PUBLISHED_REGULARISATIONS)
         assert kbf.validation_error_ == errors.min()
         best = tried[int(errors.argmin())][1]
         assert kbf.settings_.regularisation == best.regularisation

@@ -9,7 +9,7 @@ from pymc_kbr.filtering import KernelBayesFilter, candidates, choice, published
 from pymc_kbr.filtering.candidates import prior_ridge, transition_ridge
 from pymc_kbr.filtering.choice import Search
 from pymc_kbr.filtering.conditioning import RULES
-from pymc_kbr.filtering.given import FREE, Given
+from pymc_kbr.filtering.given import FREE, GivenSettings
 from pymc_kbr.filtering.grams import gram_of, of_columns
 from pymc_kbr.filtering.recursion import How
 from pymc_kbr.filtering.smoothing import BackwardPass
@@ -267,7 +267,7 @@ def a_search(rng, **how):
     z, x = turning(60, rng)
     nothing = dict.fromkeys(FREE)
     kernels = {f"{side}_kernel": "gaussian" for side in ("state", "observation", "control")}
-    given = Given("iw_kbr", **{**nothing, **kernels, **how})
+    given = GivenSettings("iw_kbr", **{**nothing, **kernels, **how})
     return Search(Training.of_sequences(z, x), How(RULES["iw_kbr"], True, "exact"), given, 20)
 
 

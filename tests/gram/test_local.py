@@ -64,11 +64,11 @@ def test_triangles_of_many_rows_are_made_in_parts(monkeypatch):
 
 
 def test_a_batch_fills_its_memory_and_no_more(monkeypatch):
-    monkeypatch.setattr(local, "ENTRIES_AT_ONCE", 3 * M**2 + 1)
+    monkeypatch.setattr(local, "GRAM_ENTRIES_AT_ONCE", 3 * M**2 + 1)
     assert regressions().batch == 3
     assert regressions().scratch().shape == (3, M, M)
     assert regressions(dtype=np.float32).scratch().dtype == np.float32
-    monkeypatch.setattr(local, "ENTRIES_AT_ONCE", 5)
+    monkeypatch.setattr(local, "GRAM_ENTRIES_AT_ONCE", 5)
     assert regressions().batch == 1
 
 

@@ -21,10 +21,15 @@ from pymc_kbr.kernels import Gaussian, Laplace
 X, Y = (np.random.default_rng(seed).normal(0.4 * seed, 1.0, size=(30, 2)) for seed in (0, 1))
 
 
-@pytest.mark.parametrize(("module", "test", "rows"), [(mmd, mmd_test, 60), (hsic, hsic_test, 30)])
-def test_rows_beyond_what_a_matrix_holds_are_compared_by_random_features(module, test, rows, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "limit", "test", "rows"),
+    [(mmd, "WHOLE_GRAM_ROWS", mmd_test, 60), (hsic, "ALL_PAIRS_ROWS", hsic_test, 30)],
+)
+def test_rows_beyond_what_a_matrix_holds_are_compared_by_random_features(
+    module, limit, test, rows, monkeypatch
+):
     for most, form in ((rows, "exact"), (rows - 1, "random_features")):
-        monkeypatch.setattr(module, "EXACT_ROWS", most)
+        monkeypatch.setattr(module, limit, most)
         found = test(X, Y, permutations=5, features=20, random_seed=1)
         assert found.form == form
         asked = test(X, Y, permutations=5, features=20, random_seed=1, form=form)
@@ -46,7 +51,7 @@ def test_there_are_as_many_random_features_as_asked_for(module, test, monkeypatc
 
 
 def test_permutations_in_parts_are_as_many_as_asked_for_and_all_their_own(monkeypatch):
-    monkeypatch.setattr(mmd, "AT_ONCE", 4 * 60)
+    monkeypatch.setattr(mmd, "INDICATORS_AT_ONCE", 4 * 60)
     found = mmd_test(X, Y, permutations=10, random_seed=1)
     assert len(found.null) == len(np.unique(found.null)) == 10
 

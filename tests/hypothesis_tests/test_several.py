@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic, hsic_test, mmd, mmd_test, several
-from pymc_kbr.hypothesis_tests.several import SCALES, kernels_of, of_several
+from pymc_kbr.hypothesis_tests.several import SEVERAL_SCALES, kernels_of, of_several
 from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
 
 KERNELS = [(Gaussian(1.0),), (Gaussian(2.0),), (Gaussian(3.0),)]
@@ -55,14 +55,16 @@ def test_a_bandwidth_at_which_all_are_alike_decides_nothing():
 def test_bandwidths_are_those_about_the_median(rng):
     x = rng.normal(size=(40, 2))
     found = kernels_of(x, "laplace", "several")
-    assert [type(one) for one in found] == [Laplace] * len(SCALES)
-    np.testing.assert_allclose([one.bandwidth for one in found], median_heuristic(x) * np.array(SCALES))
+    assert [type(one) for one in found] == [Laplace] * len(SEVERAL_SCALES)
+    np.testing.assert_allclose(
+        [one.bandwidth for one in found], median_heuristic(x) * np.array(SEVERAL_SCALES)
+    )
     assert kernels_of(x, None, 0.7) == [Gaussian(0.7)]
 
 
 @pytest.mark.parametrize("module", [hsic, mmd])
 def test_permutations_are_the_same_at_all_bandwidths(module, rng, monkeypatch):
-    monkeypatch.setattr(several, "SCALES", (1.0, 1.0))
+    monkeypatch.setattr(several, "SEVERAL_SCALES", (1.0, 1.0))
     seen = []
     monkeypatch.setattr(module, "of_several", lambda *given: seen.append(given[1]))
     test = {hsic: hsic_test, mmd: mmd_test}[module]
@@ -75,7 +77,7 @@ def test_one_of_two_samples_may_have_several(rng):
     x, y = rng.normal(size=(2, 30))
     found = hsic_test(x, y, bandwidth=("several", 0.5), permutations=9, random_seed=1)
     assert found.bandwidths[1] == 0.5
-    assert found.bandwidths[0] in median_heuristic(x[:, None]) * np.array(SCALES)
+    assert found.bandwidths[0] in median_heuristic(x[:, None]) * np.array(SEVERAL_SCALES)
 
 
 def test_a_wave_that_the_median_does_not_see_is_found(rng):

@@ -136,7 +136,7 @@ def test_the_ridge_of_many_rows_is_chosen_on_some(monkeypatch):
 def test_leverages_of_many_rows_are_made_in_parts(monkeypatch):
     features, targets, _ = problem(5, WEIGHTS)
     whole = RidgeRegression(features, targets, WEIGHTS)
-    monkeypatch.setattr(ridge_module, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(ridge_module, "FEATURE_ROWS_AT_ONCE", 7)
     parts = RidgeRegression(features, targets, WEIGHTS)
     np.testing.assert_allclose(parts.residuals, whole.residuals, rtol=1e-12)
 
@@ -185,7 +185,7 @@ def test_a_kernel_regression_of_low_rank_predicts_in_parts(bent, rng, monkeypatc
     x, y = bent
     made = KernelRegression(x, y, rng, rank=10)
     whole = made.predict(x)
-    monkeypatch.setattr("pymc_kbr.regression.kernel_ridge.ROWS_AT_ONCE", 20)
+    monkeypatch.setattr("pymc_kbr.regression.kernel_ridge.FEATURE_ROWS_AT_ONCE", 20)
     np.testing.assert_allclose(made.predict(x), whole, rtol=1e-12)
     assert made._ridge._coefficients.shape == (10, 2)
 

@@ -9,7 +9,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.rounds import bounds as rounds_bounds
-from pymc_kbr.rounds.bounds import _Range, closed_in, likely_bounds, narrower
+from pymc_kbr.rounds.bounds import _NearBounds, closed_in, likely_bounds, narrower
 from pymc_kbr.rounds.emulator import Emulator
 from pymc_kbr.simulation import Forward
 
@@ -61,7 +61,7 @@ def test_a_parameter_that_hardly_narrows_keeps_its_bounds():
 
 
 def a_range(lower, upper, covered):
-    return _Range(np.array([lower]), np.array([upper]), covered, float(np.log(upper - lower)))
+    return _NearBounds(np.array([lower]), np.array([upper]), covered, float(np.log(upper - lower)))
 
 
 @pytest.mark.parametrize(

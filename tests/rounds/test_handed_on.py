@@ -208,7 +208,7 @@ def test_rounds_go_by_the_estimator_that_is_given_or_by_a_learned_likelihood(mon
         assert options.random_seed == 7
         if estimator is None:
             assert isinstance(taken, pk.KernelLikelihood)
-            assert taken.particles == sequence.DRAWS
+            assert taken.particles == sequence.DRAWS_FOR_PROPOSAL
         else:
             assert taken is LINEAR or repr(taken) == repr(LINEAR)
 

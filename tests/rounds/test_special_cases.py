@@ -220,7 +220,7 @@ def test_posteriors_that_are_points_are_refused_and_likelihoods_take_few_particl
 def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
     few, many = (when_coarse._going_by(Columns((Variable("s", (size,)),))) for size in (20, 21))
     assert isinstance(few, pk.KernelLikelihood)
-    assert (few.form, few.particles) == ("location_scale", sequence.DRAWS)
+    assert (few.form, few.particles) == ("location_scale", sequence.DRAWS_FOR_PROPOSAL)
     assert isinstance(many, pk.Adjusted)
     assert many.adjustment == "heteroscedastic_local_linear"
     assert repr(many.estimator) == repr(
@@ -251,7 +251,7 @@ def test_a_proposal_is_of_draws_of_the_posterior_worth_their_effective_size(forw
     for seed in (1, 1, 2):
         rounds._propose(seed)
     drawn, independent, support, share, wider, _, notes = given[0]
-    assert drawn.shape == (sequence.DRAWS, 2)
+    assert drawn.shape == (sequence.DRAWS_FOR_PROPOSAL, 2)
     assert independent == pytest.approx(30)
     assert support is forward.support
     assert (share, wider, notes["widened"]) == (0.15, 2.5, 2.5)

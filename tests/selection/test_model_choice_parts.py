@@ -18,13 +18,13 @@ from pymc_kbr.selection.model_choice import methods
 from pymc_kbr.selection.model_choice.average import _counts
 from pymc_kbr.selection.model_choice.classifiers import (
     STRENGTHS,
-    WAVES,
+    WAVES_A_KERNEL,
     LocalLogistic,
     Logistic,
     NearestRows,
     _best_strength,
 )
-from pymc_kbr.selection.model_choice.embedded import SMALLEST, EmbeddedIndex
+from pymc_kbr.selection.model_choice.embedded import SMALLEST_PROBABILITY, EmbeddedIndex
 from pymc_kbr.selection.model_choice.evidence import Evidence
 from pymc_kbr.selection.model_choice.forest import Forest
 from pymc_kbr.selection.model_choice.held_out import CrossValidated, HeldOutProbabilities, cross_validate
@@ -106,7 +106,7 @@ def test_the_prior_of_a_model_counts(make):
 def test_raised_weights_are_counted_and_votes_have_half_a_one_more(rows):
     index = EmbeddedIndex().fit(rows, np.random.default_rng(0))
     found = index.probabilities(rows.statistics + np.array([40.0, -40.0]))
-    assert found.min() > SMALLEST / 3
+    assert found.min() > SMALLEST_PROBABILITY / 3
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert 0 <= index.raised_ <= 1
     forest = Forest(20)
@@ -160,7 +160,7 @@ def test_a_strength_is_that_of_rows_that_were_not_learnt_from(rows):
 
 
 def test_a_regression_that_ends_at_its_last_step_does_so_in_silence(rows, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.selection.model_choice.classifiers.STEPS", 1)
+    monkeypatch.setattr("pymc_kbr.selection.model_choice.classifiers.REGRESSION_STEPS", 1)
     for classifier in (Logistic("linear"), LocalLogistic(0.5)):
         found = classifier.fit(rows, np.random.default_rng(0)).probabilities(rows.statistics[:3])
         np.testing.assert_allclose(found.sum(axis=1), 1)
@@ -367,7 +367,7 @@ def test_waves_have_the_median_distance_times_the_bandwidth(bandwidth, rows):
     x = rows.statistics
     found = Logistic("kernel", **given)._drawn(x, np.random.default_rng(3))
     kernel = Gaussian(float((bandwidth or 1.0) * median_heuristic(x)))
-    np.testing.assert_array_equal(found, frequencies(kernel, WAVES, 2, np.random.default_rng(3)))
+    np.testing.assert_array_equal(found, frequencies(kernel, WAVES_A_KERNEL, 2, np.random.default_rng(3)))
 
 
 def test_draws_of_models_are_as_many_as_their_probabilities_say():

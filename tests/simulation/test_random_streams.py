@@ -9,18 +9,20 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.simulation import simulate_data
-from pymc_kbr.simulation.streams import BATCH, PILOT, PRIOR, ROW, streams
+from pymc_kbr.simulation.streams import BATCH_STREAM, PILOT_STREAM, PRIOR_STREAM, ROW_STREAM, streams
 from pymc_kbr.simulation.workers.fork_server import CAN_FORK
 from tests import models
 from tests.models import model, table
 
 
 def test_no_two_streams_are_the_same():
-    keys = itertools.product((1, 2), (PRIOR, ROW, BATCH, PILOT), range(5))
+    keys = itertools.product((1, 2), (PRIOR_STREAM, ROW_STREAM, BATCH_STREAM, PILOT_STREAM), range(5))
     drawn = [stream.random(3) for key in keys for stream in streams(*key, 4)]
     assert len({tuple(numbers) for numbers in drawn}) == 2 * 4 * 5 * 4
     # A stream does not depend on how many others are made beside it.
-    assert np.array_equal(streams(1, ROW, 3, 1)[0].random(3), streams(1, ROW, 3, 4)[0].random(3))
+    assert np.array_equal(
+        streams(1, ROW_STREAM, 3, 1)[0].random(3), streams(1, ROW_STREAM, 3, 4)[0].random(3)
+    )
 
 
 @pytest.mark.parametrize("batched", [True, False])

@@ -101,7 +101,7 @@ def test_a_parameter_may_be_bound_by_another_one_and_go_to_the_simulator_with_it
 
 def test_free_variables_of_any_kind(monkeypatch):
     # One draw in six is ordered, and such draws are made one by one.
-    monkeypatch.setattr("pymc_kbr.simulation.prior.draws.BLOCK_ROWS", 128)
+    monkeypatch.setattr("pymc_kbr.simulation.prior.draws.ROWS_A_STREAM", 128)
     with pm.Model(coords={"group": ["x", "y"]}) as made:
         top = pm.HalfNormal("top", 1)
         pm.Uniform("below", 0, 2 * top)

@@ -14,7 +14,7 @@ from pymc_kbr.estimators.adjustments.adjustment import Adjustment
 POOL = 4
 """Neighbours are sought among this many times as many rows as are moved, those nearest to the observation."""
 
-SHARE = 0.4
+NEIGHBOUR_SHARE = 0.4
 """Neighbours of an atom, as a share of the rows that are moved, where their number is not given."""
 
 RIDGE = 1e-2
@@ -50,7 +50,7 @@ class JointNeighbours(Adjustment):
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The parameters of `rows` plus their own slopes times what the observation differs."""
         n, d = self.statistics_.shape
-        count = round(SHARE * len(rows)) if self.neighbours is None else self.neighbours
+        count = round(NEIGHBOUR_SHARE * len(rows)) if self.neighbours is None else self.neighbours
         # A list of numbers, not one: a single row then has its axis, too.
         pool = self._tree.query(x, k=[*range(1, min(n, POOL * len(rows)) + 1)])[1]
         # Twice as many as a slope has coefficients, however few rows are moved.

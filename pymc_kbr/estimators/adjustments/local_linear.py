@@ -10,7 +10,7 @@ import numpy as np
 from pymc_kbr.estimators.adjustments.adjustment import Adjustment, squared_residual_logarithms
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
-FARTHEST = 10.0
+FARTHEST_REGRESSION = 10.0
 """Deviations of one residual by which the regression at the observation may be off without a warning."""
 
 
@@ -73,7 +73,7 @@ class LocalLinearAdjustment(Adjustment):
         inverse = np.linalg.pinv(root * design)
         # The regression at the observation is a sum of the rows' parameters with these factors.
         error = float(np.linalg.norm(inverse[0] * root[:, 0]))
-        if error > FARTHEST:
+        if error > FARTHEST_REGRESSION:
             warnings.warn(
                 f"the local-linear regression is uncertain at the observation by {error:.2g} deviations of "
                 "its residuals: the statistics of the rows with weight are collinear, and the observation's "

@@ -21,7 +21,7 @@ from pymc_kbr.estimators.likelihood.series import (
     fit_series,
 )
 
-MOST_INPUTS = 10
+MOST_EARLIER = 10
 """Earlier statistics that a conditional sees."""
 
 ROWS_FOR_INPUTS = 2000
@@ -33,7 +33,7 @@ SHORTEST_SERIES = 5
 PROBES = 3
 """Statistics on which one conditional for all is compared with one for each."""
 
-MANY_ROWS = 5000
+ROWS_FITTED_ONCE = 5000
 """From which a conditional fitted to four fifths of them is not fitted again."""
 
 TIMES = 10
@@ -242,7 +242,7 @@ def _lags_of_series(
     lost = own.mean() - best.log_densities(*seen, probes).mean()
     if lost < (LOST_TO_SINGLES if size > MOST_SPARINGLY else 0.0):
         return np.array(best.lags)
-    if n >= MANY_ROWS:
+    if n >= ROWS_FITTED_ONCE:
         single.adopt(probing)
     return None
 
@@ -270,9 +270,9 @@ class _Single:
 
     def _past(self, j: int, rng: np.random.Generator) -> Past:
         columns = np.arange(j)
-        if j > MOST_INPUTS:
+        if j > MOST_EARLIER:
             rows = rng.permutation(len(self._points))[:ROWS_FOR_INPUTS]
-            columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_INPUTS)
+            columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_EARLIER)
         if not len(columns):
             return Past((), np.zeros(1), np.ones(1), self._points.shape[1])
         seen = self._points[:, columns]

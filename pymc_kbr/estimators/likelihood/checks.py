@@ -9,7 +9,7 @@ import numpy as np
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 
-FEWEST_ROWS, ROWS_A_COLUMN = 50, 5
+FEWEST_FOR_FORM, ROWS_A_COLUMN = 50, 5
 """Rows that means, spreads and a mixture take: at least, and for each parameter and statistic."""
 
 SINGULAR = 1e-10
@@ -24,7 +24,7 @@ Squared steps, in variances, and how ten steps exceed one.
 
 def fewest_rows(parameters: int, statistics: int) -> int:
     """Rows that a likelihood of so many statistics given so many parameters takes."""
-    return max(FEWEST_ROWS, ROWS_A_COLUMN * (parameters + statistics))
+    return max(FEWEST_FOR_FORM, ROWS_A_COLUMN * (parameters + statistics))
 
 
 def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:

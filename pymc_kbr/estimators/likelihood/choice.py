@@ -51,7 +51,7 @@ NOT_UNIFORM = 1e-3
 With 1,000 rows a shape that is off by a few hundredths of a probability is found.
 """
 
-ROWS_COMPARED, MOST_HELD_OUT = 2500, 1000
+ROWS_FOR_FORMS, MOST_COMPARED_ON = 2500, 1000
 """Rows to which forms are fitted that are compared, and rows that they are compared on."""
 
 MANY_ROWS = 3000
@@ -104,8 +104,8 @@ def choose_form(
     """
     n = len(theta)
     order = rng.permutation(n)
-    count = min(n // 5, MOST_HELD_OUT)
-    held_out, rest = order[:count], order[count : count + ROWS_COMPARED]
+    count = min(n // 5, MOST_COMPARED_ON)
+    held_out, rest = order[:count], order[count : count + ROWS_FOR_FORMS]
     seeds = dict(zip(names, rng.integers(2**63, size=len(names)), strict=True))
 
     def fitted(name: str) -> Choice:

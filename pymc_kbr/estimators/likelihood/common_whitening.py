@@ -17,7 +17,7 @@ LEAST_SQUARE = 1e-12
 LARGEST_STEP = 20.0
 """Of a log variance in a step towards the likelihood's maximum: a single outlier is not to decide it."""
 
-RIDGES = slice(None, None, 4)
+EVERY_FOURTH_RIDGE = slice(None, None, 4)
 """Every fourth of a regression's: it has one column more than there are statistics."""
 
 FRAME_GAIN = 0.01
@@ -107,7 +107,7 @@ def _alike(
 def _each(logs: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> np.ndarray:
     """Coefficients (f, e) of log variances: of their mean, and of what each adds."""
     common = logs.mean(axis=1)[:, None]
-    found = regress(features, penalties, np.hstack([common, logs - common]), RIDGES).coefficients
+    found = regress(features, penalties, np.hstack([common, logs - common]), EVERY_FOURTH_RIDGE).coefficients
     return found[:, :1] + found[:, 1:]
 
 

@@ -12,9 +12,9 @@ from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
 from pymc_kbr.estimators.likelihood.smooth_function import (
-    Basis,
-    Fitted,
+    SmoothFit,
     SmoothFunction,
+    WhitenedBasis,
     fit_log_variance,
     fit_mean,
 )
@@ -26,7 +26,7 @@ SMALLER = 0.4
 LEAST_PRIOR, LARGEST_PRIOR = 1e-5, 30.0
 """Variances of these priors at which the search ends."""
 
-BEYOND = 0.5
+BEYOND_FITTED = 0.5
 """How far log deviations go beyond those of the fitted rows."""
 
 
@@ -34,8 +34,8 @@ BEYOND = 0.5
 class Conditional:
     """y = centre + scale (mean(u) + deviation(u) z), for inputs u = (parameters, standardised past).
 
-    Log deviations stay within `BEYOND` of those at the fitted rows: a linear trend of a log far outside
-    them would claim a precision, or a spread, that no row has shown.
+    Log deviations stay within `BEYOND_FITTED` of those at the fitted rows: a linear trend of a log far
+    outside them would claim a precision, or a spread, that no row has shown.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     target = (y - centre) / scale
     landmarks = inputs.rows(rng.permutation(len(y))[: effort.landmarks])
     chosen = choose_kernel(inputs, target, rng, effort=effort)
-    mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
+    mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
     basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
     basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start)
     # Only ratios count: the factor is the noise of the next choice of a kernel.
@@ -101,31 +101,33 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     if np.std(np.log(deviations)) > UNEVEN:
         # Once more, now that it is known where residuals are small.
         chosen = choose_kernel(inputs, target, rng, deviations=deviations, start=chosen, effort=effort)
-        mean = fit_mean(Basis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
+        mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
         log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
     shape = let_move(fit_shape(z, rng), inputs, z, rng)
     # Of log variances, which go twice as far as log deviations.
-    limits = (float(g.min()) - 2 * BEYOND, float(g.max()) + 2 * BEYOND)
+    limits = (float(g.min()) - 2 * BEYOND_FITTED, float(g.max()) + 2 * BEYOND_FITTED)
     return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
 
 
 def _spread_basis(
     inputs: Inputs, landmarks: Inputs, squares: np.ndarray, rng: np.random.Generator, effort: Effort
-) -> tuple[Basis, np.ndarray]:
+) -> tuple[WhitenedBasis, np.ndarray]:
     """A basis for log variances, by a regression of log squares, and a first guess of them (n,)."""
     # The logarithm of a squared normal lies below that of its variance by a constant, on average.
     logs = np.log(squares) + LOG_CHI_SQUARE
     constant, unit = logs.mean(), logs.std()
     standard = (logs - constant) / unit
     kernel, noise = choose_kernel(inputs, standard, rng, effort=effort)
-    basis = Basis(kernel, inputs, landmarks)
+    basis = WhitenedBasis(kernel, inputs, landmarks)
     first = fit_mean(basis, standard, np.full(len(logs), noise))
     return basis.larger(unit), constant + unit * first.left_out
 
 
-def _choose_size(basis: Basis, squares: np.ndarray, start: np.ndarray) -> tuple[Basis, Fitted]:
+def _choose_size(
+    basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray
+) -> tuple[WhitenedBasis, SmoothFit]:
     """Log variances in a prior of the size under which left-out rows are likeliest, and its basis.
 
     The kernel was chosen for logarithms of squares, which tell less of a spread than its likelihood does.
@@ -146,7 +148,7 @@ def _choose_size(basis: Basis, squares: np.ndarray, start: np.ndarray) -> tuple[
     return best
 
 
-def _left_out_score(fitted: Fitted, squares: np.ndarray) -> float:
+def _left_out_score(fitted: SmoothFit, squares: np.ndarray) -> float:
     return -float(np.mean(fitted.left_out + squares * np.exp(-fitted.left_out)))
 
 

@@ -9,7 +9,7 @@ from scipy.linalg import eigh
 
 from pymc_kbr.regression.ridge import LARGEST_LEVERAGE
 
-RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
+BASIS_RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
 """From which each statistic's own is chosen."""
 
 MOST_FREEDOM = 0.5
@@ -19,7 +19,7 @@ FUNCTIONS_REWEIGHTED = 400
 """Of the basis, smoothest first: those that a regression weighted by precisions works with."""
 
 
-class Fitted(NamedTuple):
+class BasisRegression(NamedTuple):
     """A regression on a basis.
 
     Coefficients (f, e), each row's residual (n, e) by all the others, and each column's ridge (e,).
@@ -32,7 +32,7 @@ class Fitted(NamedTuple):
 
 def regress(
     features: np.ndarray, penalties: np.ndarray, points: np.ndarray, ridges: slice = slice(None)
-) -> Fitted:
+) -> BasisRegression:
     """Ridge regression on orthonormal features, each column's ridge by its leave-one-out error.
 
     Parameters
@@ -41,7 +41,7 @@ def regress(
     penalties : ndarray of shape (f,)
     points : ndarray of shape (n, e)
     ridges : slice
-        Of `RIDGES`: those that are tried.
+        Of `BASIS_RIDGES`: those that are tried.
     """
     n = len(features)
     right, shrinks = features.T @ points / n, _shrinks(penalties)[:, ridges]
@@ -56,14 +56,14 @@ def regress(
         left_out = (points - features @ slopes) / (1 - leverage[:, k, None])
         errors = np.mean(left_out**2, axis=0)
         better = errors < lowest
-        lowest[better], best[better] = errors[better], RIDGES[ridges][k]
+        lowest[better], best[better] = errors[better], BASIS_RIDGES[ridges][k]
         coefficients[:, better], residuals[:, better] = slopes[:, better], left_out[:, better]
-    return Fitted(coefficients, residuals, best)
+    return BasisRegression(coefficients, residuals, best)
 
 
 def _shrinks(penalties: np.ndarray) -> np.ndarray:
     """By which each coefficient is multiplied at each ridge, shape (f, ridges)."""
-    return 1 / (1 + penalties[:, None] * np.array(RIDGES))
+    return 1 / (1 + penalties[:, None] * np.array(BASIS_RIDGES))
 
 
 def _within_freedom(leverage: np.ndarray, least: int) -> int:
@@ -73,8 +73,12 @@ def _within_freedom(leverage: np.ndarray, least: int) -> int:
 
 
 def regress_weighted(
-    features: np.ndarray, penalties: np.ndarray, points: np.ndarray, precisions: np.ndarray, before: Fitted
-) -> Fitted:
+    features: np.ndarray,
+    penalties: np.ndarray,
+    points: np.ndarray,
+    precisions: np.ndarray,
+    before: BasisRegression,
+) -> BasisRegression:
     """As `regress`, with squared residuals weighted; a column keeps the fit before it where that is better.
 
     Parameters
@@ -108,7 +112,7 @@ def regress_weighted(
             best = int(np.argmin(errors))
             residuals[:, j], coefficients[:, j] = left_out[:, best], 0
             coefficients[smooth, j] = vectors @ slopes[:, best]
-    return Fitted(coefficients, residuals, before.ridges)
+    return BasisRegression(coefficients, residuals, before.ridges)
 
 
 def regress_alike(
@@ -117,7 +121,7 @@ def regress_alike(
     points: np.ndarray,
     weights: np.ndarray,
     ridges: slice = slice(None),
-) -> Fitted:
+) -> BasisRegression:
     """As `regress`, with the squared residuals of each row weighted (n,), those of all columns alike."""
     count = min(FUNCTIONS_REWEIGHTED, features.shape[1])
     smooth = np.argsort(penalties, kind="stable")[:count]
@@ -127,7 +131,7 @@ def regress_alike(
     found = regress(weighted @ vectors, values, points * root, ridges)
     coefficients = np.zeros((features.shape[1], points.shape[1]))
     coefficients[smooth] = vectors @ found.coefficients
-    return Fitted(coefficients, found.residuals / root, found.ridges)
+    return BasisRegression(coefficients, found.residuals / root, found.ridges)
 
 
 def _orthonormal(penalties: np.ndarray, products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,28 +11,28 @@ from scipy.linalg import solve_triangular
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.common_whitening import Whitened, fit_whitened
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
-from pymc_kbr.estimators.likelihood.form import HELD_OUT, Form
-from pymc_kbr.estimators.likelihood.mean_basis import SCALES, Search, mean_basis
+from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
+from pymc_kbr.estimators.likelihood.mean_basis import MEAN_SCALES, MeanSearch, mean_basis
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, UNEVEN
 from pymc_kbr.estimators.likelihood.spread_basis import spread_basis
 
-MEAN_LANDMARKS = 800
+DIAGONAL_MEAN_LANDMARKS = 800
 """Of the mean's kernel."""
 
-COMPONENTS = 30
+COMPONENTS_FOR_MEAN = 30
 """Principal components of the statistics on which this kernel is chosen."""
 
-RIDGES = slice(None, None, 2)
+EVERY_OTHER_RIDGE = slice(None, None, 2)
 """Every other one of a regression's, as it has many columns."""
 
-SEARCH = Search((0.04, 0.06, 0.1, 0.16, *SCALES), turns=4, ridges=RIDGES, walks=True)
+SEARCH = MeanSearch((0.04, 0.06, 0.1, 0.16, *MEAN_SCALES), turns=4, ridges=EVERY_OTHER_RIDGE, walks=True)
 """Of the mean's kernel: many statistics show finer waves than a few do."""
 
-SIZES, POOLED = (1, 2, 3, 4), 20_000
+POOLED_SIZES, POOLED = (1, 2, 3, 4), 20_000
 """Parts of the mixture of which all elements of z are, and how many of them it is fitted to."""
 
-NUMBERS_AT_ONCE = 2**21
+PART_DENSITIES_AT_ONCE = 2**21
 """Densities of parts that are held at once."""
 
 
@@ -81,7 +81,7 @@ class DiagonalScale:
         if len(points) == 1 and len(self.law) == 1:
             return self._normal(described, whitened[0]) + volume
         e = len(self.whiten)
-        rows = max(1, NUMBERS_AT_ONCE // max(1, points.shape[1] * e * len(self.law)))
+        rows = max(1, PART_DENSITIES_AT_ONCE // max(1, points.shape[1] * e * len(self.law)))
         found = np.empty((len(described), points.shape[1]))
         for part in (slice(i, i + rows) for i in range(0, len(described), rows)):
             at = whitened if len(points) == 1 else whitened[part]
@@ -158,7 +158,7 @@ def fit_diagonal_scale(
     points: np.ndarray,
     rng: np.random.Generator,
     *,
-    landmarks: int = MEAN_LANDMARKS,
+    landmarks: int = DIAGONAL_MEAN_LANDMARKS,
     compared: Form | None = None,
 ) -> DiagonalScale:
     """Fit mean, whitening, scales and law, and the mean once more with weights where scales are uneven.
@@ -180,7 +180,7 @@ def fit_diagonal_scale(
     """
     n, e = points.shape
     held_out = np.zeros(n, dtype=bool)
-    held_out[rng.permutation(n)[: max(1, int(HELD_OUT * n))]] = True
+    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
     seed = int(rng.integers(2**31))
     known = compared.mean if isinstance(compared, DiagonalScale) else None
     centre, unit = points.mean(axis=0), points.std(axis=0)
@@ -188,23 +188,25 @@ def fit_diagonal_scale(
     # `eigh` has the largest last.
     turn = np.linalg.eigh(standard.T @ standard)[1][:, ::-1]
     components = standard @ turn
-    of_mean, features = mean_basis(theta, components[:, :COMPONENTS], landmarks, rng, known, SEARCH)
+    of_mean, features = mean_basis(theta, components[:, :COMPONENTS_FOR_MEAN], landmarks, rng, known, SEARCH)
     of_spread, parts = spread_basis(theta, rng)
 
     def whitened(residuals: np.ndarray) -> Whitened:
         return fit_whitened(residuals @ turn.T, parts, of_spread.penalties, held_out)
 
-    mean = regress(features, of_mean.penalties, components, RIDGES)
+    mean = regress(features, of_mean.penalties, components, EVERY_OTHER_RIDGE)
     found = whitened(mean.residuals)
     common = found.logs.mean(axis=1)
     if common.std() > UNEVEN:
         # Rows with little noise know the mean best; a is minus a log deviation, 2 a a log precision.
-        weighted = regress_alike(features, of_mean.penalties, components, np.exp(2 * common), RIDGES)
+        weighted = regress_alike(
+            features, of_mean.penalties, components, np.exp(2 * common), EVERY_OTHER_RIDGE
+        )
         again = whitened(weighted.residuals)
         if again.held_out > found.held_out:
             mean, found = weighted, again
     some = rng.permutation(n * e)[:POOLED]
-    law = fit_mixture(found.z.reshape(-1, 1)[some], np.repeat(held_out, e)[some], seed, SIZES)
+    law = fit_mixture(found.z.reshape(-1, 1)[some], np.repeat(held_out, e)[some], seed, POOLED_SIZES)
     of_z = of_mean.mix @ (mean.coefficients @ (turn.T @ found.whiten.T))
     # The first raw function is the constant: the centre that was taken off goes back into it.
     of_z[0] += found.whiten @ (centre / unit)

@@ -13,7 +13,7 @@ from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.summaries import Summary, Transformed
 
-NUMBERS_AT_ONCE = 2**20
+RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
 
 
@@ -74,7 +74,7 @@ class Evaluation:
     def _each(self, described: np.ndarray, trials: Prepared) -> Iterator[np.ndarray]:
         """Of some rows of `described` after others."""
         r, s, e = trials.points.shape
-        step = max(1, NUMBERS_AT_ONCE // max(1, r * s * e))
+        step = max(1, RESIDUALS_AT_ONCE // max(1, r * s * e))
         points = trials.points.reshape(1, r * s, e)
         for i in range(0, max(1, len(described)), step):
             yield _averaged(self.form.log_density(described[i : i + step], points), trials)

@@ -54,7 +54,7 @@ def start_kernel(inputs: Inputs) -> ProductKernel:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RegressionEvidence:
     """Log marginal likelihood of y = H w + noise, with H = [K(rows, landmarks), linear], and its gradient.
 
     Attributes
@@ -168,7 +168,9 @@ def choose_kernel(
     centre = start_kernel(inputs).logs()
     scale = np.ones(len(targets)) if deviations is None else deviations
     some = inputs.rows(chosen)
-    evidence = Evidence(some, some.rows(slice(effort.landmarks_for_kernel)), targets[chosen], scale[chosen])
+    evidence = RegressionEvidence(
+        some, some.rows(slice(effort.landmarks_for_kernel)), targets[chosen], scale[chosen]
+    )
 
     def objective(logs: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = evidence(logs)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-HELD_OUT = 0.2
+SHARE_FOR_SETTINGS = 0.2
 """Share of the rows on which a form's ridge, or whitening, and the size of its mixture are chosen."""
 
 

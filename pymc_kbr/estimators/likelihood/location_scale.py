@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
-from pymc_kbr.estimators.likelihood.form import HELD_OUT, Form
+from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
 from pymc_kbr.estimators.likelihood.mean_basis import mean_basis
 from pymc_kbr.estimators.likelihood.mean_by_residuals import Law, regress_by_law
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
@@ -27,10 +27,10 @@ from pymc_kbr.estimators.likelihood.spread_basis import choose_basis, frames, wh
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
 
-RIDGES = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+FACTOR_RIDGES = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """For the factor, tried from the first on."""
 
-TURNS = 4
+RESIDUAL_TURNS = 4
 """Times, at most, that the mean is regressed by the law of the residuals before."""
 
 
@@ -137,7 +137,7 @@ def fit_location_scale(
     n, e = points.shape
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.
     held_out = np.zeros(n, dtype=bool)
-    held_out[rng.permutation(n)[: max(1, int(HELD_OUT * n))]] = True
+    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
     seed = int(rng.integers(2**31))
     # Where statistics are correlated, what little noise there is between them says the most.
     into, points = _decorrelated(theta, points)
@@ -153,7 +153,7 @@ def fit_location_scale(
     frame, of_spread, parts = choose_basis(theta, residuals, held_out, rng)
     whiten, below = frames(residuals)[frame]
     r = residuals @ whiten.T
-    chosen = choose_spread(parts, r, of_spread.penalties, RIDGES, below, held_out)
+    chosen = choose_spread(parts, r, of_spread.penalties, FACTOR_RIDGES, below, held_out)
     factors = _factors(parts @ chosen.coefficients, r, below) @ (whiten @ back)
     # Residuals are the inverse factor times independent ones: its rows hold their deviations.
     precisions = 1 / np.sum(np.linalg.inv(factors) ** 2, axis=2)
@@ -165,7 +165,7 @@ def fit_location_scale(
         return _shape(at, frame, parts, penalties, chosen.coefficients, held_out, seed)
 
     shape = shaped()
-    for _ in range(TURNS):
+    for _ in range(RESIDUAL_TURNS):
         law = Law(shape.factors @ back, shape.mixture)
         sharper = regress_by_law(features, of_mean.penalties, points, mean, law, held_out, rng)
         if sharper is None:

@@ -17,7 +17,7 @@ from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
 from pymc_kbr.estimators.summaries import Transformed
 
-ENTRIES_AT_ONCE = 2**22
+FACTOR_ENTRIES_AT_ONCE = 2**22
 """Entries of factors that are held at once."""
 
 
@@ -81,7 +81,7 @@ class MarginalLocationScale:
         return np.sum(shares * np.array(at), axis=0)
 
     def _parts(self, count: int) -> Iterator[slice]:
-        step = max(1, ENTRIES_AT_ONCE // len(self.whole.whiten) ** 2)
+        step = max(1, FACTOR_ENTRIES_AT_ONCE // len(self.whole.whiten) ** 2)
         return (slice(first, first + step) for first in range(0, count, step))
 
     def _mixture(self, described: np.ndarray) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:

@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
-from pymc_kbr.estimators.likelihood.conditional_mean import Fitted, regress
+from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression, regress
 from pymc_kbr.kernels import median_heuristic
 
-SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
+MEAN_SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 """Bandwidths that are tried, over the median heuristic."""
 
-ROWS_COMPARED, LANDMARKS_COMPARED = 2000, 300
+ROWS_FOR_DIRECTIONS, LANDMARKS_FOR_DIRECTIONS = 2000, 300
 """Rows and landmarks with which directions and bandwidth are chosen."""
 
-TURNS = 2
+DIRECTION_TURNS = 2
 """Times that directions are taken from the slopes of the regression before."""
 
 DISTANCE_GAIN = 0.01
@@ -32,11 +32,11 @@ class Tried(NamedTuple):
     directions: np.ndarray
     scale: float
     basis: Basis
-    fitted: Fitted
+    fitted: BasisRegression
     error: float
 
 
-class Search(NamedTuple):
+class MeanSearch(NamedTuple):
     """What is tried for the kernel of the mean.
 
     Attributes
@@ -54,15 +54,15 @@ class Search(NamedTuple):
         Whether scales are tried from the last one down and up as long as errors fall, or all.
     """
 
-    scales: tuple[float, ...] = SCALES
-    turns: int = TURNS
+    scales: tuple[float, ...] = MEAN_SCALES
+    turns: int = DIRECTION_TURNS
     gain: float = DISTANCE_GAIN
-    landmarks: int = LANDMARKS_COMPARED
+    landmarks: int = LANDMARKS_FOR_DIRECTIONS
     ridges: slice = slice(None)
     walks: bool = False
 
 
-USUAL = Search()
+USUAL = MeanSearch()
 
 
 def mean_basis(
@@ -71,7 +71,7 @@ def mean_basis(
     landmarks: int,
     rng: np.random.Generator,
     known: Landmarks | None = None,
-    search: Search = USUAL,
+    search: MeanSearch = USUAL,
 ) -> tuple[Basis, np.ndarray]:
     """The basis with the smallest leave-one-out error, and its values at the rows.
 
@@ -95,7 +95,7 @@ def mean_basis(
     n, q = theta.shape
     if known is not None:
         return make_basis(theta, [known.moved(theta[rng.permutation(n)[:landmarks]])])
-    some = rng.permutation(n)[:ROWS_COMPARED]
+    some = rng.permutation(n)[:ROWS_FOR_DIRECTIONS]
     first = best = last = _best_scale(theta[some], points[some], np.eye(q), search)
     for _ in range(search.turns if q > 1 else 0):
         last = _best_scale(theta[some], points[some], _directions(theta[some], last), search, last.scale)
@@ -107,7 +107,7 @@ def mean_basis(
 
 
 def _best_scale(
-    theta: np.ndarray, points: np.ndarray, directions: np.ndarray, search: Search, start: float = 1.0
+    theta: np.ndarray, points: np.ndarray, directions: np.ndarray, search: MeanSearch, start: float = 1.0
 ) -> Tried:
     def tried(scale: float) -> Tried:
         kernel = _kernel(theta, theta[: search.landmarks], directions, scale)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from pymc_kbr.estimators.likelihood.conditional_mean import Fitted
+from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
 
 FUNCTIONS = 400
@@ -22,7 +22,7 @@ FUNCTIONS = 400
 SHRINKS = (1.0, 0.1, 0.01)
 """Factors of the ridges before, which are tried: a sharper law supports rougher functions."""
 
-STEPS = 40
+LBFGS_STEPS = 40
 """Of L-BFGS, at most."""
 
 LAW_GAIN = 0.01
@@ -61,7 +61,7 @@ class Law(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Regression:
+class _PenalisedRegression:
     """Penalised likelihood of the coefficients of the smoothest functions.
 
     Parameters
@@ -95,7 +95,7 @@ class _Regression:
             loss = -float(np.mean(values)) + 0.5 * float(np.sum(prior * w**2))
             return loss, ((f.T @ slopes / len(f) + prior * w) * unit).ravel()
 
-        options = {"maxiter": STEPS, "maxcor": 10, "ftol": 1e-8, "gtol": 1e-6}
+        options = {"maxiter": LBFGS_STEPS, "maxcor": 10, "ftol": 1e-8, "gtol": 1e-6}
         found = minimize(objective, (first / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
         return found.x.reshape(unit.shape) * unit
 
@@ -117,11 +117,11 @@ def regress_by_law(
     features: np.ndarray,
     penalties: np.ndarray,
     points: np.ndarray,
-    before: Fitted,
+    before: BasisRegression,
     law: Law,
     held_out: np.ndarray,
     rng: np.random.Generator,
-) -> Fitted | None:
+) -> BasisRegression | None:
     """The mean by penalised likelihood under a law of its residuals, where held-out rows gain by it.
 
     Parameters
@@ -142,7 +142,9 @@ def regress_by_law(
         None where held-out rows gain nothing.
     """
     smooth = np.argsort(penalties, kind="stable")[:FUNCTIONS]
-    regression = _Regression(features[:, smooth], penalties[smooth, None] * before.ridges, points, law)
+    regression = _PenalisedRegression(
+        features[:, smooth], penalties[smooth, None] * before.ridges, points, law
+    )
     at = law.rows(held_out)
     reached = float(np.mean(at.log_density(before.residuals[held_out]))) + LAW_GAIN
     shrink = 0.0
@@ -162,4 +164,4 @@ def regress_by_law(
         others = np.zeros(n, dtype=bool)
         others[rows] = True
         left_out[others] = regression.left_out(others, shrink)
-    return Fitted(coefficients, left_out, shrink * before.ridges)
+    return BasisRegression(coefficients, left_out, shrink * before.ridges)

@@ -12,8 +12,8 @@ from scipy.special import ndtr
 
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, gaussian
 from pymc_kbr.estimators.likelihood.residual_shape import (
-    HELD_OUT,
     LOG_ROOT_2PI,
+    SHARE_FOR_PARTS,
     ResidualShape,
     fit_parts,
     log_sum_exp,
@@ -26,7 +26,7 @@ LOWEST, HIGHEST = float(np.log(0.03)), float(np.log(6.0))
 FEWEST_PARTS = 3
 """Of a mixture that moves: a shape that is normal on average may be none at any one input."""
 
-LANDMARKS, FEATURES = 60, 30
+SHAPE_LANDMARKS, SHAPE_FEATURES = 60, 30
 """Of the smooth functions of inputs that matter; linear ones are beside them."""
 
 BANDWIDTH = 1.0
@@ -35,16 +35,16 @@ BANDWIDTH = 1.0
 PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0)
 """Precisions of the coefficients' prior, tried from the largest until held-out rows are worse off."""
 
-ROWS = 6000
+ROWS_FOR_SHAPE = 6000
 """From which the coefficients are learnt, at most."""
 
-ITERATIONS = 60
+ITERATIONS_A_PENALTY = 60
 """For each penalty, at most."""
 
-NEGLIGIBLE = 1e-3
+NEGLIGIBLE_DIRECTION = 1e-3
 """Of the largest direction of scores, or of functions of an input: less counts for none of a test."""
 
-SURPRISE = 5.0
+SURPRISING_SCORE = 5.0
 """Standard deviations of its score test from which an input is said to matter."""
 
 
@@ -141,15 +141,15 @@ def let_move(
         Residuals at the inputs, each standardised by functions fitted to other rows.
     rng : numpy.random.Generator
     """
-    rows = rng.permutation(len(z))[:ROWS]
+    rows = rng.permutation(len(z))[:ROWS_FOR_SHAPE]
     inputs, z = inputs.rows(rows), z[rows]
     start = base if len(base.means) >= FEWEST_PARTS else fit_parts(z, FEWEST_PARTS, rng)
-    matter = np.flatnonzero(surprises(start, inputs, z) > SURPRISE)
+    matter = np.flatnonzero(surprises(start, inputs, z) > SURPRISING_SCORE)
     if not len(matter):
         return base
     features = _features(inputs, matter)
     phi = features(inputs.theta, inputs.past[:, None])[:, 0]
-    first = int((1 - HELD_OUT) * len(z))
+    first = int((1 - SHARE_FOR_PARTS) * len(z))
     x = np.concatenate([start.log_shares, start.means, np.log(start.deviations)])
     x = np.concatenate([x, np.zeros(phi.shape[1] * len(x))])
     best, score = None, float(np.mean(base.log_density(z[first:])))
@@ -168,7 +168,7 @@ def let_move(
 
 
 def _maximised(x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float) -> np.ndarray:
-    options = {"maxiter": ITERATIONS}
+    options = {"maxiter": ITERATIONS_A_PENALTY}
     return minimize(_objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options=options).x
 
 
@@ -219,7 +219,7 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     _, scores = _scores(np.broadcast_to(moves, (len(z), len(moves))), z)
     # A residual far out has a score that looks like dependence on whatever its row's inputs are.
     scores = np.clip(scores, *np.quantile(scores, [0.001, 0.999], axis=0))
-    whitened = orthonormal(scores - scores.mean(axis=0), NEGLIGIBLE)
+    whitened = orthonormal(scores - scores.mean(axis=0), NEGLIGIBLE_DIRECTION)
     found = []
     for column in np.hstack([inputs.theta, inputs.past]).T:
         if column.std() == 0:
@@ -227,7 +227,7 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
             continue
         u = np.clip((column - column.mean()) / column.std(), -3, 3)
         functions = np.column_stack([u, u**2, u**3, np.abs(u)])
-        basis = orthonormal(functions - functions.mean(axis=0), NEGLIGIBLE)
+        basis = orthonormal(functions - functions.mean(axis=0), NEGLIGIBLE_DIRECTION)
         freedom = whitened.shape[1] * basis.shape[1]
         found.append((np.sum((basis.T @ whitened) ** 2) * len(z) - freedom) / np.sqrt(2 * freedom))
     return np.array(found)
@@ -240,11 +240,11 @@ def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:
     selection = np.eye(columns.shape[1])[:, matter] / columns.std(axis=0)[matter]
     u = columns @ selection
     centre = u.mean(axis=0)
-    landmarks = (u - centre)[:LANDMARKS]
+    landmarks = (u - centre)[:SHAPE_LANDMARKS]
     scales = np.full(len(matter), 1 / (BANDWIDTH * np.sqrt(len(matter))))
     values, vectors = eigh(gaussian(landmarks, landmarks, scales))
     # Smooth functions have large eigenvalues; over their roots all coefficients have one prior.
-    kept = np.flatnonzero(values > 1e-4 * values[-1])[-FEATURES:]
+    kept = np.flatnonzero(values > 1e-4 * values[-1])[-SHAPE_FEATURES:]
     return ShapeFeatures(
         selection[:q], selection[q:], centre, landmarks, vectors[:, kept] / np.sqrt(values[kept])
     )

@@ -13,16 +13,16 @@ from sklearn.mixture import GaussianMixture
 
 from pymc_kbr.arrays.threads import Silence
 
-SIZES = (1, 2, 3, 4, 6, 8, 12)
+MIXTURE_SIZES = (1, 2, 3, 4, 6, 8, 12)
 """Numbers of parts among which is chosen."""
 
-FLOOR = 1e-5
+LEAST_PART_VARIANCE = 1e-5
 """Least variance of a part, of residuals of unit variance."""
 
 ROWS_A_PARAMETER = 2.0
 """Fitted rows that each free number of a mixture takes at least."""
 
-GAIN = 0.003
+GAIN_OF_MIXTURE = 0.003
 """Of mean held-out log density, for which a larger mixture is taken."""
 
 
@@ -93,7 +93,7 @@ class NormalMixture:
 
 
 def fit_mixture(
-    z: np.ndarray, held_out: np.ndarray, seed: int, sizes: Sequence[int] = SIZES
+    z: np.ndarray, held_out: np.ndarray, seed: int, sizes: Sequence[int] = MIXTURE_SIZES
 ) -> NormalMixture:
     """The mixture of the size with the highest density of the rows that are held out, fitted to all.
 
@@ -113,7 +113,7 @@ def fit_mixture(
         if size > 1 and size * (1 + e + e * (e + 1) / 2) > most:
             break
         found = _fitted(z[~held_out], size, seed).score(z[held_out])
-        if found > density + GAIN:
+        if found > density + GAIN_OF_MIXTURE:
             best, density, idle = size, found, 0
         elif (idle := idle + 1) == 2:
             break
@@ -124,7 +124,7 @@ def fit_mixture(
 
 
 def _fitted(z: np.ndarray, size: int, seed: int) -> GaussianMixture:
-    mixture = GaussianMixture(size, reg_covar=FLOOR, random_state=seed, max_iter=200, tol=1e-4)
+    mixture = GaussianMixture(size, reg_covar=LEAST_PART_VARIANCE, random_state=seed, max_iter=200, tol=1e-4)
     # The size is judged on held-out rows, whether or not the last digits have settled.
     with UNSETTLED:
         return mixture.fit(z)

@@ -9,17 +9,17 @@ import numpy as np
 from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, propose_within
 from pymc_kbr.estimators.likelihood.streams import Streams
 
-DIFFERENCE, JUMP, WIDE = 0, 1, 2
-STEPS = (0.0, 0.0, 0.0, 1.0, 1.0, 0.6, 0.25)
+DIFFERENCE, JUMP, WIDE_JUMP = 0, 1, 2
+NOISE_SHARES = (0.0, 0.0, 0.0, 1.0, 1.0, 0.6, 0.25)
 """Of each kind of proposal the share of noise in a step within the mixture; zero: along differences."""
 
 FRESH = 3
 """The kind that draws component and scale anew: whole jumps from one part of the target to another."""
 
-FLOOR = np.array([0.1, 0.04, 0.02, 0.06, 0.03, 0.03, 0.03])
+LEAST_SHARES = np.array([0.1, 0.04, 0.02, 0.06, 0.03, 0.03, 0.03])
 """Share of each kind, whatever it gained so far."""
 
-WANTED = 0.27
+ACCEPTED_SHARE = 0.27
 """Accepted share that the length of difference steps is tuned to."""
 
 
@@ -32,7 +32,7 @@ class Gains:
     """
 
     def __init__(self, observations: int) -> None:
-        kinds = len(STEPS)
+        kinds = len(NOISE_SHARES)
         self.gained = np.full((observations, kinds), 0.3)
         self.tried = np.ones((observations, kinds))
         self.log_length = np.zeros(observations)
@@ -41,25 +41,25 @@ class Gains:
         """Probabilities (b, kinds)."""
         gains = self.gained[rows] / self.tried[rows]
         gains /= gains.sum(axis=1, keepdims=True)
-        return FLOOR + (1 - FLOOR.sum()) * gains
+        return LEAST_SHARES + (1 - LEAST_SHARES.sum()) * gains
 
     def learn(self, rows: np.ndarray, kinds: np.ndarray, gained: np.ndarray, accepted: np.ndarray) -> None:
         """Account for proposals of kinds (b, m) that gained (b, m), and tune the length of differences.
 
         What was learnt before fades with a half-life of a few sweeps, as the target changes.
         """
-        member = kinds[..., None] == np.arange(len(STEPS))
+        member = kinds[..., None] == np.arange(len(NOISE_SHARES))
         m = kinds.shape[1]
         self.gained[rows] = 0.8 * self.gained[rows] + (member * gained[..., None]).sum(axis=1) / m
         self.tried[rows] = 0.8 * self.tried[rows] + member.sum(axis=1) / m
         tries = member[..., DIFFERENCE].sum(axis=1)
         rate = (member[..., DIFFERENCE] * accepted).sum(axis=1) / np.maximum(tries, 1)
         # A rate of few tries is mostly chance, and moves the length by less.
-        step = np.where(tries > 0, np.minimum(1.0, tries / 30) * (rate - WANTED), 0.0)
+        step = np.where(tries > 0, np.minimum(1.0, tries / 30) * (rate - ACCEPTED_SHARE), 0.0)
         self.log_length[rows] = np.clip(self.log_length[rows] + step, -4, 2)
 
 
-class Proposal(NamedTuple):
+class ProposedMoves(NamedTuple):
     """Proposed points (b, m, q), the log ratio (b, m) of the proposals' densities, and their kinds (b, m)."""
 
     points: np.ndarray
@@ -76,7 +76,7 @@ def propose(
     shares: np.ndarray,
     length: np.ndarray,
     streams: Streams,
-) -> Proposal:
+) -> ProposedMoves:
     """One proposal for each point, of a kind drawn without looking at the point.
 
     Parameters
@@ -100,7 +100,7 @@ def propose(
     """
     b, m, q = points.shape
     kinds = (np.cumsum(shares, axis=1)[:, None, :-1] < streams.uniform(m)[..., None]).sum(axis=2)
-    steps = np.asarray(STEPS)[kinds]
+    steps = np.asarray(NOISE_SHARES)[kinds]
     within, log_ratio = propose_within(mixture, points, kinds == FRESH, steps, streams)
     rows = np.arange(b)[:, None]
     first, second = _pairs(others.shape[1], m, streams)
@@ -114,10 +114,10 @@ def propose(
     factor = np.where(kinds == JUMP, 1.0, usual * np.exp(0.3 * streams.normal(m)))[..., None]
     # Without it the points reach no more than a lattice of their own differences.
     tremor = 1e-3 * streams.normal(m, q) @ np.swapaxes(scale, 1, 2)
-    along = points + np.where((kinds == WIDE)[..., None], wide, factor * difference) + tremor
+    along = points + np.where((kinds == WIDE_JUMP)[..., None], wide, factor * difference) + tremor
     symmetric = steps == 0
     proposed = np.where(symmetric[..., None], along, within)
-    return Proposal(proposed, np.where(symmetric, 0.0, log_ratio), kinds)
+    return ProposedMoves(proposed, np.where(symmetric, 0.0, log_ratio), kinds)
 
 
 def _pairs(size: int, m: int, streams: Streams) -> tuple[np.ndarray, np.ndarray]:

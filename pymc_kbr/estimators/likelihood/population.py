@@ -19,7 +19,7 @@ from pymc_kbr.estimators.likelihood.tempering import (
     scaled,
 )
 
-SHARE = 0.5
+EFFECTIVE_SHARE = 0.5
 """Effective share of the population that a step of the temperature leaves."""
 
 BETWEEN, LAST = (0.5, 0.9, 0.0), (0.9, 0.9, 0.99)
@@ -38,7 +38,7 @@ SCOUTS = 2000
 RELEARN = (3, 10, 20)
 """Sweeps at the last temperature after which proposals are adapted again."""
 
-STEPS = 200
+MOST_TEMPERATURES = 200
 """Most temperatures; the last step then goes all the way."""
 
 FIT_ROWS = 1500
@@ -92,7 +92,7 @@ class Population:
         base = base - logsumexp(base)
         weights = np.where(np.isfinite(values), base, -np.inf)
         # More than there are particles is lost by resampling: the step may as well be longer.
-        wanted = np.minimum(SHARE * effective_size(weights), particles)
+        wanted = np.minimum(EFFECTIVE_SHARE * effective_size(weights), particles)
         self.temperature = next_step(values, np.ones(k), wanted, weights)
         weights = weights + scaled(values, self.temperature)
         self.log_evidence = logsumexp(weights, axis=1)
@@ -229,8 +229,8 @@ class Population:
         """The next temperature and the particles that survive it."""
         m = self.free.shape[1]
         left = 1 - self.temperature[rows]
-        step = next_step(self.values[rows], left, np.full(len(rows), SHARE * m))
-        late = np.array([len(self.steps[row]) >= STEPS for row in rows])
+        step = next_step(self.values[rows], left, np.full(len(rows), EFFECTIVE_SHARE * m))
+        late = np.array([len(self.steps[row]) >= MOST_TEMPERATURES for row in rows])
         step = np.where(late, left, step)
         weights = step[:, None] * self.values[rows]
         self.log_evidence[rows] += log_mean(weights)

@@ -9,11 +9,11 @@ import numpy as np
 from pymc_kbr.arrays.bijections import Circular, Interval
 from pymc_kbr.arrays.support import Block
 from pymc_kbr.estimators.likelihood.prior_margins import (
-    SIZES,
-    Atoms,
+    MARGIN_SIZES,
     Flat,
     Margin,
     Range,
+    ValueShares,
     fit_mixture,
     range_of,
 )
@@ -55,7 +55,7 @@ def choose_margin(draws: Draws, block: Block, position: int, column: int) -> tup
     everything = draws.free[:, column]
     held = everything[draws.held]
     turn = any(isinstance(step, Circular) for step in block.steps)
-    mixtures = [fit_mixture(some, weights, size, turn) for size in SIZES]
+    mixtures = [fit_mixture(some, weights, size, turn) for size in MARGIN_SIZES]
     logs = [m.log_density(held) for m in mixtures]
     best = simplest(draws, logs)
     simple: list[Margin] = []
@@ -91,7 +91,7 @@ def simplest(draws: Draws, logs: list[np.ndarray]) -> int:
     return best
 
 
-def fit_atoms(draws: Draws, column: int) -> Atoms:
+def fit_atoms(draws: Draws, column: int) -> ValueShares:
     """Shares of a discrete column's values; refused where it has too many of them to count."""
     values, group = np.unique(draws.free[:, column], return_inverse=True)
     if len(values) > max(20, len(draws.free) // 5):
@@ -101,4 +101,4 @@ def fit_atoms(draws: Draws, column: int) -> Atoms:
             "density of the parameters instead"
         )
     shares = np.bincount(group.reshape(-1), draws.weights)
-    return Atoms(tuple(values), tuple(shares))
+    return ValueShares(tuple(values), tuple(shares))

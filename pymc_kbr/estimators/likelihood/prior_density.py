@@ -12,13 +12,13 @@ from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, log_normal_mixture
 from pymc_kbr.estimators.likelihood.prior_choice import ERRORS, Draws, choose_margin, fit_atoms, simplest
-from pymc_kbr.estimators.likelihood.prior_margins import Atoms, Margin
+from pymc_kbr.estimators.likelihood.prior_margins import Margin, ValueShares
 from pymc_kbr.estimators.likelihood.streams import Streams
 
-LARGEST = 700.0
+LARGEST_FREE = 700.0
 """Unconstrained values beyond it are edges of the support."""
 
-MOST_ROWS = 5_000
+DRAWS_FOR_PRIOR_DENSITY = 5_000
 """Most draws that a density is fitted to."""
 
 JOINT_SIZES = (1, 2, 4, 8)
@@ -45,7 +45,7 @@ class PriorDensity:
     """
 
     support: Support
-    margins: tuple[tuple[int, Margin | Atoms], ...]
+    margins: tuple[tuple[int, Margin | ValueShares], ...]
     flat_simplexes: tuple[tuple[int, ...], ...]
     dependence: LocalMixture | None
     form: str
@@ -60,7 +60,7 @@ class PriorDensity:
         logs = np.full(len(parameters), -np.inf)
         inside = self.support.contains(parameters)
         if inside.any():
-            free = np.clip(self.support.forward(parameters[inside]), -LARGEST, LARGEST)
+            free = np.clip(self.support.forward(parameters[inside]), -LARGEST_FREE, LARGEST_FREE)
             # The density of theta(free) is that of free over |d theta / d free|.
             logs[inside] = self.free_log_density(free) - self.support.log_jacobian(free)
         return logs
@@ -71,7 +71,7 @@ class PriorDensity:
         scores = []
         for column, margin in self.margins:
             logs += margin.log_density(free[:, column])
-            if self.dependence is not None and not isinstance(margin, Atoms):
+            if self.dependence is not None and not isinstance(margin, ValueShares):
                 scores.append(margin.scores(free[:, column]))
         for columns in self.flat_simplexes:
             logs += _flat_simplex(free[:, list(columns)])
@@ -133,8 +133,8 @@ def fit_prior_density(
         ends = free[np.isfinite(free[:, column]), column]
         free[:, column] = np.clip(free[:, column], ends.min(), ends.max())
     ranges, total = np.stack([free.min(axis=0), free.max(axis=0)]), len(free)
-    if total > MOST_ROWS:
-        rows = rng.choice(total, MOST_ROWS, replace=False)
+    if total > DRAWS_FOR_PRIOR_DENSITY:
+        rows = rng.choice(total, DRAWS_FOR_PRIOR_DENSITY, replace=False)
         free, weights = free[rows], None if weights is None else weights[rows]
     weights = np.full(len(free), 1 / len(free)) if weights is None else weights / weights.sum()
     held = np.zeros(len(free), dtype=bool)
@@ -143,7 +143,7 @@ def fit_prior_density(
 
 
 def _fit(draws: Draws, support: Support, rng: np.random.Generator) -> PriorDensity:
-    fitted: dict[int, Margin | Atoms] = {}
+    fitted: dict[int, Margin | ValueShares] = {}
     trial: dict[int, Margin] = {}
     simplexes: list[tuple[int, ...]] = []
     for block, columns in zip(support.blocks, support.parts(), strict=True):

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_expit, log_ndtr, logsumexp, ndtri, ndtri_exp
 
-SIZES = (1, 2, 3, 5, 8)
+MARGIN_SIZES = (1, 2, 3, 5, 8)
 """Components of the mixtures that are compared."""
 
 
@@ -77,7 +77,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class NormalMixture:
+class MarginMixture:
     """A mixture of normals.
 
     Parameters
@@ -120,7 +120,7 @@ class NormalMixture:
 
 
 @dataclass(frozen=True)
-class Atoms:
+class ValueShares:
     """Shares of the values of a discrete column, nothing between them or beyond."""
 
     values: tuple[float, ...]
@@ -150,8 +150,8 @@ def range_of(ends: np.ndarray, draws: int, side: int) -> Range:
 
 
 def fit_mixture(
-    free: np.ndarray, weights: np.ndarray, start: int | NormalMixture, half_turn: bool = False
-) -> NormalMixture:
+    free: np.ndarray, weights: np.ndarray, start: int | MarginMixture, half_turn: bool = False
+) -> MarginMixture:
     """Expectation-maximisation on values (n,) with weights (n,) of sum one.
 
     Parameters
@@ -163,7 +163,7 @@ def fit_mixture(
     """
     x, w, unit = _grouped(free, weights)
     total, variance = len(free), w @ (x - w @ x) ** 2
-    if isinstance(start, NormalMixture):
+    if isinstance(start, MarginMixture):
         shares, means = np.array(start.weights), np.array(start.means)
         variances = np.array(start.deviations) ** 2
     else:
@@ -189,7 +189,7 @@ def fit_mixture(
         if now < before + 0.01 / total:
             break
         before = now
-    return NormalMixture(tuple(shares), tuple(means), tuple(np.sqrt(variances)), half_turn)
+    return MarginMixture(tuple(shares), tuple(means), tuple(np.sqrt(variances)), half_turn)
 
 
 def _grouped(free: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

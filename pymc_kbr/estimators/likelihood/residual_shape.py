@@ -13,14 +13,14 @@ from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 
 LOG_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))
 
-MOST_PARTS = 6
+MOST_SHAPE_PARTS = 6
 ROWS_FOR_PARTS = 6000
 """Rows on which the number of parts is chosen."""
 
-HELD_OUT = 0.25
+SHARE_FOR_PARTS = 0.25
 """Share of these that choose it."""
 
-GAIN = 1e-3
+GAIN_OF_PART = 1e-3
 """Of mean held-out log density, besides its standard error, for which another part is taken."""
 
 LEAST_DEVIATION = 0.03
@@ -71,7 +71,7 @@ def log_sum_exp(terms: list[Any], xp: Any = np) -> Any:
 
 
 def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
-    """The mixture with the largest held-out density among those of one to `MOST_PARTS` parts.
+    """The mixture with the largest held-out density among those of one to `MOST_SHAPE_PARTS` parts.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
     rng : numpy.random.Generator
     """
     some = rng.permutation(z)[:ROWS_FOR_PARTS]
-    fitted, held_out = np.split(some, [int((1 - HELD_OUT) * len(some))])
+    fitted, held_out = np.split(some, [int((1 - SHARE_FOR_PARTS) * len(some))])
     best, logs = 1, fit_parts(fitted, 1, rng).log_density(held_out)
-    for parts in range(2, MOST_PARTS + 1):
+    for parts in range(2, MOST_SHAPE_PARTS + 1):
         new = fit_parts(fitted, parts, rng).log_density(held_out)
         gain = new - logs
-        if gain.mean() > GAIN + gain.std() / np.sqrt(len(gain)):
+        if gain.mean() > GAIN_OF_PART + gain.std() / np.sqrt(len(gain)):
             best, logs = parts, new
         # Two modes of three parts may show with the third only: one size that gains nothing ends it not yet.
         elif parts > best + 1:

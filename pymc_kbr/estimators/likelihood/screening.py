@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-SURPRISE = 4.0
+SURPRISING_GAIN = 4.0
 """Standard deviations of a chi-squared test by which an input must improve a regression."""
 
-FAR = 3.0
+CUT_OFF = 3.0
 """Deviations at which inputs are cut off for polynomials of them."""
 
 MOST_PARAMETERS = 6
@@ -49,7 +49,9 @@ def _zip_longest(a: list[int], b: list[int]) -> list[list[int]]:
 
 def _cut(columns: np.ndarray) -> np.ndarray:
     deviation = columns.std(axis=0)
-    return np.clip((columns - columns.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), -FAR, FAR)
+    return np.clip(
+        (columns - columns.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), -CUT_OFF, CUT_OFF
+    )
 
 
 def _forward(
@@ -65,7 +67,7 @@ def _forward(
     while len(chosen) < min(most, x.shape[1]):
         gains = [_gain(blocks[:, c], y) if c not in chosen else -np.inf for c in range(x.shape[1])]
         best = int(np.argmax(gains))
-        if gains[best] < SURPRISE:
+        if gains[best] < SURPRISING_GAIN:
             break
         chosen.append(best)
         q = orthonormal(blocks[:, best])

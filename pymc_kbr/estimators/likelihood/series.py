@@ -13,8 +13,8 @@ from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.screening import screen
 
 LONGEST_LAG = 12
-MOST_INPUTS = 8
-MOST_ROWS = 25_000
+MOST_LAGS = 8
+POOLED_ROWS = 25_000
 """Of the pooled regression."""
 
 PROLONGED = 3
@@ -105,7 +105,7 @@ def choose_lags(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator)
     longest = min(LONGEST_LAG, size // 2)
     row, time = (cells[:ROWS_FOR_LAGS] for cells in _pairs(n, longest, size, rng))
     lags = np.arange(longest + 1)
-    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_INPUTS)
+    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_LAGS)
     if not len(found) or found.max() == 0:
         return [np.append(lags[found], 1)]
     # Screening sees lags that matter by themselves; a memory that fades is many that hardly do.
@@ -120,7 +120,7 @@ def fit_series(
     lags: np.ndarray,
     rng: np.random.Generator,
     effort: Effort = EFFORT,
-    most_rows: int = MOST_ROWS,
+    most_rows: int = POOLED_ROWS,
 ) -> Series:
     """Fit one conditional to the values of all series.
 

@@ -11,12 +11,12 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, with_jitter, with_unit_prior
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
-from pymc_kbr.regression.ridge import ROWS_AT_ONCE
+from pymc_kbr.regression.ridge import FEATURE_ROWS_AT_ONCE
 
-LARGEST_LEVERAGE = 0.95
+LARGEST_SMOOTH_LEVERAGE = 0.95
 """A row's residual is not divided by less than one minus it."""
 
-STEPS = 25
+SCORING_STEPS = 25
 """Of Fisher scoring, at most."""
 
 LARGEST_SCORE = 20.0
@@ -56,11 +56,13 @@ class SmoothFunction:
 
     def at(self, inputs: Inputs) -> np.ndarray:
         """Values at the rows of `inputs`, shape (n,)."""
-        parts = [slice(i, i + ROWS_AT_ONCE) for i in range(0, len(inputs.theta), ROWS_AT_ONCE)]
+        parts = [
+            slice(i, i + FEATURE_ROWS_AT_ONCE) for i in range(0, len(inputs.theta), FEATURE_ROWS_AT_ONCE)
+        ]
         return np.concatenate([self(inputs.theta[p], inputs.past[p][:, None])[:, 0] for p in parts])
 
 
-class Basis:
+class WhitenedBasis:
     """Whitened features of a kernel: their coefficients have the unit prior.
 
     Parameters
@@ -85,7 +87,7 @@ class Basis:
         self.features[:, :m] = solve_triangular(self._factor, gram.T, lower=True, check_finite=False).T
         self.features[:, m:] = inputs.linear() / np.sqrt(LINEAR_PRECISION)
 
-    def larger(self, unit: float) -> Basis:
+    def larger(self, unit: float) -> WhitenedBasis:
         """The basis of functions that are larger by a factor."""
         other, m, kernel = copy(self), len(self.landmarks.theta), self.kernel
         other.kernel = replace(
@@ -106,7 +108,7 @@ class Basis:
         )
 
 
-class Fitted(NamedTuple):
+class SmoothFit(NamedTuple):
     """A function and, for each row, its value as all the other rows predict it."""
 
     function: SmoothFunction
@@ -116,10 +118,10 @@ class Fitted(NamedTuple):
 def leverages(features: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """Diagonal of F A^-1 F' for A = L L', shape (n,)."""
     half = solve_triangular(factor, features.T, lower=True, check_finite=False)
-    return np.minimum(np.einsum("ij,ij->j", half, half), LARGEST_LEVERAGE)
+    return np.minimum(np.einsum("ij,ij->j", half, half), LARGEST_SMOOTH_LEVERAGE)
 
 
-def fit_mean(basis: Basis, targets: np.ndarray, noise: np.ndarray) -> Fitted:
+def fit_mean(basis: WhitenedBasis, targets: np.ndarray, noise: np.ndarray) -> SmoothFit:
     """Posterior mean of a Gaussian process, for noise variances (n,)."""
     root = 1 / np.sqrt(noise)
     features = basis.features * root[:, None]
@@ -128,10 +130,10 @@ def fit_mean(basis: Basis, targets: np.ndarray, noise: np.ndarray) -> Fitted:
     residuals = targets - basis.features @ v
     # Without row i its residual is r_i / (1 - h_i): n regressions from one.
     left_out = residuals / (1 - leverages(features, factor))
-    return Fitted(basis.function(v), targets - left_out)
+    return SmoothFit(basis.function(v), targets - left_out)
 
 
-def fit_log_variance(basis: Basis, squares: np.ndarray, start: np.ndarray) -> Fitted:
+def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray) -> SmoothFit:
     """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
 
     Parameters
@@ -156,7 +158,7 @@ def fit_log_variance(basis: Basis, squares: np.ndarray, start: np.ndarray) -> Fi
         return 0.5 * float(np.sum(g + squares * np.exp(-g)) + v @ v)
 
     value = objective(v, g)
-    for _ in range(STEPS):
+    for _ in range(SCORING_STEPS):
         scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
         step = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
         change, length = features @ step, 1.0
@@ -173,4 +175,4 @@ def fit_log_variance(basis: Basis, squares: np.ndarray, start: np.ndarray) -> Fi
     # h = f' A^-1 f / 2 the log variance moves by -s h / (1 - h).
     h = leverages(np.sqrt(0.5) * features, factor)
     scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
-    return Fitted(basis.function(v), g - h / (1 - h) * scores)
+    return SmoothFit(basis.function(v), g - h / (1 - h) * scores)

@@ -15,7 +15,7 @@ from pymc_kbr.kernels import median_heuristic
 JOINT_LANDMARKS = 300
 """Of the kernel of all parameters."""
 
-WIDE_POINTS, WIDE = 16, 0.5
+WIDE_POINTS, WIDE_BANDWIDTH = 16, 0.5
 """Of a kernel of one parameter: how many, and their bandwidth over its deviation."""
 
 NARROW_POINTS, NARROW, SHARE_OF_NARROW = 50, 0.12, 0.1
@@ -30,7 +30,7 @@ PENALTY_OF_LINEAR = 0.1
 MOST_PAIRED = 24
 """Statistics up to which entries below the diagonal depend on the parameters."""
 
-ROWS_COMPARED = 1500
+ROWS_FOR_FRAMES = 1500
 """To which frames and shares are fitted that are compared."""
 
 RIDGES_COMPARED = (100.0, 1.0, 1e-1, 1e-2, 1e-3)
@@ -86,8 +86,8 @@ def choose_basis(
         Of the basis at the rows.
     """
     groups = _groups(theta, rng)
-    rest = np.flatnonzero(~held_out)[:ROWS_COMPARED]
-    some = np.concatenate([rest, np.flatnonzero(held_out)[:ROWS_COMPARED]])
+    rest = np.flatnonzero(~held_out)[:ROWS_FOR_FRAMES]
+    some = np.concatenate([rest, np.flatnonzero(held_out)[:ROWS_FOR_FRAMES]])
     left = held_out[some]
     tried = frames(residuals)
     # One parameter has no joint kernel.
@@ -131,7 +131,7 @@ def _groups(theta: np.ndarray, rng: np.random.Generator) -> list[Landmarks]:
     n, q = theta.shape
     groups = [
         _of_one(theta, j, points, bandwidth)
-        for points, bandwidth in ((WIDE_POINTS, WIDE), (NARROW_POINTS, NARROW))
+        for points, bandwidth in ((WIDE_POINTS, WIDE_BANDWIDTH), (NARROW_POINTS, NARROW))
         for j in range(q)
     ]
     if q > 1:

@@ -11,7 +11,7 @@ from pymc_kbr.estimators.likelihood.population import Population
 from pymc_kbr.estimators.likelihood.streams import Streams
 from pymc_kbr.estimators.likelihood.tempering import Counted, effective_size
 
-MOST_PARTICLES, MOST_VALUES = 60_000, 4_000_000
+MOST_PARTICLES, MOST_LIKELIHOODS = 60_000, 4_000_000
 """Of observations that run side by side: particles, and likelihoods of starting rows."""
 
 
@@ -116,7 +116,7 @@ def tempered(
     prior = np.full(len(start), -np.inf)
     prior[inside] = log_prior(start[inside])
     generators = rng.spawn(len(values))
-    together = max(1, min(MOST_VALUES // len(start), MOST_PARTICLES // particles))
+    together = max(1, min(MOST_LIKELIHOODS // len(start), MOST_PARTICLES // particles))
     done = []
     for first in range(0, len(values), together):
         group = slice(first, first + together)

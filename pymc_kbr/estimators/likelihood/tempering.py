@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import logsumexp
 
-SMALLEST = 1e-20
+SMALLEST_STEP = 1e-20
 """Smallest step of a temperature."""
 
 
@@ -44,7 +44,7 @@ def next_step(
 
     step = largest.copy()
     short = size_after(step) < size
-    low, high = np.full(len(step), np.log(SMALLEST)), np.log(largest)
+    low, high = np.full(len(step), np.log(SMALLEST_STEP)), np.log(largest)
     # Thirty halvings of the logarithm's range leave a relative error below 1e-7.
     for _ in range(30 if short.any() else 0):
         middle = (low + high) / 2

@@ -21,19 +21,19 @@ from pymc_kbr.estimators.summaries import PosteriorMean
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import Gaussian, frequencies
 
-BANDWIDTHS = (1.0, 0.5, 0.25)
+SET_BANDWIDTHS = (1.0, 0.5, 0.25)
 """Of the kernel between rows, in deviations of all rows after their curve: means, shapes, details."""
 
-ROWS = 100_000
+ROWS_FOR_SET_SCALES = 100_000
 """Rows of all data sets together from which scales and curves are taken."""
 
 RANKS = 1000
 """Quantiles of all rows that make the curve of a column."""
 
-BEYOND = 0.1
+BEYOND_SIZES = 0.1
 """By how much of it a size may be beyond those of the table: posteriors change slowly with it."""
 
-AT_ONCE = 20_000_000
+FEATURE_ENTRIES_AT_ONCE = 20_000_000
 """Entries of features of rows that are formed at once."""
 
 
@@ -138,7 +138,7 @@ class SetFeatures(BaseEstimator):
             parameters = sets.parameters
             sets = sets.data_sets(variable)
         sets = DataSets.of(sets)
-        rows = sets.rows[spread_out(len(sets.rows), ROWS)]
+        rows = sets.rows[spread_out(len(sets.rows), ROWS_FOR_SET_SCALES)]
         constant = np.flatnonzero(np.ptp(rows, axis=0) == 0)
         if len(constant):
             raise ValueError(
@@ -188,7 +188,7 @@ class SetFeatures(BaseEstimator):
         """
         sets = DataSets.of(sets, self.columns_)
         low, high = int(sets.sizes.min()), int(sets.sizes.max())
-        if low < (1 - BEYOND) * self.sizes_[0] or high > (1 + BEYOND) * self.sizes_[1]:
+        if low < (1 - BEYOND_SIZES) * self.sizes_[0] or high > (1 + BEYOND_SIZES) * self.sizes_[1]:
             warnings.warn(
                 f"data sets have {low} to {high} rows, and those of the table {self.sizes_[0]} to "
                 f"{self.sizes_[1]}: the posterior would be one for other sizes; simulate data sets of these "
@@ -239,7 +239,7 @@ class SetFeatures(BaseEstimator):
         found = np.empty((len(sets), 2 * len(self.frequencies_)))
         if not found.size:
             return found
-        features, step = FourierFeatures(self.frequencies_), max(1, AT_ONCE // found.shape[1])
+        features, step = FourierFeatures(self.frequencies_), max(1, FEATURE_ENTRIES_AT_ONCE // found.shape[1])
         ends = np.cumsum(sets.sizes)
         start = 0
         while start < len(sets):
@@ -280,6 +280,6 @@ def _frequencies(count: int, columns: int, rng: np.random.Generator) -> np.ndarr
     if not count:
         return np.empty((0, columns))
     # In turn: however few there are, none of the bandwidths has them all.
-    each = -(-count // len(BANDWIDTHS))
-    parts = [frequencies(Gaussian(s), each, columns, rng) for s in BANDWIDTHS]
+    each = -(-count // len(SET_BANDWIDTHS))
+    parts = [frequencies(Gaussian(s), each, columns, rng) for s in SET_BANDWIDTHS]
     return np.stack(parts, axis=1).reshape(-1, columns)[:count]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-TIED = 0.05
+TIED_SHARE = 0.05
 """Share of rows that share a value with others, from which a statistic is taken for a discrete one."""
 
 EVEN = 1e-6
@@ -40,7 +40,7 @@ class Cells:
     def of(cls, column: np.ndarray) -> Cells | None:
         """Of a table's column (n,), or None where it is continuous."""
         values, counts = np.unique(column, return_counts=True)
-        if len(values) < 2 or counts[counts > 1].sum() < TIED * len(column):
+        if len(values) < 2 or counts[counts > 1].sum() < TIED_SHARE * len(column):
             return None
         gaps = np.diff(values)
         steps = gaps / gaps.min()

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.summaries.of_table import Columns, Estimates
+from pymc_kbr.estimators.summaries.of_table import Estimates, StatisticColumns
 from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean
 
 QUANTILES = 199
@@ -100,7 +100,7 @@ class CurvedPosteriorMean(Estimates):
         return cls(curves, regression, statistics, regression.left_out)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> StatisticColumns:
         """What reads the statistics first."""
         return self.curves.standardise
 

@@ -18,16 +18,16 @@ from pymc_kbr.estimators.likelihood.spread import Below, fit_spread, standardise
 from pymc_kbr.estimators.summaries.cells import Cells
 from pymc_kbr.kernels import median_heuristic
 
-MOST_VALUES, LEAST_ROWS, MOST_ROWS = 40_000, 400, 1500
+VALUES_FOR_CURVES, LEAST_FOR_CURVES, ROWS_FOR_CURVES = 40_000, 400, 1500
 """Values looked at when curves are chosen, and rows of them."""
 
-LANDMARKS = 80
+CURVE_LANDMARKS = 80
 """Of the regressions in which curves are compared."""
 
 SPREAD_RIDGE = 1e-2
 """Of the spread in these regressions."""
 
-GAIN = 0.03
+GAIN_OF_CURVE = 0.03
 """Of mean log density, for which a statistic leaves its own units."""
 
 NO_PAIRS = Below(np.empty(0, dtype=int), np.empty(0, dtype=int), np.empty(0))
@@ -87,10 +87,10 @@ def choose_curves(
     cells : sequence of d Cells or None
     """
     d = statistics.shape[1]
-    rows = spread_out(len(statistics), int(np.clip(MOST_VALUES / d, LEAST_ROWS, MOST_ROWS)))
+    rows = spread_out(len(statistics), int(np.clip(VALUES_FOR_CURVES / d, LEAST_FOR_CURVES, ROWS_FOR_CURVES)))
     # Normal scores: which curve suits a statistic must not hang on how the parameters are written.
     theta = ndtri(rankdata(parameters[rows], axis=0) / (len(rows) + 1))
-    few = theta[spread_out(len(rows), LANDMARKS)]
+    few = theta[spread_out(len(rows), CURVE_LANDMARKS)]
     group = Landmarks(few, np.full(few.shape, median_heuristic(theta) ** -2))
     basis, features = make_basis(theta, [group])
     chosen = []
@@ -103,7 +103,7 @@ def choose_curves(
         best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
         # The few rows that make up a deviation need not be among those looked at here; on a straight line
         # all others would be one point.
-        bent = best > found[0][0] + GAIN or (number in wide and np.isfinite(best))
+        bent = best > found[0][0] + GAIN_OF_CURVE or (number in wide and np.isfinite(best))
         chosen.append(curve if bent else found[0][1])
     return chosen
 

@@ -11,20 +11,20 @@ from scipy.linalg import eigh
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.summaries.curved_posterior_mean import Curves
-from pymc_kbr.estimators.summaries.of_table import Columns, Estimates
-from pymc_kbr.estimators.summaries.posterior_mean import MOST_ROWS
+from pymc_kbr.estimators.summaries.of_table import Estimates, StatisticColumns
+from pymc_kbr.estimators.summaries.posterior_mean import ROWS_FOR_POSTERIOR_MEAN
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.regression.kernel_ridge import RANK, TOLERANCE
 from pymc_kbr.regression.ridge import RidgeRegression
 
-COMPONENTS = 12
+MOST_COMPONENTS = 12
 """Principal components of the normal scores that the kernel is of, at most."""
 
-SCALES = (0.5, 1.0, 2.0)
+JOINT_SCALES = (0.5, 1.0, 2.0)
 """Bandwidths that are tried, in median distances."""
 
-ROWS_FOR_BANDWIDTH, RANK_FOR_BANDWIDTH = 2_000, 300
+ROWS_FOR_JOINT_BANDWIDTH, RANK_FOR_JOINT_BANDWIDTH = 2_000, 300
 """On which the bandwidth is chosen, and the rank of that kernel."""
 
 OF_CURVES = 0.25
@@ -71,7 +71,7 @@ class JointPosteriorMean(Estimates):
     @classmethod
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> JointPosteriorMean:
         """Regress a table's parameters on its statistics."""
-        rows = spread_out(len(statistics), MOST_ROWS)
+        rows = spread_out(len(statistics), ROWS_FOR_POSTERIOR_MEAN)
         features, at_rows = Features.fit(statistics[rows], parameters[rows])
         regression = RidgeRegression(at_rows, parameters[rows])
         others = np.setdiff1d(np.arange(len(statistics)), rows)
@@ -83,7 +83,7 @@ class JointPosteriorMean(Estimates):
         return cls(features, regression, scaler, statistics, scaler.transform(predicted))
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> StatisticColumns:
         """What reads the statistics first."""
         return self.features.curves.standardise
 
@@ -140,7 +140,7 @@ def _weighted(curves: np.ndarray) -> np.ndarray:
 def _directions(scores: np.ndarray) -> np.ndarray:
     """To principal components, each divided by the fourth root of its variance: (q, k)."""
     values, vectors = eigh(np.atleast_2d(np.cov(scores, rowvar=False)))
-    order = np.argsort(values)[::-1][:COMPONENTS]
+    order = np.argsort(values)[::-1][:MOST_COMPONENTS]
     order = order[values[order] > np.finfo(float).eps * values[-1] * len(values)]
     if not len(order):  # one value in all of the quantiles, and others so seldom that these do not see them
         return vectors[:, -1:]
@@ -149,18 +149,18 @@ def _directions(scores: np.ndarray) -> np.ndarray:
 
 def _bandwidth(components: np.ndarray, linear: np.ndarray, parameters: np.ndarray) -> float:
     """That of the smallest leave-one-out error on some rows."""
-    rows = spread_out(len(components), ROWS_FOR_BANDWIDTH)
+    rows = spread_out(len(components), ROWS_FOR_JOINT_BANDWIDTH)
     if not np.ptp(components[rows], axis=0).any():
         return 1.0
     of_curves, targets = linear[rows] - linear[rows].mean(axis=0), parameters[rows]
     unit, median = unit_deviations(targets), median_heuristic(components[rows])
 
     def error(bandwidth: float) -> float:
-        gram = _factor(components[rows], bandwidth, RANK_FOR_BANDWIDTH)
+        gram = _factor(components[rows], bandwidth, RANK_FOR_JOINT_BANDWIDTH)
         regression = RidgeRegression(np.hstack([of_curves, gram.features]), targets)
         return float(np.sum((regression.residuals / unit) ** 2))
 
-    return min((scale * median for scale in SCALES), key=error)
+    return min((scale * median for scale in JOINT_SCALES), key=error)
 
 
 def _factor(components: np.ndarray, bandwidth: float, rank: int) -> LowRankGram:

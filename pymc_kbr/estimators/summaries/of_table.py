@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 
-class Columns(Protocol):
+class StatisticColumns(Protocol):
     """What knows the columns of the statistics that a summary reads."""
 
     @property
@@ -23,10 +23,10 @@ class Columns(Protocol):
 class ByColumns:
     """A summary that reads statistics through its `scaler`."""
 
-    scaler: Columns
+    scaler: StatisticColumns
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> StatisticColumns:
         """What reads the statistics first."""
         return self.scaler
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.summaries.of_table import Columns, Estimates
+from pymc_kbr.estimators.summaries.of_table import Estimates, StatisticColumns
 from pymc_kbr.estimators.summaries.relevance import Relevance
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 from pymc_kbr.regression.ridge import RidgeRegression
 
-MOST_ROWS = 10_000
+ROWS_FOR_POSTERIOR_MEAN = 10_000
 """Rows of the table on which the regression is fitted."""
 
 
@@ -59,7 +59,7 @@ class PosteriorMean(Estimates):
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> PosteriorMean:
         """Regress a table's parameters on its statistics."""
         relevance = Relevance.fit(statistics, parameters)
-        step = max(1, len(statistics) // MOST_ROWS)
+        step = max(1, len(statistics) // ROWS_FOR_POSTERIOR_MEAN)
         regression = KernelRegression(
             relevance.transform(statistics[::step]), parameters[::step], np.random.default_rng(0)
         )
@@ -69,7 +69,7 @@ class PosteriorMean(Estimates):
         return cls(relevance, regression, scaler, statistics, scaler.transform(predicted))
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> StatisticColumns:
         """What reads the statistics first."""
         return self.relevance
 
@@ -125,7 +125,7 @@ class LinearPosteriorMean(Estimates):
         return cls(standardise, centre, regression, scaler, statistics, left_out)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> StatisticColumns:
         """What reads the statistics first."""
         return self.standardise
 

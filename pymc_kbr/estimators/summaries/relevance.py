@@ -14,16 +14,16 @@ from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
 
-MOST_ROWS, FEATURES = 2000, 50
+ROWS_FOR_GRADIENTS, PARAMETER_FEATURES = 2000, 50
 """Rows on which gradients are measured, and features of the parameters whose gradients they are."""
 
-SHORTEST = 0.1
+SHORTEST_DIRECTION = 0.1
 """Length to which a direction is shortened at most."""
 
-ITERATIONS = 3
+METRIC_ROUNDS = 3
 """Rounds: each measures gradients in the metric of the one before."""
 
-ROWS_FOR_SETTINGS = 500
+ROWS_FOR_METRIC = 500
 """Rows on which bandwidth and ridge of each round are chosen."""
 
 LATER_SCALES = (0.5, 1.0, 2.0)
@@ -38,7 +38,7 @@ class Relevance(ByColumns):
     ----------
     scaler : Scaler
     matrix : ndarray of shape (kept statistics, kept statistics)
-        Symmetric, with eigenvalues between `SHORTEST` and one.
+        Symmetric, with eigenvalues between `SHORTEST_DIRECTION` and one.
 
     Notes
     -----
@@ -62,13 +62,13 @@ class Relevance(ByColumns):
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> Relevance:
         """Measure a table's gradients, on at most 2000 rows."""
         scaler = Scaler.fit(statistics)
-        rows = spread_out(len(statistics), MOST_ROWS)
+        rows = spread_out(len(statistics), ROWS_FOR_GRADIENTS)
         x, theta = scaler.transform(statistics[rows]), parameters[rows]
-        targets = pivoted_cholesky(parameter_kernel(theta), theta, FEATURES, 1e-3)[0]
+        targets = pivoted_cholesky(parameter_kernel(theta), theta, PARAMETER_FEATURES, 1e-3)[0]
         targets = targets - targets.mean(axis=0)
         matrix = np.eye(x.shape[1])
         scales: tuple[float, ...] = SCALES
-        for _ in range(ITERATIONS):
+        for _ in range(METRIC_ROUNDS):
             gradients = mean_gradients(x @ matrix, targets, scales)
             scales = LATER_SCALES
             # Slopes along x times the matrix, back along x by the chain rule.
@@ -78,7 +78,7 @@ class Relevance(ByColumns):
                 break
             # The symmetric root: distances of what it maps are those in the metric.
             matrix = (vectors * np.sqrt(np.maximum(values / values[-1], 0))) @ vectors.T
-        return cls(scaler, (1 - SHORTEST) * matrix + SHORTEST * np.eye(len(matrix)))
+        return cls(scaler, (1 - SHORTEST_DIRECTION) * matrix + SHORTEST_DIRECTION * np.eye(len(matrix)))
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) in the metric, shape (k, number of columns kept)."""
@@ -98,7 +98,7 @@ def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...]
         targets,
         [Gaussian(scale * median) for scale in scales],
         targets=targets,
-        most=ROWS_FOR_SETTINGS,
+        most=ROWS_FOR_METRIC,
     )
     kernel = choice.kernel
     gram = kernel(x)

@@ -29,10 +29,10 @@ ROWS_FOR_STRENGTH = 8000
 LEAST = 1e-12
 """Probability below which the log score counts no lower."""
 
-WAVES = 100
+WAVES_A_KERNEL = 100
 """Random frequencies of each kernel, with a cosine and a sine each."""
 
-STEPS, TOLERANCE = 300, 1e-3
+REGRESSION_STEPS, REGRESSION_GRADIENT = 300, 1e-3
 """Of L-BFGS in a regression, and the gradient at which it ends."""
 
 
@@ -118,7 +118,7 @@ class LocalLogistic:
     def _regressed(self, away: np.ndarray, model: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Probabilities of the models that near rows are of."""
         # A ridge of next to nothing: rows that a plane parts have no finite slopes.
-        regression = LogisticRegression(C=1e4, max_iter=STEPS)
+        regression = LogisticRegression(C=1e4, max_iter=REGRESSION_STEPS)
         # About the observation, where its own probabilities are those of the intercepts.
         _fit(regression, away, model, weights)
         found: np.ndarray = regression.predict_proba(np.zeros((1, away.shape[1])))[0]
@@ -137,7 +137,7 @@ def _best_strength(x: np.ndarray, rows: Rows, rng: np.random.Generator) -> float
     order = rng.permutation(len(x))[:ROWS_FOR_STRENGTH]
     learnt, held = np.split(order, [round(0.75 * len(order))])
     # The slopes of one strength are where the next one begins.
-    regression = LogisticRegression(max_iter=STEPS, tol=TOLERANCE, warm_start=True)
+    regression = LogisticRegression(max_iter=REGRESSION_STEPS, tol=REGRESSION_GRADIENT, warm_start=True)
     scores = []
     for strength in STRENGTHS:
         _fit(regression.set_params(C=strength), x[learnt], rows.model[learnt], rows.weights[learnt])
@@ -184,7 +184,7 @@ class Logistic:
         )
         x = self._unit.transform(expanded)
         strength = _best_strength(x, rows, rng) if self.strength is None else self.strength
-        self._regression = LogisticRegression(C=strength, max_iter=STEPS, tol=TOLERANCE)
+        self._regression = LogisticRegression(C=strength, max_iter=REGRESSION_STEPS, tol=REGRESSION_GRADIENT)
         _fit(self._regression, x, rows.model, rows.weights)
         return self
 
@@ -194,9 +194,9 @@ class Logistic:
         return found
 
     def _drawn(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Frequencies (WAVES, d) of a kernel on scaled statistics (n, d)."""
+        """Frequencies (WAVES_A_KERNEL, d) of a kernel on scaled statistics (n, d)."""
         width = self.bandwidth * median_heuristic(x[:: max(1, len(x) // ROWS_FOR_CHOICES)])
-        return frequencies(Gaussian(float(width)), WAVES, x.shape[1], rng)
+        return frequencies(Gaussian(float(width)), WAVES_A_KERNEL, x.shape[1], rng)
 
     def _expanded(self, statistics: np.ndarray) -> np.ndarray:
         parts = []

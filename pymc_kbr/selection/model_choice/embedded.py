@@ -8,15 +8,15 @@ from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators import ConditionalMean
 from pymc_kbr.selection.model_choice.rows import Rows
 
-SMALLEST = 1e-3
+SMALLEST_PROBABILITY = 1e-3
 """Probability that a model keeps where the regression says less."""
 
 
 class EmbeddedIndex:
     """Kernel ridge regression of each model's indicator on the statistics.
 
-    Its values can lie outside of [0, 1]; what lies below `SMALLEST` is raised to it, and the row divided by
-    its sum. `raised_` is the share of values for which that was so at the last call.
+    Its values can lie outside of [0, 1]; what lies below `SMALLEST_PROBABILITY` is raised to it, and the row
+    divided by its sum. `raised_` is the share of values for which that was so at the last call.
     """
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> EmbeddedIndex:
@@ -34,6 +34,6 @@ class EmbeddedIndex:
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
         """See `Classifier`."""
         found = self._mean.weights(self._curves.transform(statistics)) @ self._told
-        self.raised_ = float(np.mean(found < SMALLEST))
-        raised = np.maximum(found, SMALLEST)  # signed weights may leave a model less than nothing
+        self.raised_ = float(np.mean(found < SMALLEST_PROBABILITY))
+        raised = np.maximum(found, SMALLEST_PROBABILITY)  # signed weights may leave a model less than nothing
         return raised / raised.sum(axis=1, keepdims=True)

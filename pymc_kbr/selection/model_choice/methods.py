@@ -30,7 +30,7 @@ METHODS: dict[str, Callable[[], Classifier]] = {
     "evidence": Evidence,
     "forest": Forest,
 }
-AUTO = tuple(name for name in METHODS if name not in ("evidence", "forest"))
+AUTO_METHODS = tuple(name for name in METHODS if name not in ("evidence", "forest"))
 """What "auto" tries. A likelihood for each model takes a hundred times as long, and a forest is the rival."""
 
 SLOW = {"local_logistic": 500, "evidence": 60}
@@ -64,7 +64,7 @@ def check_methods(method: str | Sequence[str]) -> list[str]:
     """Names of methods, of which one is chosen where there are several."""
     if not isinstance(method, Iterable):
         raise TypeError(f"method is {method!r}; it may be auto, or one or several of {', '.join(METHODS)}")
-    names = list(AUTO) if method == "auto" else [method] if isinstance(method, str) else list(method)
+    names = list(AUTO_METHODS) if method == "auto" else [method] if isinstance(method, str) else list(method)
     unknown = [name for name in names if name not in METHODS]
     if unknown or not names:
         raise ValueError(f"method is {method!r}; it may be auto, or one or several of {', '.join(METHODS)}")

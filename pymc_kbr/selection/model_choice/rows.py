@@ -16,7 +16,7 @@ from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.selection.model_choice.data_sets import of_one_width
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-NEAREST, FAR_SHARE, FAR = 10, 0.995, 4.0
+NEAREST, FAR_SHARE, TIMES_FAR = 10, 0.995, 4.0
 """An observation is far where its mean distance to so many rows is so many times that of nearly all rows."""
 
 FEWEST_OF_A_MODEL = 50
@@ -65,7 +65,7 @@ class Rows:
         # A row is its own nearest, and is left out.
         own = tree.query(x[some] / unit, NEAREST + 1)[0][:, 1:].mean(axis=1)
         away = tree.query(self.curves.transform(observed) / unit, NEAREST)[0].mean(axis=1)
-        return away > FAR * np.quantile(own, FAR_SHARE)
+        return away > TIMES_FAR * np.quantile(own, FAR_SHARE)
 
     def part(self, rows: np.ndarray) -> Rows:
         """Some of the rows, each model's share in the prior kept."""

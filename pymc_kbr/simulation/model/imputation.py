@@ -16,7 +16,7 @@ from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_kbr.simulation.model.copied import copied
 
-OBSERVED, UNOBSERVED = "_observed", "_unobserved"
+OBSERVED_PART, UNOBSERVED_PART = "_observed", "_unobserved"
 """What PyMC adds to the name of a variable with gaps, for its two parts."""
 
 
@@ -42,15 +42,15 @@ def without_imputation(model: pm.Model) -> pm.Model:
         If PyMC cannot copy the model, or the variable with gaps is one of whole numbers that must be
         simulated, or others depend on what is missing of a distribution.
     """
-    names = [rv.name.removesuffix(OBSERVED) for rv in dict.fromkeys(model.observed_RVs)]
-    parts = [name for name in names if {name, f"{name}{UNOBSERVED}"} <= set(model.named_vars)]
+    names = [rv.name.removesuffix(OBSERVED_PART) for rv in dict.fromkeys(model.observed_RVs)]
+    parts = [name for name in names if {name, f"{name}{UNOBSERVED_PART}"} <= set(model.named_vars)]
     if not parts:
         return model
     fgraph, memo = copied(model)
     values = {}
     for name in parts:
-        joined, observed = memo[model[name]], memo[model[name + OBSERVED]]
-        unobserved = memo[model[name + UNOBSERVED]]
+        joined, observed = memo[model[name]], memo[model[name + OBSERVED_PART]]
+        unobserved = memo[model[name + UNOBSERVED_PART]]
         whole = _whole(observed.owner.inputs[0], unobserved.owner.inputs[0], _gaps(model, name))
         entries = joined.owner.inputs[0]  # what other variables depend on
         _drop(fgraph, joined, unobserved)
@@ -70,14 +70,14 @@ def without_imputation(model: pm.Model) -> pm.Model:
         # `register_rv` would take the data apart again.
         made.create_value_var(rv, transform=None, default_transform=None, value_var=pt.constant(value))
         made.add_named_variable(rv, dims=model.named_vars_to_dims.get(name))
-    made.observed_RVs.sort(key=lambda rv: names.index(rv.name.removesuffix(OBSERVED)))
+    made.observed_RVs.sort(key=lambda rv: names.index(rv.name.removesuffix(OBSERVED_PART)))
     return made
 
 
 def _gaps(model: pm.Model, name: str) -> np.ndarray:
     """Which entries of a variable's data are missing, by what PyMC joins."""
-    data = model.rvs_to_values[model[name + OBSERVED]].eval()
-    joined, parts = model[name], [model[name + part] for part in (OBSERVED, UNOBSERVED)]
+    data = model.rvs_to_values[model[name + OBSERVED_PART]].eval()
+    joined, parts = model[name], [model[name + part] for part in (OBSERVED_PART, UNOBSERVED_PART)]
     rest = int(np.prod(joined.shape.eval())) - len(data)
     marks = [np.zeros(len(data), parts[0].dtype), np.ones(rest, parts[1].dtype)]
     given = {rv: pt.constant(mark) for rv, mark in zip(parts, marks, strict=True)}
@@ -86,7 +86,7 @@ def _gaps(model: pm.Model, name: str) -> np.ndarray:
 
 def _with_gaps(model: pm.Model, name: str) -> np.ndarray:
     """The data, NaN where they are missing."""
-    rv, gaps = model[name + OBSERVED], _gaps(model, name)
+    rv, gaps = model[name + OBSERVED_PART], _gaps(model, name)
     if np.dtype(rv.dtype).kind != "f":
         raise ValueError(
             f"the observed values of {name!r} have gaps and are whole numbers ({rv.dtype}), which cannot be "

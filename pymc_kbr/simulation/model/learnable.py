@@ -29,10 +29,10 @@ from pymc_kbr.simulation.model.simulator_rows import (
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-ROW = "row_of_the_simulator"
+ROW_VARIABLE = "row_of_the_simulator"
 """Name of the variable that says which row of the inputs is simulated."""
 
-AT_ONCE = 1000
+INPUT_ROWS_AT_ONCE = 1000
 """Rows of a table whose inputs are computed together: all rows of the inputs are, and one is taken."""
 
 
@@ -65,16 +65,16 @@ class Learnable:
 
     def theta_of_rows(self, table: ReferenceTable) -> np.ndarray:
         """The inputs (n, q) that each row of a table of `model` was simulated at."""
-        free = [rv for rv in self.model.free_RVs if rv.name != ROW]
+        free = [rv for rv in self.model.free_RVs if rv.name != ROW_VARIABLE]
         values = table.parameter_columns.split(table.parameters)
         batches = [pt.tensor(dtype=rv.dtype, shape=(None, *values[rv.name].shape[1:])) for rv in free]
         given = dict(zip(free, batches, strict=True))
         theta = vectorize_graph(self.theta, given) if given else self.theta
         function = pytensor.function(batches, theta, mode=IN_PYTHON, on_unused_input="ignore")
-        rows = values.get(ROW, np.zeros(len(table), dtype=int))
+        rows = values.get(ROW_VARIABLE, np.zeros(len(table), dtype=int))
         parts = []
-        for start in range(0, len(table), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+        for start in range(0, len(table), INPUT_ROWS_AT_ONCE):
+            part = slice(start, start + INPUT_ROWS_AT_ONCE)
             of_all = np.asarray(function(*(values[rv.name][part] for rv in free)), dtype=float)
             of_all = np.broadcast_to(of_all, (len(rows[part]), *of_all.shape[-2:]))
             parts.append(np.take_along_axis(of_all, rows[part][:, None, None], axis=1)[:, 0])
@@ -153,7 +153,7 @@ def _learnable(model: pm.Model, members: list[SimulatorRows]) -> Learnable:
     shapes = pytensor.function([], [each.shape for each in stacked], mode=QUICK)()
     lengths = [int(shape[0]) for shape in shapes]
     with made:
-        row = pm.DiscreteUniform(ROW, 0, max(lengths) - 1) if max(lengths) > 1 else 0
+        row = pm.DiscreteUniform(ROW_VARIABLE, 0, max(lengths) - 1) if max(lengths) > 1 else 0
         simulated = one_row(
             members[0], [each[row] for each in stacked], pytensor.shared(np.random.default_rng())
         )

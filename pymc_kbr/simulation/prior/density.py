@@ -15,7 +15,7 @@ from pytensor.graph.replace import vectorize_graph
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.known import known_log_likelihood
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, read_model, read_prior
-from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
+from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.support import prior_support
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.tables.columns import Columns
@@ -93,7 +93,7 @@ def model_prior(
             )
     sampler = PriorSampler(graph, entropy_of(random_seed))
     support = prior_support(graph, sampler.block(0)[:256])
-    rows = PriorRows(sampler, support)[slice(0, draws)]
+    rows = DrawnPrior(sampler, support)[slice(0, draws)]
     return ModelPrior(rows, support, graph)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, prior_batch, prior_rows
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.simulation.streams import BLOCK_ROWS, PRIOR, streams
+from pymc_kbr.simulation.streams import PRIOR_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.errors import describe
 
 
 class PriorSampler:
-    """Draws blocks of `BLOCK_ROWS` rows, each from streams of its own."""
+    """Draws blocks of `ROWS_A_STREAM` rows, each from streams of its own."""
 
     def __init__(self, graph: ModelGraph, entropy: int) -> None:
         self._graph, self._entropy = graph, entropy
@@ -40,7 +40,7 @@ class PriorSampler:
         for rv in self._graph.free:
             program = Program.make([], [rv])
             try:
-                program.compile()(*streams(self._entropy, PRIOR, 0, len(program.generators)))
+                program.compile()(*streams(self._entropy, PRIOR_STREAM, 0, len(program.generators)))
             except Exception:
                 return [rv.name]
         return [rv.name for rv in self._graph.free]
@@ -52,20 +52,20 @@ class PriorSampler:
         return other
 
     def block(self, number: int) -> np.ndarray:
-        """Block `number` of draws, shape (BLOCK_ROWS, p)."""
+        """Block `number` of draws, shape (ROWS_A_STREAM, p)."""
         count = len(self._program.generators)
         if self.batched:
-            generators = streams(self._entropy, PRIOR, number, count)
-            values = self._function(*generators, BLOCK_ROWS)
+            generators = streams(self._entropy, PRIOR_STREAM, number, count)
+            values = self._function(*generators, ROWS_A_STREAM)
         else:
-            first = number * BLOCK_ROWS
+            first = number * ROWS_A_STREAM
             rows = [
-                self._function(*streams(self._entropy, PRIOR, row, count))
-                for row in range(first, first + BLOCK_ROWS)
+                self._function(*streams(self._entropy, PRIOR_STREAM, row, count))
+                for row in range(first, first + ROWS_A_STREAM)
             ]
             values = [np.stack(column) for column in zip(*rows, strict=True)]
         for variable, drawn in zip(self._graph.parameters.variables, values, strict=True):
-            if np.shape(drawn) != (BLOCK_ROWS, *variable.shape):
+            if np.shape(drawn) != (ROWS_A_STREAM, *variable.shape):
                 raise CannotBatch(f"{variable.name} was drawn with shape {np.shape(drawn)} in a batch")
         return self._graph.parameters.stack(values)
 
@@ -91,7 +91,7 @@ class Sampler(Protocol):
         ...
 
 
-class PriorRows:
+class DrawnPrior:
     """Draws from the prior that lie in its support, made when they are asked for and then forgotten.
 
     So the prior is drawn while workers simulate, and a table of any length takes no memory here. Draws

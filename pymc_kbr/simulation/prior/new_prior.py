@@ -16,7 +16,7 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 if TYPE_CHECKING:
     import pymc as pm
 
-DRAWS = 5000
+DRAWS_OF_PRIOR = 5000
 """Draws of a model's prior, for the share of it outside the table's support and for density ratios."""
 
 
@@ -70,7 +70,7 @@ class NewPrior:
                     f"the prior's model has the potentials {[p.name for p in prior.potentials]}; write them "
                     "as priors"
                 )
-            new = model_prior(prior, table.parameter_columns, DRAWS, rng)
+            new = model_prior(prior, table.parameter_columns, DRAWS_OF_PRIOR, rng)
             draws, support = new.draws, new.support
             _refuse_points(draws, table)
         else:

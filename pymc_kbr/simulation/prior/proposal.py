@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 
 from pymc_kbr.arrays.bijections import Circular
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation.prior.draws import PriorRows, PriorSampler
-from pymc_kbr.simulation.streams import BLOCK_ROWS, PROPOSAL, streams
+from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.streams import PROPOSAL_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
 
 LogPrior = Callable[[np.ndarray], np.ndarray]
@@ -127,15 +127,15 @@ class ProposalSampler:
 
     def __init__(self, sampler: PriorSampler, proposal: Proposal, entropy: int) -> None:
         self.batched = sampler.batched
-        self._prior = PriorRows(sampler, proposal.support)
+        self._prior = DrawnPrior(sampler, proposal.support)
         self._proposal, self._entropy = proposal, entropy
 
     def block(self, number: int) -> np.ndarray:
-        """Block `number` of draws, shape (BLOCK_ROWS, p); they are asked for in order."""
-        first, proposal = number * BLOCK_ROWS, self._proposal
-        (rng,) = streams(self._entropy, PROPOSAL, number, 1)
-        drawn = proposal.draw(BLOCK_ROWS, rng)
-        ends = [proposal.prior_rows(row) for row in range(first, first + BLOCK_ROWS + 1)]
+        """Block `number` of draws, shape (ROWS_A_STREAM, p); they are asked for in order."""
+        first, proposal = number * ROWS_A_STREAM, self._proposal
+        (rng,) = streams(self._entropy, PROPOSAL_STREAM, number, 1)
+        drawn = proposal.draw(ROWS_A_STREAM, rng)
+        ends = [proposal.prior_rows(row) for row in range(first, first + ROWS_A_STREAM + 1)]
         # Where the prior's share of the rows has grown by one: the same places whatever the number of rows.
         drawn[np.diff(ends) > 0] = self._prior[slice(ends[0], ends[-1])]
         return drawn

@@ -13,7 +13,7 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.prior.density import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
-from pymc_kbr.simulation.streams import BLOCK_ROWS, PILOT, PRIOR, streams
+from pymc_kbr.simulation.streams import PILOT_STREAM, PRIOR_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
 
 PILOTS = 4096
@@ -167,7 +167,7 @@ class TruncatedSampler:
         self._sampler, self._entropy = sampler, entropy
         self._log_density = log_density
         self.batched = sampler.batched
-        (rng,) = streams(entropy, PILOT, 0, 1)
+        (rng,) = streams(entropy, PILOT_STREAM, 0, 1)
         pilot = self._between(rng, PILOTS)
         # A density that is largest in a corner is seldom met by points inside.
         if support.size <= MOST_WITH_CORNERS:
@@ -189,10 +189,10 @@ class TruncatedSampler:
         self._above = self._candidates = 0
 
     def block(self, number: int) -> np.ndarray:
-        """Block `number` of draws, of which some may lie outside the bounds, shape (about BLOCK_ROWS, p)."""
+        """Block `number` of draws, some perhaps outside the bounds, shape (about ROWS_A_STREAM, p)."""
         if not self.uniform:
             return self._sampler.block(number)
-        candidates, kept = self._candidates_of(number, int(BLOCK_ROWS / self.share))
+        candidates, kept = self._candidates_of(number, int(ROWS_A_STREAM / self.share))
         log_ratio = self._log_density(candidates) - self._bound
         self._above += int(np.sum(log_ratio > 0))
         self._candidates += len(candidates)
@@ -215,9 +215,9 @@ class TruncatedSampler:
     def _candidates_of(self, number: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates (count, p) of a block, and numbers (count,) between 0 and 1 that decide about them."""
         if not self._even:
-            (rng,) = streams(self._entropy, PRIOR, number, 1)
+            (rng,) = streams(self._entropy, PRIOR_STREAM, number, 1)
             return self._between(rng, count), rng.random(count)
-        (rng,) = streams(self._entropy, PRIOR, 0, 1)
+        (rng,) = streams(self._entropy, PRIOR_STREAM, 0, 1)
         count = 2 ** count.bit_length()  # of a power of two Sobol points are balanced
         sobol = qmc.Sobol(len(self._lower) + 1, seed=rng)
         if number:

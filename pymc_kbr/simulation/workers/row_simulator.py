@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_kbr.simulation.model.graphs import Program, forward_rows
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.simulation.streams import BATCH, BLOCK_ROWS, ROW, streams
+from pymc_kbr.simulation.streams import BATCH_STREAM, ROW_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.errors import describe
@@ -69,7 +69,7 @@ class RowSimulator:
     batch : Program, optional
         Many rows at a time, where that gives the same.
     block_rows : int
-        Rows of a batch; fewer than `BLOCK_ROWS` where a row's data are large.
+        Rows of a batch; fewer than `ROWS_A_STREAM` where a row's data are large.
     parameters, statistics : Columns
     dtypes : tuple of str
         The free variables' types.
@@ -99,7 +99,7 @@ class RowSimulator:
             entropy=entropy,
             rows=forward_rows(graph),
             batch=None,
-            block_rows=2 ** int(np.clip(np.log2(BLOCK_VALUES / values), 0, np.log2(BLOCK_ROWS))),
+            block_rows=2 ** int(np.clip(np.log2(BLOCK_VALUES / values), 0, np.log2(ROWS_A_STREAM))),
             parameters=graph.parameters,
             statistics=graph.statistics,
             dtypes=tuple(rv.dtype for rv in graph.free),
@@ -128,7 +128,7 @@ class RowSimulator:
         SimulatorShapeError
             If a simulator's shape is not that of the data.
         """
-        generators = streams(self.entropy, ROW, row, len(self.rows.generators))
+        generators = streams(self.entropy, ROW_STREAM, row, len(self.rows.generators))
         outputs = self._function("rows")(*generators, *values)
         self._check_shapes(outputs, row, ())
         return [np.asarray(output) for output in outputs]
@@ -192,7 +192,7 @@ class RowSimulator:
 
     def _simulate_block(self, block: int, parameters: np.ndarray) -> np.ndarray:
         assert self.batch is not None
-        generators = streams(self.entropy, BATCH, block, len(self.batch.generators))
+        generators = streams(self.entropy, BATCH_STREAM, block, len(self.batch.generators))
         outputs = self._function("batch")(*generators, *self.values(parameters))
         self._check_shapes(outputs, block * self.block_rows, (len(parameters),))
         return self._flat(outputs, (len(parameters),))

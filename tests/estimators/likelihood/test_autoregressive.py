@@ -15,12 +15,18 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     _Single,
     fit_autoregressive,
 )
-from pymc_kbr.estimators.likelihood.evidence import Effort, Evidence, choose_kernel, start_kernel, with_jitter
+from pymc_kbr.estimators.likelihood.evidence import (
+    Effort,
+    RegressionEvidence,
+    choose_kernel,
+    start_kernel,
+    with_jitter,
+)
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape
 from pymc_kbr.estimators.likelihood.screening import screen
-from pymc_kbr.estimators.likelihood.smooth_function import Basis, fit_log_variance, fit_mean
+from pymc_kbr.estimators.likelihood.smooth_function import WhitenedBasis, fit_log_variance, fit_mean
 
 KERNEL = ProductKernel(np.array([0.5, 0.2]), np.array([0.7, 0.1, 0.4]), np.array([0.3, 0.6, 0.1]), 0.4, 0.2)
 
@@ -88,7 +94,7 @@ def test_the_kernel_comes_back_from_its_logarithms():
 def test_the_evidence_is_that_of_a_gaussian_process(inputs, rng):
     y, deviations = rng.normal(size=60), np.exp(0.3 * rng.normal(size=60))
     landmarks, noise = inputs.rows(slice(20)), 0.3
-    evidence = Evidence(inputs, landmarks, y, deviations)
+    evidence = RegressionEvidence(inputs, landmarks, y, deviations)
     logs = np.append(KERNEL.logs(), np.log(noise))
     features, prior = KERNEL(inputs, landmarks), with_jitter(KERNEL(landmarks, landmarks))
     cov = features @ np.linalg.solve(prior, features.T) + 1e4 * inputs.linear() @ inputs.linear().T
@@ -107,7 +113,7 @@ def test_the_evidence_is_that_of_a_gaussian_process(inputs, rng):
 
 def test_the_gradient_of_the_evidence(inputs, rng):
     y = inputs.theta[:, 0] * inputs.past[:, 1] + 0.3 * rng.normal(size=60)
-    evidence = Evidence(inputs, inputs.rows(slice(20)), y, np.exp(0.2 * inputs.theta[:, 1]))
+    evidence = RegressionEvidence(inputs, inputs.rows(slice(20)), y, np.exp(0.2 * inputs.theta[:, 1]))
     logs = np.append(start_kernel(inputs).logs(), -1.0) + 0.1 * rng.normal(size=11)
     _, gradient = evidence(logs)
     steps = 1e-5 * np.eye(len(logs))
@@ -118,16 +124,16 @@ def test_the_gradient_of_the_evidence(inputs, rng):
 def test_left_out_means_are_those_of_fits_without_the_row(inputs, rng):
     y, noise = rng.normal(size=60), np.full(60, 0.5)
     landmarks = inputs.rows(slice(20))
-    left_out = fit_mean(Basis(KERNEL, inputs, landmarks), y, noise).left_out
+    left_out = fit_mean(WhitenedBasis(KERNEL, inputs, landmarks), y, noise).left_out
     for i in (3, 40):
         others = np.delete(np.arange(60), i)
-        fitted = fit_mean(Basis(KERNEL, inputs.rows(others), landmarks), y[others], noise[others])
+        fitted = fit_mean(WhitenedBasis(KERNEL, inputs.rows(others), landmarks), y[others], noise[others])
         np.testing.assert_allclose(left_out[i], fitted.function.at(inputs.rows([i]))[0], rtol=1e-6)
 
 
 def test_log_variances_are_at_the_maximum_of_their_likelihood(inputs, rng):
     squares = np.exp(inputs.theta[:, 0]) * rng.normal(size=60) ** 2
-    basis = Basis(KERNEL, inputs, inputs.rows(slice(20)))
+    basis = WhitenedBasis(KERNEL, inputs, inputs.rows(slice(20)))
     fitted = fit_log_variance(basis, squares, np.zeros(60)).function.at(inputs)
     v = np.linalg.lstsq(basis.features, fitted, rcond=None)[0]
     assert np.linalg.matrix_rank(basis.features) == basis.features.shape[1]
@@ -144,7 +150,7 @@ def test_log_variances_are_at_the_maximum_of_their_likelihood(inputs, rng):
 def test_log_variances_are_found_from_afar(inputs, rng):
     """The gradient vanishes at what is found, wherever the search began."""
     squares = np.exp(2 * inputs.theta[:, 0]) * rng.normal(size=60) ** 2
-    basis = Basis(KERNEL, inputs, inputs.rows(slice(20)))
+    basis = WhitenedBasis(KERNEL, inputs, inputs.rows(slice(20)))
     found = [
         fit_log_variance(basis, squares, start).function.at(inputs)
         for start in (np.zeros(60), 8 * inputs.theta[:, 0], np.full(60, -9.0))
@@ -159,7 +165,7 @@ def test_log_variances_are_found_from_afar(inputs, rng):
 @pytest.mark.parametrize("start", [-0.03, 0.03])
 def test_a_whole_step_near_the_maximum_ends_within_its_square(start, inputs):
     """Of squares of one the maximum is zero, and there the information is that which all steps have."""
-    basis = Basis(KERNEL, inputs, inputs.rows(slice(20)))
+    basis = WhitenedBasis(KERNEL, inputs, inputs.rows(slice(20)))
     found = fit_log_variance(basis, np.ones(60), np.full(60, start)).function.at(inputs)
     assert np.abs(found).max() < start**2
 
@@ -300,7 +306,7 @@ def test_rows_of_next_to_no_noise_beside_others(least: float) -> None:
     kernel, noise = choose_kernel(
         inputs, y, np.random.default_rng(1), deviations=deviations, effort=Effort(100, 400, 400, 60, 15)
     )
-    basis = Basis(kernel, inputs, inputs.rows(np.arange(100)))
+    basis = WhitenedBasis(kernel, inputs, inputs.rows(np.arange(100)))
     left_out = fit_mean(basis, y, noise * deviations**2).left_out
     few = deviations < np.quantile(deviations, 0.1)
     assert np.isfinite(left_out).all()

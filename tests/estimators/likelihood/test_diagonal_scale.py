@@ -9,7 +9,7 @@ from pymc_kbr.estimators.likelihood.choice import forms_of
 from pymc_kbr.estimators.likelihood.common_whitening import fit_whitened
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, without_columns
-from pymc_kbr.estimators.likelihood.mean_basis import Search, mean_basis
+from pymc_kbr.estimators.likelihood.mean_basis import MeanSearch, mean_basis
 from pymc_kbr.estimators.likelihood.spread_basis import spread_basis
 
 TIMES = np.linspace(0, 3, 30)
@@ -194,7 +194,7 @@ def test_a_walk_ends_where_errors_rise_and_finds_what_trying_all_finds():
     theta = rng.normal(size=(500, 1))
     points = np.sin(6 * theta) + 0.3 * rng.normal(size=(500, 1))
     found = [
-        mean_basis(theta, points, 100, np.random.default_rng(1), search=Search(turns=0, walks=walks))[0]
+        mean_basis(theta, points, 100, np.random.default_rng(1), search=MeanSearch(turns=0, walks=walks))[0]
         for walks in (True, False)
     ]
     np.testing.assert_array_equal(found[0].landmarks.precisions, found[1].landmarks.precisions)

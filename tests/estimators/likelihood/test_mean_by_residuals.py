@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
-from pymc_kbr.estimators.likelihood.conditional_mean import Fitted, regress
+from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression, regress
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 from pymc_kbr.estimators.likelihood.mean_by_residuals import Law, regress_by_law
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
@@ -42,7 +42,7 @@ def rows(noise: str, n: int = 1500) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return theta, mean, mean + scale * rng.standard_normal((n, 1))
 
 
-def by_law(noise: str) -> tuple[np.ndarray, Fitted, Fitted | None, np.ndarray, np.ndarray]:
+def by_law(noise: str) -> tuple[np.ndarray, BasisRegression, BasisRegression | None, np.ndarray, np.ndarray]:
     """Features, least squares, the regression by the true law, the mean and the points."""
     theta, mean, points = rows(noise)
     basis, features = make_basis(theta, [Landmarks(theta[:100], np.full((100, 1), 1 / 0.3**2))])
@@ -82,6 +82,6 @@ def test_the_form_takes_it_where_it_helps(noise: str, monkeypatch: pytest.Monkey
         return float(np.std(form.describe(theta)[:, :1] - mean))  # a constant may be the mixture's
 
     with_law = error()
-    monkeypatch.setattr(location_scale, "TURNS", 0)
+    monkeypatch.setattr(location_scale, "RESIDUAL_TURNS", 0)
     without = error()
     assert with_law < without / 2 if noise == "peaked" else with_law == without

@@ -32,10 +32,10 @@ from pymc_kbr.estimators.likelihood.local_mixture import (
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.particle_moves import (
+    ACCEPTED_SHARE,
     DIFFERENCE,
     FRESH,
-    STEPS,
-    WANTED,
+    NOISE_SHARES,
     Gains,
     moved_squares,
     propose,
@@ -44,12 +44,12 @@ from pymc_kbr.estimators.likelihood.particle_moves import (
 from pymc_kbr.estimators.likelihood.population import Population, _spread
 from pymc_kbr.estimators.likelihood.posteriors import share_beyond
 from pymc_kbr.estimators.likelihood.prior_margins import (
-    Atoms,
     Flat,
     Range,
+    ValueShares,
     range_of,
 )
-from pymc_kbr.estimators.likelihood.prior_margins import NormalMixture as Margin
+from pymc_kbr.estimators.likelihood.prior_margins import MarginMixture as Margin
 from pymc_kbr.estimators.likelihood.prior_margins import (
     fit_mixture as fit_margin,
 )
@@ -235,37 +235,37 @@ def test_usual_squares_are_one_for_independent_points_of_one_mode(rng):
 
 
 def test_shares_of_moves_add_up_and_follow_what_they_gain():
-    gains, kinds = Gains(2), len(STEPS)
+    gains, kinds = Gains(2), len(NOISE_SHARES)
     rows = np.array([1])
     np.testing.assert_allclose(gains.shares(np.array([0, 1])).sum(axis=1), 1)
     made = np.repeat(np.arange(kinds), 10)[None]
     gains.learn(rows, made, np.where(made == 4, 1.0, 0.0), made == 4)
     shares = gains.shares(np.array([0, 1]))
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-    assert np.argmax(shares[1] - particle_moves.FLOOR) == 4
-    assert np.all(shares >= particle_moves.FLOOR - 1e-12)
+    assert np.argmax(shares[1] - particle_moves.LEAST_SHARES) == 4
+    assert np.all(shares >= particle_moves.LEAST_SHARES - 1e-12)
     np.testing.assert_allclose(gains.gained[0], 0.3)
     assert gains.log_length[0] == 0 > gains.log_length[1]  # none of its differences was accepted
     before = gains.log_length[1]
     differences = np.full((1, 100), DIFFERENCE)
-    gains.learn(rows, differences, np.zeros((1, 100)), np.arange(100)[None] < 100 * WANTED)
+    gains.learn(rows, differences, np.zeros((1, 100)), np.arange(100)[None] < 100 * ACCEPTED_SHARE)
     assert gains.log_length[1] == pytest.approx(before)
     gains.learn(rows, differences, np.zeros((1, 100)), np.ones((1, 100), bool))
-    assert gains.log_length[1] == pytest.approx(before + 1 - WANTED)
+    assert gains.log_length[1] == pytest.approx(before + 1 - ACCEPTED_SHARE)
 
 
 def test_moves_along_differences_are_symmetric_and_fresh_ones_are_weighted(rng):
     mixture, m = a_mixture(rng, b=1), 500
     points = rng.normal(size=(1, m, 2))
-    shares = np.full((1, len(STEPS)), 1 / len(STEPS))
+    shares = np.full((1, len(NOISE_SHARES)), 1 / len(NOISE_SHARES))
     found = propose(
         points, rng.normal(size=(1, m, 2)), rng.normal(size=(60, 2)), mixture, np.eye(2)[None], shares,
         np.zeros(1), Streams([rng]),
     )  # fmt: skip
-    assert set(np.unique(found.kinds)) == set(range(len(STEPS)))
+    assert set(np.unique(found.kinds)) == set(range(len(NOISE_SHARES)))
     counts = np.bincount(found.kinds[0])
     assert np.all(np.abs(counts - m / 7) < 5 * np.sqrt(m / 7))
-    along = np.asarray(STEPS)[found.kinds] == 0
+    along = np.asarray(NOISE_SHARES)[found.kinds] == 0
     assert np.all(found.log_ratio[along] == 0)
     assert np.all(found.log_ratio[~along] != 0)
     assert np.all(np.any(found.points != points, axis=2))
@@ -383,9 +383,9 @@ def test_the_gradient_of_moving_shapes_and_what_surprises(rng):
     assert found[2] == -np.inf
 
 
-@pytest.mark.parametrize("most", [4, moving_shape.FEATURES])
+@pytest.mark.parametrize("most", [4, moving_shape.SHAPE_FEATURES])
 def test_smooth_features_are_the_kernels_largest_directions(most, rng, monkeypatch):
-    monkeypatch.setattr(moving_shape, "FEATURES", most)
+    monkeypatch.setattr(moving_shape, "SHAPE_FEATURES", most)
     theta = rng.normal(2, 3, size=(60, 2))
     features = moving_shape._features(Inputs(theta, np.zeros((60, 0))), np.array([1]))
     u = (theta[:, 1] - theta[:, 1].mean()) / theta[:, 1].std()
@@ -487,7 +487,7 @@ def test_ranges_end_a_little_beyond_the_draws_and_angles_at_half_a_turn():
     turn = Margin((1.0,), (3.0,), (1.0,), half_turn=True)
     assert quad(lambda x: np.exp(turn.log_density(np.array([x])))[0], -np.pi, np.pi)[0] == pytest.approx(1)
     assert turn.log_density(np.array([3.2]))[0] == -np.inf
-    atoms = Atoms((1.0, 2.0, 5.0), (0.2, 0.3, 0.5))
+    atoms = ValueShares((1.0, 2.0, 5.0), (0.2, 0.3, 0.5))
     np.testing.assert_allclose(np.exp(atoms.log_density(np.array([1.0, 5.0, 3.0, 9.0]))), [0.2, 0.5, 0, 0])
 
 
