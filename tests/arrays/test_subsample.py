@@ -32,6 +32,18 @@ def test_rows_that_differ_are_among_those_taken(n, most, rare):
         np.testing.assert_array_equal(rows, even)
 
 
+def test_all_that_differ_are_taken_where_half_of_the_rows_holds_them():
+    points = np.zeros((1000, 1))
+    rare = np.arange(17, 1000, 90)
+    points[rare, 0] = 1 + np.arange(len(rare))
+    assert not np.isin(rare, spread_out(1000, 40)).any()
+    assert np.isin(rare, spread_out_varied(points, 40)).all()
+    # Of more than half, as many as half, and not the first ones alone.
+    some = points[spread_out_varied(points, 10), 0]
+    assert len(np.unique(some)) == 5
+    assert some.max() == len(rare)
+
+
 def test_few_rows_are_all_taken_with_their_weights(rng):
     weights = rng.exponential(size=10)
     rows, taken = spread_out_by_weight(weights, 10)

@@ -90,8 +90,17 @@ def test_another_prior_is_multiplied(table):
     deviation = np.sqrt(np.diag(np.linalg.inv(precision)))
     posterior = learnt.condition(x)
     assert posterior.settings["prior_estimated"] == 1
-    assert learnt.weights(x).shape == (len(draws),)
     assert np.all(np.abs(posterior.mean() - mean) < 0.3 * deviation)
+
+
+def test_weights_are_of_the_draws_of_another_prior(table):
+    theta, x = (side[:150] for side in table)
+    draws = np.random.default_rng(2).normal(1.0, 0.3, size=(40, 2))
+    weights = (
+        pk.KernelLikelihood("location_scale", 20).fit(theta, x, prior=draws, random_seed=1).weights(x[0])
+    )
+    assert weights.shape == (40,)
+    assert weights.sum() == pytest.approx(1)
 
 
 def test_draws_do_not_repeat_and_statistics_come_back(fitted, table):

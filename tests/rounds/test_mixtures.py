@@ -124,6 +124,16 @@ def test_an_estimator_is_fitted_to_the_rows_and_weights_that_it_is_given(forward
     assert given == {"random_seed": rng}
 
 
+def test_draws_of_a_proposal_have_its_covariances(forward):
+    mean, covariance = np.array([3.0, -1.0]), np.array([[1.0, 0.8], [0.8, 4.0]])
+    proposal = Proposal(np.ones(1), mean[None], covariance[None], forward.support, 0.25)
+    drawn = np.linalg.solve(
+        np.linalg.cholesky(covariance), (proposal.draw(20_000, np.random.default_rng(1)) - mean).T
+    )
+    np.testing.assert_allclose(drawn.mean(axis=1), 0, atol=4 / np.sqrt(20_000))
+    np.testing.assert_allclose(np.cov(drawn), np.eye(2), atol=4 * np.sqrt(2 / 20_000))
+
+
 def test_each_block_of_a_proposal_is_drawn_anew(forward):
     proposal = Proposal(np.ones(1), np.zeros((1, 2)), np.eye(2)[None], forward.support, 0.25)
     sampler, _ = forward.sampler(5, None, proposal=proposal)

@@ -8,6 +8,7 @@ from sklearn.base import clone
 import pymc_kbr as pk
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, label
 from pymc_kbr.selection.default_candidates import default_candidates
@@ -38,6 +39,23 @@ def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
     assert len(chosen.table_) == 1200
     assert chosen.weights(np.zeros(2)).shape == (1200,)
     assert chosen.get_params()["adjustment"] == "local_linear"
+
+
+def test_held_out_rows_that_stand_for_more_come_first(monkeypatch):
+    seen = []
+
+    class Sees(Race):
+        def __init__(self, rest, held_out, rng, budget):
+            seen.append(held_out.ratio)
+            super().__init__(rest, held_out, rng, budget)
+
+    monkeypatch.setattr(select_module, "Race", Sees)
+    # One row in ten has a hundred times the weight of another.
+    weighted = dataclasses.replace(table(), prior_ratio=np.where(np.arange(1200) % 10, 0.01, 1.0))
+    pk.select(weighted, candidates=["rejection"], random_seed=1, progressbar=False)
+    heavy = np.flatnonzero(seen[0] == 1)
+    assert len(heavy) > 5
+    assert heavy.mean() < len(seen[0]) / 4
 
 
 def test_of_a_long_table_the_rows_that_are_held_out_are_not_missed():

@@ -6,6 +6,8 @@ import pytest
 from scipy import stats
 
 import pymc_kbr as pk
+from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table
+from pymc_kbr.simulation.prior.density import known_densities
 
 Y = np.array([0.9, 1.3, 0.7, 1.6])
 Z = np.array([1.2, 0.8, 1.1])
@@ -58,6 +60,29 @@ def test_rows_carry_the_likelihood_and_its_variable_is_no_statistic(known):
     check_weights(table)
     parameters = pk.simulate(300, model=model_of(None), random_seed=1, progressbar=False).parameters
     np.testing.assert_array_equal(table.parameters, parameters)
+
+
+def test_a_learned_likelihood_is_multiplied_with_all_that_is_known():
+    model = model_of()
+    table = pk.simulate(20, model=model, random_seed=1, progressbar=False)
+    found, theta = known_densities(model, table, model), table.parameters
+    prior = stats.norm.logpdf(theta[:, 0], 0, PRIOR)
+    np.testing.assert_allclose(found.prior(theta), prior)
+    np.testing.assert_allclose(found.likelihood(theta), log_known(theta))
+    np.testing.assert_allclose(found.log_prior(theta), prior + log_known(theta))
+    assert known_densities(model, table, None).log_prior is None  # of the data nothing is known then
+
+
+def test_draws_of_a_proposal_carry_the_likelihood_over_their_own_density():
+    forward = Forward.read(model_of())
+    proposal = Proposal(np.ones(1), np.array([[0.5]]), np.array([[[0.8]]]), forward.support, 0.25)
+    options = SimulationOptions(40, random_seed=1, proposal=proposal, progressbar=False)
+    table = simulate_table(options, forward)
+    theta = table.parameters[:, 0]
+    prior = stats.norm.pdf(theta, 0, PRIOR)
+    drawn = 0.25 * prior + 0.75 * stats.norm.pdf(theta, 0.5, 0.8**0.5)
+    expected = prior * np.exp(log_known(table.parameters)) / drawn
+    np.testing.assert_allclose(table.prior_ratio, expected / expected.max())
 
 
 @pytest.mark.statistical

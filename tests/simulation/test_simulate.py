@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from pytensor import tensor as pt
+from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.simulation.forward_model import Forward
@@ -125,6 +126,18 @@ def test_free_variables_of_any_kind(monkeypatch):
     np.testing.assert_allclose(parts["contrast"].sum(axis=1), 0, atol=1e-10)
     back = t.support.backward(t.support.forward(t.parameters))
     np.testing.assert_allclose(back, t.parameters, atol=1e-8)
+
+
+def test_the_density_of_an_ordered_prior_is_that_of_what_is_left_of_it():
+    with pm.Model() as made:
+        cut = pm.Normal("cut", 0, 1, shape=2, transform=pm.distributions.transforms.ordered)
+        pm.Simulator("y", models.normal, cut, 1.0, observed=np.zeros(2))
+    points = np.array([[-1.0, 0.5], [0.3, 0.2]])
+    found = Forward.read(made).log_prior(points)
+    # Half of all draws are in order; the share of so many has that Monte Carlo error.
+    error = 4 / np.sqrt(100 * 1024)
+    assert found[0] == pytest.approx(stats.norm.logpdf(points[0]).sum() + np.log(2), abs=error)
+    assert found[1] == -np.inf
 
 
 def test_an_ordered_prior_is_the_one_that_nuts_would_use():
