@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood
+from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 from pymc_kbr.estimators.sets.columns import most_columns
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed, simulate_table
@@ -30,7 +31,7 @@ FURTHER_ROUNDS = 3
 PRIOR_SHARE = 0.1
 """Of the rows of further rounds: see `refine`."""
 
-MOST_FOR_LEARNING = 20
+MOST_FOR_LEARNING = MOST_SPARINGLY
 """Statistics above which rounds go by regression estimates of the parameters, and not by a learned
 likelihood, unless one of many statistics was found the best.
 """
