@@ -5,6 +5,7 @@ import sys
 import threading
 import tracemalloc
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -341,6 +342,47 @@ def test_workers_are_started_where_they_are_not_forked(monkeypatch):
             there, here = isolated.try_row(row, values), simulator.try_row(row, values)
             assert all(np.array_equal(one, two) for one, two in zip(there, here, strict=True))
         assert isolated.try_row(3, rows[0] + 200) == "the simulator ended its process (EXIT(3))"
+
+
+@pytest.mark.parametrize(
+    ("deaths", "found"), [(0, 3), (1, 3), (2, "the simulator ended its process (EXIT(3))")]
+)
+def test_a_row_has_failed_that_has_ended_two_processes(deaths, found, monkeypatch):
+    left = [deaths]
+
+    class Dies(concurrent.futures.Executor):
+        def submit(self, task, /, *given):
+            future = concurrent.futures.Future()
+            if task is int or not left[0]:
+                future.set_result(task(*given))
+            else:
+                left[0] -= 1
+                future.set_exception(concurrent.futures.BrokenExecutor("{EXIT(3)}"))
+            return future
+
+        def shutdown(self, *_, **__):
+            pass
+
+    monkeypatch.setattr("pymc_kbr.simulation.workers.isolated._pool", lambda count: Dies())
+    isolated = Isolated(SimpleNamespace(timeout=None))
+    assert isolated._call(lambda payload, row, values: row, 3, None) == found
+    # No chunk is sent a second time: its rows are then tried one by one.
+    left[0] = deaths
+    assert (isolated._call(lambda payload, row, values: row, 3, None, attempts=1) == 3) == (deaths == 0)
+
+
+@pytest.mark.parametrize(
+    ("how", "alone"),
+    [
+        ({}, False),
+        ({"timeout": 1.0}, True),
+        ({"cores": 2, "batched": False}, True),
+        ({"cores": 2}, False),  # they may run in threads
+        ({"cores": 2, "batched": False, "executor": concurrent.futures.ThreadPoolExecutor()}, False),
+    ],
+)
+def test_first_rows_that_may_end_their_process_have_one_of_their_own(how, alone):
+    assert SimulationOptions(10, **how).isolates_first_rows is alone
 
 
 @pytest.mark.parametrize("made", [model(), model(models.normal_by_hand)])

@@ -115,6 +115,20 @@ def test_rows_that_are_loaded_are_finished(store, rows):
     assert loaded.failures.rows.tolist() == [32, 39]
 
 
+def test_statistics_that_are_named_again_are_those_of_the_first_choice(store):
+    for start in range(0, ROWS, CHUNK):
+        write(store, start)
+    whole = pk.StoredTable(store, ROWS, np.array([1.0, 2.0]))
+    turned = whole.with_statistics(["t", "s"])
+    for held, names, observed in ((turned, ["t", "s"], [2, 1]), (turned.with_statistics(["s"]), ["s"], [1])):
+        assert held.statistic_names == names
+        assert held.observed.tolist() == observed
+        for read in (held.statistics[0:ROWS], held.load().statistics):
+            assert np.array_equal(
+                read, np.arange(ROWS)[:, None] * [{"s": 1, "t": -1}[name] for name in names]
+            )
+
+
 @pytest.mark.parametrize(("fn", "within"), [(models.normal, None), (models.normal_by_hand, (0.0, 1.0))])
 def test_a_store_of_before_that_says_it_in_words_is_gone_on_with(fn, within, tmp_path):
     path, made = tmp_path / "table.zarr", model(fn)

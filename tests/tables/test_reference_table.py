@@ -223,6 +223,14 @@ def pieces(**changes):
 PARAMETERS, STATISTICS = FRAME[["a"]], FRAME[["s", "t"]].astype(float)
 
 
+@pytest.mark.parametrize("noise", [(), (0.5,), (0.1, 0.2)])
+def test_the_noise_of_some_statistics_is_theirs(noise):
+    table = dataclasses.replace(make(), origin=Origin(noise=noise))
+    turned = table.with_statistics(["t", "s"])
+    np.testing.assert_array_equal(turned.noise, table.noise[::-1])
+    np.testing.assert_array_equal(turned.with_statistics(["t"]).noise, table.noise[1:])
+
+
 def test_rows_that_stand_for_another_prior_have_weight_in_both_ratios():
     frame = pd.DataFrame({"a": np.arange(10.0), "s": np.arange(10.0)})
     own, ratio = np.repeat([0.0, 1.0], 5), np.array([1.0] * 5 + [3.0, 0.0, 1.0, 0.0, 1.0])
