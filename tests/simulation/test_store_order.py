@@ -13,6 +13,8 @@ from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables import layout
 from pymc_kbr.tables.layout import ROW_ARRAYS
 from pymc_kbr.tables.lock import locked
+from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.saved import PRIOR_RATIO
 from pymc_kbr.tables.store import TableStore
 from tests import models
 from tests.models import model, table
@@ -113,6 +115,28 @@ def test_rows_that_are_loaded_are_finished(store, rows):
     assert set(loaded.parameters[:, 0]) <= finished
     assert np.array_equal(loaded.statistics, loaded.parameters * [1, -1])
     assert loaded.failures.rows.tolist() == [32, 39]
+
+
+def test_of_the_first_rows_of_a_store_no_later_one_is_looked_at(store):
+    write(store, 0, {3: "no"})
+    write(store, 2 * CHUNK, {25: "no"})
+    first = pk.StoredTable(store, 2 * CHUNK, None)
+    assert len(first) == CHUNK - 1
+    assert first.unfinished == CHUNK
+    assert first.failures.rows.tolist() == [3]
+
+
+@pytest.mark.parametrize("failures", [{}, {2: "no", 17: "no"}])
+def test_each_row_has_its_own_ratio_whichever_are_left_out(store, failures):
+    for start in range(0, ROWS, CHUNK):
+        write(store, start, {row: text for row, text in failures.items() if start <= row < start + CHUNK})
+    store.note("origin", Origin(from_proposal=True).to_json())
+    store.keep(PRIOR_RATIO, ("row",), np.arange(ROWS) + 1.0)
+    stored = pk.StoredTable(store, 2 * CHUNK, None)
+    assert np.array_equal(stored.prior_ratio, stored.parameters[0 : len(stored)][:, 0] + 1)
+    for rows in (None, 7):
+        loaded = stored.load(rows)
+        assert np.array_equal(loaded.prior_ratio, loaded.parameters[:, 0] + 1)
 
 
 def test_statistics_that_are_named_again_are_those_of_the_first_choice(store):

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 
 import numpy as np
 import psutil
@@ -14,6 +15,7 @@ import pytest
 from pymc_kbr.simulation.workers import fork_server, forked_worker
 from pymc_kbr.simulation.workers.fork_server import ForkRefused, ForkServer, WorkerDied
 from pymc_kbr.simulation.workers.forked_pool import ForkedPool
+from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
 
 pytestmark = pytest.mark.skipif(not fork_server.CAN_FORK, reason="processes are not forked on this system")
 
@@ -170,3 +172,15 @@ def test_a_fork_that_the_system_refuses_is_asked_for_again_and_blames_no_simulat
         other.submit(abs, -2).result()
     assert pool.submit(abs, -3).result() == 3  # those that are there go on
     other.shutdown()
+
+
+@pytest.mark.parametrize("body", [lambda: None, lambda: time.sleep(5), lambda: [][0]])
+def test_a_time_limit_leaves_no_alarm_behind(body):
+    before = signal.getsignal(signal.SIGALRM)
+    with suppress(TimeUp, IndexError), time_limit(0.05):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        body()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is before
+    with time_limit(None):
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
