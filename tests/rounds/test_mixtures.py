@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from scipy.stats import chi2, multivariate_normal
+from scipy.stats import chi2, lognorm, multivariate_normal
 from sklearn.mixture import GaussianMixture
 
 import pymc_kbr as pk
@@ -132,6 +132,15 @@ def test_draws_of_a_proposal_have_its_covariances(forward):
     )
     np.testing.assert_allclose(drawn.mean(axis=1), 0, atol=4 / np.sqrt(20_000))
     np.testing.assert_allclose(np.cov(drawn), np.eye(2), atol=4 * np.sqrt(2 / 20_000))
+
+
+def test_the_density_of_a_proposal_is_over_parameters_and_not_over_their_logarithms():
+    support = pk.Support.from_bounds({"a": (0, None)}, ["a"])
+    proposal = Proposal(np.ones(1), np.array([[0.3]]), np.array([[[0.49]]]), support, 0.25)
+    at = np.array([[0.2], [1.5], [4.0], [-1.0]])
+    expected = lognorm(0.7, scale=np.exp(0.3)).logpdf(at[:, 0])
+    np.testing.assert_allclose(proposal.log_density(at), expected)
+    assert expected[-1] == -np.inf
 
 
 def test_each_block_of_a_proposal_is_drawn_anew(forward):

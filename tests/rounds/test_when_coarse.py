@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -11,6 +12,7 @@ import pymc_kbr as pk
 from pymc_kbr.rounds import sequence, when_coarse
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.simulation import Forward, SimulationOptions, simulate_table
+from pymc_kbr.tables.columns import Columns
 
 QUIET = {"progressbar": False, "random_seed": 3}
 LINEAR = pk.Adjusted(pk.Rejection(40), "local_linear")
@@ -246,3 +248,11 @@ def test_warnings_of_a_look_are_not_given_twice(by_regression):
 def test_of_few_simulations_it_is_not_looked_unasked():
     few = {"selection": {"candidates": [LINEAR, pk.Rejection(20)]}, **QUIET}
     assert "rounds" not in pk.sample_abc(50, simulations=400, model=model(), **few)["posterior"].attrs
+
+
+@pytest.mark.parametrize("scale", [False, True, "linear_posterior_mean"])
+def test_further_rounds_go_by_the_form_that_was_chosen_in_its_own_scale(scale):
+    found = pk.KernelLikelihood(scale=scale)
+    found.choice_ = SimpleNamespace(name="diagonal_scale")
+    further = when_coarse._further(found, Columns.scalars(["s", "t"]))
+    assert (further.form, further.scale) == ("diagonal_scale", scale)

@@ -45,6 +45,22 @@ def test_sample_smc_runs_on_other_data_and_is_counted():
     assert type(m["y"].owner.op).fn is counting
 
 
+def test_a_simulation_is_one_call_of_each_simulator(monkeypatch):
+    def sampled(draws, chains, **_):
+        simulators = [type(rv.owner.op) for rv in pm.modelcontext(None).observed_RVs]
+        for _ in range(7):
+            for simulator in simulators:
+                simulator.fn(np.random.default_rng(0), 0.0, size=(3,))
+        return {"posterior": {"mean": np.zeros((chains, draws))}}
+
+    monkeypatch.setattr(pm, "sample_smc", sampled)
+    with pm.Model() as m:
+        mean = pm.Normal("mean")
+        for name in ("one", "other"):
+            pm.Simulator(name, fn, mean, observed=DATA)
+    assert run_smc(m, {}, draws=5, chains=1).simulations == 7
+
+
 def test_what_is_not_observed_is_refused():
     with pytest.raises(ValueError, match="the model observes"):
         run_smc(model(), {"z": DATA})

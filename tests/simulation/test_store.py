@@ -219,6 +219,7 @@ def test_failures_are_kept_and_simulated_again_only_where_they_stop(tmp_path):
     path, made = tmp_path / "t.zarr", model(models.fails_when_high)
     with pytest.raises(pk.SimulationError, match="failed at mean"):
         table(1200, made, store=path)
+    assert len(pk.StoredTable.open(path).failures)  # the row that stopped it was written before
     with pytest.warns(UserWarning, match="failed and were dropped"):
         there = table(1200, made, store=path, on_failure="drop")
     with pytest.warns(UserWarning, match="failed and were dropped"):

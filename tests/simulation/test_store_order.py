@@ -117,6 +117,13 @@ def test_rows_that_are_loaded_are_finished(store, rows):
     assert loaded.failures.rows.tolist() == [32, 39]
 
 
+def test_a_chunk_whose_rows_failed_for_no_known_reason_is_damaged(store):
+    write(store, 0, {3: "no"})
+    assert TableStore.open(store.path).state(0, CHUNK) == "failed"
+    (store.path / "message" / "c" / "0").unlink()
+    assert TableStore.open(store.path).state(0, CHUNK) == "damaged"
+
+
 def test_of_the_first_rows_of_a_store_no_later_one_is_looked_at(store):
     write(store, 0, {3: "no"})
     write(store, 2 * CHUNK, {25: "no"})
