@@ -8,21 +8,30 @@ from pytensor.compile.mode import Mode
 
 from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
+from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
+from pymc_kbr.estimators.likelihood.pooled_law import size_of
 
 INTERPRETED = Mode(linker="py", optimizer="fast_compile")
 """Without compilers, which would take longer than the test."""
 
 
-@pytest.fixture(scope="module", params=[2, 4, 6])
+@pytest.fixture(scope="module", params=[2, 4, 6, 8])
 def fitted(request):
-    """Statistics whose shape moves with a parameter, each with a conditional, a series, and many at once."""
+    """Shapes that move with a parameter: of two conditionals, a series, many at once, and many that move."""
     rng = np.random.default_rng(5)
     if request.param == 6:
         theta = rng.uniform(-1, 1, size=(600, 2))
         x = theta @ rng.normal(size=(2, 6)) + np.exp(theta[:, :1]) * rng.standard_t(2, size=(600, 6))
         form = fit_diagonal_scale(theta, x, rng, landmarks=50)
-        assert len(form.law) > 1
+        assert size_of(form.law) > 1
         return form, theta[:2], rng.normal(size=(2, 3, 6))
+    if request.param == 8:
+        theta = rng.uniform(-1, 1, size=(600, 2))
+        shapes = np.exp(-2 * theta[:, :1])
+        x = theta @ rng.normal(size=(2, 8)) + (rng.gamma(shapes, size=(600, 8)) - shapes) / np.sqrt(shapes)
+        form = fit_diagonal_scale(theta, x, rng, landmarks=50)
+        assert isinstance(form.law, MovingShape)
+        return form, theta[:2], rng.normal(size=(2, 3, 8))
     theta, x = rng.uniform(-1, 1, size=(600, 2)), np.zeros((600, request.param))
     for j in range(request.param):
         if request.param == 2:

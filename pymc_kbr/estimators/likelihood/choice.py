@@ -14,6 +14,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import SPARING, fit_autoregre
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
+from pymc_kbr.estimators.likelihood.pooled_law import POOLED
 from pymc_kbr.estimators.likelihood.spread_basis import MOST_PAIRED
 
 Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
@@ -31,7 +32,7 @@ SPARING_LANDMARKS = 400
 SPARINGLY: dict[str, Fit] = {
     "location_scale": partial(fit_location_scale, landmarks=SPARING_LANDMARKS),
     "autoregressive": partial(fit_autoregressive, effort=SPARING),
-    "diagonal_scale": partial(fit_diagonal_scale, landmarks=SPARING_LANDMARKS),
+    "diagonal_scale": partial(fit_diagonal_scale, landmarks=SPARING_LANDMARKS, pooled=POOLED),
 }
 """The same, for what is only compared."""
 

@@ -13,7 +13,17 @@ from pymc_kbr.estimators.likelihood.common_whitening import Whitened, fit_whiten
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
 from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
 from pymc_kbr.estimators.likelihood.mean_basis import MEAN_SCALES, MeanSearch, mean_basis
-from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
+from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
+from pymc_kbr.estimators.likelihood.pooled_law import (
+    MOST_POOLED,
+    Law,
+    describe_law,
+    draw_elements,
+    fit_law,
+    parts_of,
+    size_of,
+    transforms_of,
+)
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, UNEVEN
 from pymc_kbr.estimators.likelihood.spread_basis import spread_basis
 
@@ -29,9 +39,6 @@ EVERY_OTHER_RIDGE = slice(None, None, 2)
 SEARCH = MeanSearch((0.04, 0.06, 0.1, 0.16, *MEAN_SCALES), turns=4, ridges=EVERY_OTHER_RIDGE, walks=True)
 """Of the mean's kernel: many statistics show finer waves than a few do."""
 
-POOLED_SIZES, POOLED = (1, 2, 3, 4), 20_000
-"""Parts of the mixture of which all elements of z are, and how many of them it is fitted to."""
-
 PART_DENSITIES_AT_ONCE = 2**21
 """Densities of parts that are held at once."""
 
@@ -39,6 +46,8 @@ PART_DENSITIES_AT_ONCE = 2**21
 @dataclass(frozen=True, eq=False)
 class DiagonalScale:
     """W x = mu(theta) + exp(-a(theta)) z, with W constant, and elements of z independent and of one law.
+
+    The law may move with the parameters, and with an element's own mean and scale, alike for all elements.
 
     Parameters
     ----------
@@ -49,8 +58,10 @@ class DiagonalScale:
     spread_coefficients : ndarray of shape (1 + q + s, e)
     whiten : ndarray of shape (e, e)
         W, lower triangular.
-    law : NormalMixture
-        Of one number.
+    law : NormalMixture or MovingShape
+        Of one number; the latter where it moves.
+    centre : ndarray of shape (e,)
+        Of W x, from which the means are counted that such a law moves with.
 
     Notes
     -----
@@ -64,13 +75,18 @@ class DiagonalScale:
     mean_coefficients: np.ndarray
     spread_coefficients: np.ndarray
     whiten: np.ndarray
-    law: NormalMixture
+    law: Law
+    # Laws that move are younger than the first files: what is read from these has no centre.
+    centre: np.ndarray | float = 0.0
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
-        """Values mu and a at parameters (k, q): shape (k, 2 e)."""
+        """Values mu and a at parameters (k, q), and what a moving law has there: shape (k, 2 e + ...)."""
         means = self.mean.combined(theta, self.mean_coefficients, xp)
         logs = self.spread.combined(theta, self.spread_coefficients, xp)
-        return xp.concatenate([means, xp.maximum(xp.minimum(logs, LARGEST_LOG), -LARGEST_LOG)], axis=1)
+        found = [means, xp.maximum(xp.minimum(logs, LARGEST_LOG), -LARGEST_LOG)]
+        if not isinstance(self.law, NormalMixture):
+            found.append(describe_law(self.law, theta, means - self.centre, found[1], xp))
+        return xp.concatenate(found, axis=1)
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
         """Log densities (k, r): see `Form`."""
@@ -78,10 +94,10 @@ class DiagonalScale:
         volume = np.log(np.diag(self.whiten)).sum()
         if xp is not np:
             return self._by_law(described, whitened, xp) + volume
-        if len(points) == 1 and len(self.law) == 1:
-            return self._normal(described, whitened[0]) + volume
+        if len(points) == 1 and isinstance(self.law, NormalMixture) and size_of(self.law) == 1:
+            return self._normal(described, whitened[0], self.law) + volume
         e = len(self.whiten)
-        rows = max(1, PART_DENSITIES_AT_ONCE // max(1, points.shape[1] * e * len(self.law)))
+        rows = max(1, PART_DENSITIES_AT_ONCE // max(1, points.shape[1] * e * size_of(self.law)))
         found = np.empty((len(described), points.shape[1]))
         for part in (slice(i, i + rows) for i in range(0, len(described), rows)):
             at = whitened if len(points) == 1 else whitened[part]
@@ -90,22 +106,20 @@ class DiagonalScale:
 
     def _by_law(self, described: Any, whitened: Any, xp: Any) -> Any:
         e = len(self.whiten)
-        logs = described[:, e:]
+        logs = described[:, e : 2 * e]
         z = xp.exp(logs)[:, None, :] * (whitened - described[:, None, :e])
-        means, precisions = self.law.means[:, 0], self.law.factors[:, 0, 0]
-        levels = np.log(self.law.weights * precisions) - 0.5 * np.log(2 * np.pi)
         # Part by part: an array of all of them would be as many times as large.
-        terms = [c - 0.5 * (p * (z - m)) ** 2 for c, m, p in zip(levels, means, precisions, strict=True)]
+        terms = [c - 0.5 * (p * (z - m)) ** 2 for c, m, p in parts_of(self.law, described[:, 2 * e :], xp)]
         highest = terms[0]
         for term in terms[1:]:
             highest = xp.maximum(highest, term)
         each = highest + xp.log(sum(xp.exp(term - highest) for term in terms))
         return xp.sum(each, axis=2) + xp.sum(logs, axis=1)[:, None]
 
-    def _normal(self, described: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+    def _normal(self, described: np.ndarray, whitened: np.ndarray, law: NormalMixture) -> np.ndarray:
         """The same of points (r, e), of one normal law: in products of matrices, without all residuals."""
         e = len(self.whiten)
-        mean, precision = float(self.law.means[0, 0]), float(self.law.factors[0, 0, 0])
+        mean, precision = float(law.means[0, 0]), float(law.factors[0, 0, 0])
         scales = precision * np.exp(described[:, e:])
         # precision (exp(a) (u - mu) - mean) = scales u - centres: the square then expands into products.
         centres = described[:, :e] * scales + precision * mean
@@ -116,15 +130,15 @@ class DiagonalScale:
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, e) for each of k parameters."""
         e = len(self.whiten)
-        z = self.law.draw(len(described) * e, rng).reshape(-1, e)
-        whitened = described[:, :e] + z * np.exp(-described[:, e:])
+        z = draw_elements(self.law, described[:, 2 * e :], e, rng)
+        whitened = described[:, :e] + z * np.exp(-described[:, e : 2 * e])
         return solve_triangular(self.whiten, whitened.T, lower=True).T
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Conditional distribution functions (k, e): see `Form`."""
         e = len(self.whiten)
-        z = np.exp(described[:, e:]) * (points @ self.whiten.T - described[:, :e])
-        return self.law.transforms(z.reshape(-1, 1)).reshape(z.shape)
+        z = np.exp(described[:, e : 2 * e]) * (points @ self.whiten.T - described[:, :e])
+        return transforms_of(self.law, described[:, 2 * e :], z)
 
 
 def without_columns(form: DiagonalScale, kept: np.ndarray) -> DiagonalScale | None:
@@ -150,6 +164,7 @@ def without_columns(form: DiagonalScale, kept: np.ndarray) -> DiagonalScale | No
         form.spread_coefficients[:, kept],
         form.whiten[np.ix_(kept, kept)],
         form.law,
+        np.broadcast_to(form.centre, len(form.whiten))[kept],
     )
 
 
@@ -159,6 +174,7 @@ def fit_diagonal_scale(
     rng: np.random.Generator,
     *,
     landmarks: int = DIAGONAL_MEAN_LANDMARKS,
+    pooled: int = MOST_POOLED,
     compared: Form | None = None,
 ) -> DiagonalScale:
     """Fit mean, whitening, scales and law, and the mean once more with weights where scales are uneven.
@@ -170,6 +186,8 @@ def fit_diagonal_scale(
     rng : numpy.random.Generator
     landmarks : int
         Of the mean's kernel.
+    pooled : int
+        Elements from which it is learnt how their law moves.
     compared : Form, optional
         One that was fitted to some of the rows: its mean's directions and bandwidth are taken.
 
@@ -178,7 +196,7 @@ def fit_diagonal_scale(
     The mean is regressed in the statistics' principal components, which have one kernel and a ridge each:
     what depends on the parameters is in few of them, and noise in all.
     """
-    n, e = points.shape
+    n = len(points)
     held_out = np.zeros(n, dtype=bool)
     held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
     seed = int(rng.integers(2**31))
@@ -205,16 +223,17 @@ def fit_diagonal_scale(
         again = whitened(weighted.residuals)
         if again.held_out > found.held_out:
             mean, found = weighted, again
-    some = rng.permutation(n * e)[:POOLED]
-    law = fit_mixture(found.z.reshape(-1, 1)[some], np.repeat(held_out, e)[some], seed, POOLED_SIZES)
     of_z = of_mean.mix @ (mean.coefficients @ (turn.T @ found.whiten.T))
     # The first raw function is the constant: the centre that was taken off goes back into it.
-    of_z[0] += found.whiten @ (centre / unit)
+    of_all = found.whiten @ (centre / unit)
+    means = of_mean.landmarks.combined(theta, of_z)
+    of_z[0] += of_all
     return DiagonalScale(
         of_mean.landmarks,
         of_spread.landmarks,
         of_z,
         of_spread.mix @ found.coefficients,
         found.whiten / unit,
-        law,
+        fit_law(found.z, theta, (means, found.logs), held_out, seed, rng, pooled),
+        of_all,
     )

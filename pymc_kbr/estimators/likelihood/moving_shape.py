@@ -36,7 +36,7 @@ PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0)
 """Precisions of the coefficients' prior, tried from the largest until held-out rows are worse off."""
 
 ROWS_FOR_SHAPE = 6000
-"""From which the coefficients are learnt, at most."""
+"""From which the coefficients are learnt, at most, where no other number is given."""
 
 ITERATIONS_A_PENALTY = 60
 """For each penalty, at most."""
@@ -128,7 +128,13 @@ class MovingShape:
 
 
 def let_move(
-    base: ResidualShape, inputs: Inputs, z: np.ndarray, rng: np.random.Generator
+    base: ResidualShape,
+    inputs: Inputs,
+    z: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    searched: int = ROWS_FOR_SHAPE,
+    learnt: int = ROWS_FOR_SHAPE,
 ) -> ResidualShape | MovingShape:
     """The mixture with moving parts, where held-out rows are better off with it.
 
@@ -140,9 +146,13 @@ def let_move(
     z : ndarray of shape (n,)
         Residuals at the inputs, each standardised by functions fitted to other rows.
     rng : numpy.random.Generator
+    searched, learnt : int
+        Rows on which the penalty is chosen, and from which the coefficients are then learnt, at most.
     """
-    rows = rng.permutation(len(z))[:ROWS_FOR_SHAPE]
-    inputs, z = inputs.rows(rows), z[rows]
+    order = rng.permutation(len(z))
+    more = order[: max(searched, learnt)]
+    every, of_every = inputs.rows(more), z[more]
+    inputs, z = inputs.rows(order[:searched]), z[order[:searched]]
     start = base if len(base.means) >= FEWEST_PARTS else fit_parts(z, FEWEST_PARTS, rng)
     matter = np.flatnonzero(surprises(start, inputs, z) > SURPRISING_SCORE)
     if not len(matter):
@@ -164,7 +174,8 @@ def let_move(
     if best is None:
         return base
     penalty, x = best
-    return _shape(_maximised(x, phi, z, penalty), features, len(start.means))
+    phi = features(every.theta, every.past[:, None])[:, 0]
+    return _shape(_maximised(x, phi, of_every, penalty), features, len(start.means))
 
 
 def _maximised(x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float) -> np.ndarray:

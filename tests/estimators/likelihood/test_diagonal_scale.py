@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm
+from scipy.stats import kstest, norm, skew
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood import pooled_law
 from pymc_kbr.estimators.likelihood.choice import forms_of
 from pymc_kbr.estimators.likelihood.common_whitening import fit_whitened
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, without_columns
 from pymc_kbr.estimators.likelihood.mean_basis import MeanSearch, mean_basis
+from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
+from pymc_kbr.estimators.likelihood.pooled_law import fit_law, size_of
 from pymc_kbr.estimators.likelihood.spread_basis import spread_basis
 
 TIMES = np.linspace(0, 3, 30)
@@ -43,7 +46,17 @@ def correlated(theta, rng):
     return np.cumsum(rng.normal(size=(len(theta), 30)), axis=1) / 3
 
 
-@pytest.fixture(scope="module", params=[uneven, heavy, correlated], ids=lambda law: law.__name__)
+def skewed(theta, rng):
+    """Centred, of deviation one, and more and more skewed: gamma laws of shape 1 / s^2 have skewness 2 s."""
+    shapes = np.exp(-2 * theta[:, :1])
+    return (rng.gamma(shapes, size=(len(theta), 30)) - shapes) / np.sqrt(shapes)
+
+
+ALIKE = [uneven, heavy, correlated]
+"""Laws whose shape does not move: of one that does, scales and law are only together those of residuals."""
+
+
+@pytest.fixture(scope="module", params=[*ALIKE, skewed], ids=lambda law: law.__name__)
 def of_law(request):
     rows = waves(1200, np.random.default_rng(2), request.param)
     return request.param, fit_diagonal_scale(*rows, np.random.default_rng(3), landmarks=200)
@@ -54,11 +67,17 @@ def test_density_is_that_of_its_formula(of_law):
     rng = np.random.default_rng(4)
     theta, points = rng.normal(size=(3, 2)), rng.normal(size=(1, 5, 30))
     described = form.describe(theta)
-    means, logs = described[:, :30], described[:, 30:]
+    means, logs = described[:, :30], described[:, 30:60]
     z = np.exp(logs)[:, None] * ((points @ form.whiten.T) - means[:, None])
     law = form.law
-    parts = norm.pdf(z[..., None], law.means[:, 0], 1 / law.factors[:, 0, 0]) @ law.weights
-    expected = np.log(parts).sum(axis=2) + logs.sum(axis=1)[:, None] + np.log(np.diag(form.whiten)).sum()
+    if isinstance(law, MovingShape):
+        densities = 0.0
+        for share, centre, log in law.parts(theta, np.stack([means - form.centre, logs], axis=2)):
+            of_part = norm.pdf(z, centre[:, None], np.exp(log)[:, None])
+            densities = densities + np.exp(share)[:, None] * of_part
+    else:
+        densities = norm.pdf(z[..., None], law.means[:, 0], 1 / law.factors[:, 0, 0]) @ law.weights
+    expected = np.log(densities).sum(axis=2) + logs.sum(axis=1)[:, None] + np.log(np.diag(form.whiten)).sum()
     np.testing.assert_allclose(form.log_density(described, points), expected, rtol=1e-9)
     each = np.repeat(points, 3, axis=0)
     np.testing.assert_allclose(form.log_density(described, each), expected, rtol=1e-9)
@@ -75,10 +94,11 @@ def test_draws_are_distributed_as_it_says(of_law):
     assert np.abs(correlations).max() < 5 / np.sqrt(400)
 
 
+@pytest.mark.parametrize("of_law", ALIKE, indirect=True, scope="module", ids=lambda law: law.__name__)
 def test_scales_follow_the_parameters(of_law):
     law, form = of_law
     axis = np.column_stack([np.linspace(-1.5, 1.5, 7), np.zeros(7)])
-    logs = -form.describe(axis)[:, 30:].mean(axis=1)
+    logs = -form.describe(axis)[:, 30:60].mean(axis=1)
     slope = np.polyfit(axis[:, 0], logs, 1)[0]
     # One parameter's slope from 1,200 rows of 30 squares each: its error is sqrt(2 / 36,000) / 2.
     assert abs(slope - (0.5 if law is uneven else 0.0)) < 0.05
@@ -94,7 +114,38 @@ def test_statistics_are_mixed_where_their_noise_is_correlated(of_law):
 
 def test_law_of_residuals_is_as_heavy_as_theirs(of_law):
     law, form = of_law
-    assert (len(form.law) > 1) is (law is heavy)
+    assert (size_of(form.law) > 1) is (law in (heavy, skewed))
+
+
+def test_law_of_residuals_moves_only_where_it_does(of_law):
+    law, form = of_law
+    assert isinstance(form.law, MovingShape) is (law is skewed)
+    if law is skewed:
+        theta = np.repeat([[-1.0, 0.0], [0.7, 0.0]], 300, axis=0)
+        described = form.describe(theta)
+        drawn = form.draw(described, np.random.default_rng(16)) @ form.whiten.T
+        z = np.exp(described[:, 30:60]) * (drawn - described[:, :30])
+        # 2 exp(theta) = .74 and 4.0, the latter by a tail that a mixture of few parts ends early.
+        assert abs(skew(z[:300].ravel()) - 0.74) < 0.35
+        assert skew(z[300:].ravel()) > 1.6
+
+
+def test_a_law_moves_with_the_mean_of_each_element():
+    """Of Bernoulli noise about a mean m, which is skewed to either side as m is below or above a half."""
+    rng = np.random.default_rng(17)
+    theta, means = rng.normal(size=(900, 1)), rng.uniform(0.1, 0.9, size=(900, 20))
+    z = (rng.random(means.shape) < means) - means + 0.1 * rng.normal(size=means.shape)
+    z /= np.sqrt(means * (1 - means) + 0.01)
+    levels = means, np.zeros_like(means)
+    law = fit_law(z, theta, levels, np.arange(900) % 5 == 0, 1, rng)
+    assert isinstance(law, MovingShape)
+    assert not law.features.by_theta.any()
+    assert law.features.by_past[0].any()
+    at = law.distribution(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[[0.2, 0.0]], [[0.8, 0.0]]]))
+    # No success lies m below the mean, a success 1 - m above it, both with noise of .1. Of 18,000 elements
+    # some 1,000 are within .02 of either m: an error of sqrt(.16 / 1,000) = .013, and that of few parts.
+    low, high = 0.8 * norm.cdf(2), 0.2 + 0.8 * norm.cdf(-2)
+    np.testing.assert_allclose(at[:, 0], [low, high], atol=0.05)
 
 
 def test_statistics_that_are_left_out_leave_the_density_of_the_others(fitted):
@@ -145,15 +196,23 @@ def test_directions_and_bandwidth_of_a_compared_fit_are_taken(fitted):
     np.testing.assert_array_equal(found.mean.directions, fitted.mean.directions)
 
 
-def test_units_of_the_statistics_do_not_matter():
+@pytest.mark.parametrize("moves", [False, True])
+def test_units_of_the_statistics_do_not_matter(moves, monkeypatch):
     theta, x = waves(300, np.random.default_rng(10))
     units, shift = np.geomspace(1e-3, 1e3, 30), np.linspace(-5, 5, 30)
+    if moves:
+        # Steps towards a law that moves are cut off where they have not settled, and multiply rounding
+        # errors: by powers of two there are none.
+        units, shift = 2.0 ** np.arange(-15, 15), 0.0
+    else:
+        monkeypatch.setattr(pooled_law, "let_move", lambda base, *_, **__: base)
     plain = fit_diagonal_scale(theta, x, np.random.default_rng(1), landmarks=60)
     moved = fit_diagonal_scale(theta, x * units + shift, np.random.default_rng(1), landmarks=60)
     at = [
         form.log_density(form.describe(theta[:5]), y[None, :4])
         for form, y in ((plain, x), (moved, x * units + shift))
     ]
+    assert isinstance(plain.law, MovingShape) is moves
     np.testing.assert_allclose(at[1], at[0] - np.log(units).sum(), rtol=1e-6)
 
 
