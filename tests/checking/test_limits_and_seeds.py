@@ -53,3 +53,12 @@ def test_a_parameter_that_never_varies_leaves_scores_that_are_numbers():
     ).summary()
     assert found.notna().all().all()
     assert found.index[0] == "s"
+
+
+@pytest.mark.parametrize(("parameters", "off"), [(1, True), (100, False)])
+def test_an_estimator_is_called_off_as_seldom_whatever_its_number_of_parameters(parameters, off):
+    names = [f"a{i}" for i in range(parameters)]
+    seen = SimpleNamespace(parameter_names=names, discrete=[False] * parameters)
+    # By 3.7 deviations: once in 5,000 times of one parameter, and once in 50 of a hundred.
+    covered = np.append(0.9 - 3.7 * np.sqrt(0.09 / 400), np.full(parameters - 1, 0.9))
+    assert bool(diagnostics._coverage(covered, 400, seen)) is off

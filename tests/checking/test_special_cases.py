@@ -265,6 +265,10 @@ def test_distances_leave_the_set_itself_out_and_the_observation_counts(exchangea
     if exchangeable:
         pooled = np.vstack(sets)
         assert found.tests["y"].bandwidths == pytest.approx((median_heuristic(pooled / pooled.std(axis=0)),))
+    for seed in (1, 2):
+        pk.predictive_check(Result(count, chains=2), draws=20, random_seed=seed)
+    np.testing.assert_array_equal(asked[1], asked[0])
+    assert not np.array_equal(asked[2], asked[0])
 
 
 def test_the_bandwidth_that_is_asked_for_is_that_of_distances_and_test(monkeypatch):

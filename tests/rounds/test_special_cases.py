@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from scipy.stats import binom
 
 import pymc_kbr as pk
 from pymc_kbr.embedding.embedding import Atoms
@@ -172,8 +173,9 @@ def test_rows_are_moved_by_a_regression_on_five_times_as_many():
 
 def test_alikeness_has_its_level_and_knows_no_units():
     rng = np.random.default_rng(5)
-    told = sum(not alike(rng.normal(size=(15, 1)), rng.normal(size=(15, 1)), rng) for _ in range(160))
-    assert 1 <= told <= 21  # of a binomial of 160 with a chance of 0.05, but for one in a thousand times
+    told = sum(not alike(rng.normal(size=(15, 1)), rng.normal(size=(15, 1)), rng) for _ in range(400))
+    least, most = binom.ppf([5e-4, 1 - 5e-4], 400, 0.05)  # but for one in a thousand times
+    assert least <= told <= most
     one, other = rng.normal(size=(40, 2)), rng.normal([0.0, 2.0], 1.0, size=(40, 2))
     assert not alike(one, other, rng)
     assert not alike(one * [1e6, 1.0], other * [1e6, 1.0], rng)

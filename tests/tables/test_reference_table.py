@@ -180,6 +180,12 @@ def with_noise(*deviations):
     return dataclasses.replace(make(), origin=Origin(noise=deviations))
 
 
+@pytest.mark.parametrize("between", [(False, False), (True, False), (False, True)])
+def test_rows_between_bounds_stay_so_whichever_table_has_them(between):
+    one, other = (dataclasses.replace(make(), origin=Origin(between_bounds=each)) for each in between)
+    assert one.append(other).origin.between_bounds is any(between)
+
+
 def test_append_keeps_the_noise_of_the_observation_whichever_table_knows_of_it():
     assert with_noise(0.1).append(make()).noise.tolist() == [0.1, 0.1]
     assert make().append(with_noise(0.1)).noise.tolist() == [0.1, 0.1]
