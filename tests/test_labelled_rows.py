@@ -9,6 +9,7 @@ import xarray as xr
 from sklearn.base import clone
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.rows import as_pairs, as_rows
 
 NUMBERS = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -202,3 +203,10 @@ def test_a_learned_likelihood_reads_names_too():
     two = likelihood.condition(trials[["s", "t"]].to_numpy(), trials=True)
     np.testing.assert_array_equal(one.atoms, two.atoms)
     assert one.names == ("m",)
+
+
+def test_labels_in_a_circle_are_put_in_order():
+    """Of two labels that change places, either order is the other's inverse."""
+    given = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["t", "u", "s"])
+    np.testing.assert_array_equal(by_name(given, ["s", "t", "u"]), [[3.0, 1.0, 2.0]])
+    np.testing.assert_array_equal(by_name(given.iloc[0], ["s", "t", "u"]), [3.0, 1.0, 2.0])

@@ -88,6 +88,13 @@ def test_particles_are_drawn_by_the_seed(arrays):
     check(particles)
 
 
+def test_draws_of_a_prior_count_by_their_weights(arrays, rng):
+    prior = rng.normal(0.5, 0.5, size=(40, 2)), rng.random(40)
+    ratio = ratio_of_draws(arrays[0], prior, Support.unbounded(2), np.random.default_rng(1))
+    found = numbers(pk.NadarayaWatson(1.0), arrays, 1, prior=prior)
+    np.testing.assert_array_equal(found, numbers(pk.NadarayaWatson(1.0), arrays, 1, ratio=ratio))
+
+
 @pytest.mark.parametrize("name", pk.ESTIMATORS)
 def test_draws_are_by_the_seed(name, arrays):
     given = {"accepted": 30} if name == "rejection" else {}
