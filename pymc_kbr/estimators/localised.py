@@ -27,8 +27,9 @@ class Localised(RuleEstimator):
         nearest rows.
 
     single_precision : bool
-        Whether the systems of nearest rows are made and solved in single precision, which takes
-        somewhat less time. Refused where the ridge m lambda is so small that rounding would be a part of it.
+        Whether the systems of nearest rows are made and solved in single precision, with half the memory
+        and in about the same time. Refused where the ridge m lambda is so small that rounding would be a
+        part of it.
 
     Raises
     ------

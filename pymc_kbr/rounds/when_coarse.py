@@ -185,9 +185,8 @@ def _going_by(statistics: Columns) -> Estimator:
     if statistics.set_names:
         return near_rows(True)  # the columns of data sets are regression estimates already
     if statistics.size <= MOST_FOR_LEARNING:
-        return KernelLikelihood(
-            "location_scale", DRAWS_FOR_PROPOSAL
-        )  # the other form takes several times as long
+        # The other form takes several times as long.
+        return KernelLikelihood("location_scale", DRAWS_FOR_PROPOSAL)
     return near_rows("joint_posterior_mean")
 
 
