@@ -18,8 +18,7 @@ POOLED_SIZES, POOLED = (1, 2, 3, 4), 20_000
 MOST_POOLED = 60_000
 """Elements from which it is learnt how the law moves, but for forms that are only compared.
 
-Noise of its coefficients adds up over the elements of a data set: from 20,000 it is a quarter of a deviation
-of the dispersion of 45 counts.
+Noise of its coefficients adds up over the elements of a data set; from fewer it moves the posterior.
 """
 
 Law = NormalMixture | MovingShape
@@ -54,9 +53,9 @@ def fit_law(
 
     Notes
     -----
-    A shape that is off a little in each of e elements moves the posterior by the root of e as much: skewed
-    counts, of which one mixture served all parameters, had their dispersion .9 deviations off. The law of a
-    count hangs on its own mean, too, so that elements at one place of the parameters have several.
+    A shape that is off a little in each of e elements moves the posterior by the root of e as much, such as
+    that of skewed counts of which one mixture serves all parameters. The law of a count hangs on its own
+    mean, too, so that elements at one place of the parameters have several.
     """
     n, e = z.shape
     order = rng.permutation(n * e)
