@@ -40,14 +40,16 @@ class KernelLikelihood(LearnedDensity):
     Parameters
     ----------
     form : str
-        "location_scale", "autoregressive", "diagonal_scale" (for many statistics), or "auto": that under
-        which held-out rows are denser.
+        "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
+        statistics that are independent draws of one law, in any order or sorted), or "auto": that of the
+        first two, or of many statistics the third, under which held-out rows are denser.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
     scale : bool, str or Summary
         True for the curve of each statistic that evidence is for, discrete ones spread over their cells;
-        False for their own units; or summaries of them, whose likelihood then is learnt.
+        False for their own units; or summaries of them, whose likelihood then is learnt. The form
+        "exchangeable" has one unit for all, and takes True alone.
     parameter_bandwidth : float, optional
         As of the other estimators; weights here need no projection.
 
@@ -103,12 +105,14 @@ class KernelLikelihood(LearnedDensity):
         Returns
         -------
         bool, str or Summary
-            The argument `scale`, "transformed" for True.
+            The argument `scale`; for True "transformed", or "common" for the form "exchangeable".
         """
-        return "transformed" if self.scale is True else self.scale
+        if self.scale is not True:
+            return self.scale
+        return "common" if self.form == "exchangeable" else "transformed"
 
     def _check(self, n: int, streamed: bool) -> None:
-        check_settings(self.particles, self.form, tuple(FORMS))
+        check_settings(self.particles, self.form, tuple(FORMS), self.scale)
 
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_

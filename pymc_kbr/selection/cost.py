@@ -116,6 +116,8 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
         fitted = min(n, ROWS_FOR_FORMS)
         if estimator.form == "diagonal_scale":
             return Cost(1.5 + 2e-2 * d, 0.01 + 2.5e-4 * d)
+        if estimator.form == "exchangeable":
+            return Cost(5.0 + 2e-2 * d, 0.02 + 1e-3 * d)
         if d > MOST_SPARINGLY:  # a series, or refused
             return Cost(4.0 + 1e-2 * d, 0.1 + 1e-3 * d)
         return Cost(1.0 + 1e-3 * fitted * (0.3 + 0.1 * d) + 2e-5 * n * d, 0.1)

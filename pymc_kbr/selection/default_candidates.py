@@ -37,7 +37,7 @@ MOST_FOR_CURVES = 100
 """Statistics above which choosing a curve for each would take a tenth of the work, and is not tried."""
 
 
-def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estimator]:
+def default_candidates(n: int, d: int = 1, *, heavy: bool = False, alike: bool = False) -> list[Estimator]:
     """The estimators and settings that are tried on n rows of d statistics, the most promising first.
 
     Parameters
@@ -46,6 +46,9 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estim
     heavy : bool
         Whether the tail of some statistic is heavy. Statistics are then "transformed", and a few candidates
         are tried in deviations, too, in place of those by relevance, which is measured in deviations.
+    alike : bool
+        Whether the statistics look like independent draws of one law. A likelihood of such draws is then
+        tried, of many in place of that of a series.
 
     Notes
     -----
@@ -77,9 +80,11 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estim
     estimates: list[Estimator] = [
         Adjusted(accepted(rows, estimated), "heteroscedastic_local_linear") for rows in (0.02 * n, 0.1 * n)
     ]
+    of_one_law: list[Estimator] = [KernelLikelihood("exchangeable")] if alike else []
     of_many: list[Estimator] = [
+        *of_one_law,
         KernelLikelihood("diagonal_scale", scale=d <= MOST_FOR_CURVED),
-        KernelLikelihood("autoregressive", scale=False),
+        *([] if alike else [KernelLikelihood("autoregressive", scale=False)]),
         KernelLikelihood("location_scale", scale=estimated),
     ]
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
@@ -88,7 +93,7 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False) -> list[Estim
         *([] if d <= MOST_FOR_SLOPES else estimates),
         *([] if d <= MOST_FOR_LIKELIHOOD else of_many),
         *(Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), scale), "kernel_ridge") for scale in scales),
-        *([KernelLikelihood()] if d <= MOST_FOR_LIKELIHOOD else []),
+        *([*of_one_law, KernelLikelihood()] if d <= MOST_FOR_LIKELIHOOD else []),
         Adjusted(accepted(0.1 * n, own), "heteroscedastic_kernel_ridge"),
         *(joint if d <= MOST_FOR_SLOPES else []),
         *(one for scale in scales for one in linear(0.1 * n, scale)),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
@@ -159,7 +160,7 @@ def choose(
     given, whole = check_candidates(candidates, n - count), scaled(rows)
     if given is None:
         heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
-        given = default_candidates(n - count, d, heavy=heavy)
+        given = default_candidates(n - count, d, heavy=heavy, alike=look_exchangeable(rows.statistics))
     # Not the very nearest alone: these would be held out of the rows that the candidates need most.
     numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(NEAREST_SHARE * n)), n))
     if rows.ratio is not None:

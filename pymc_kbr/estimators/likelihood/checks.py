@@ -102,10 +102,14 @@ def check_parameters(parameters: Any, p: int) -> np.ndarray:
     return theta
 
 
-def check_settings(particles: int, form: str, forms: tuple[str, ...]) -> None:
+def check_settings(particles: int, form: str, forms: tuple[str, ...], scale: Any = True) -> None:
     """Refuse arguments of `KernelLikelihood` that are out of range."""
     whole("particles", particles)
     if particles < 10:
         raise ValueError(f"particles is {particles}; it must be at least 10")
     if form not in ("auto", *forms):
         raise ValueError(f"form is {form!r}; it may be auto, {', '.join(forms)}")
+    if form == "exchangeable" and scale is not True:
+        raise ValueError(
+            f"scale is {scale!r}; draws of one law have one unit: with form='exchangeable' leave it at True"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import kstwo
@@ -12,6 +12,7 @@ from scipy.stats import kstwo
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.autoregressive import SPARING, fit_autoregressive
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
+from pymc_kbr.estimators.likelihood.exchangeable import FEW_PENALTIES, fit_exchangeable
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 from pymc_kbr.estimators.likelihood.pooled_law import POOLED
@@ -23,6 +24,7 @@ FORMS: dict[str, Fit] = {
     "location_scale": fit_location_scale,
     "autoregressive": fit_autoregressive,
     "diagonal_scale": fit_diagonal_scale,
+    "exchangeable": fit_exchangeable,
 }
 """The fit of each form, by its name."""
 
@@ -33,6 +35,7 @@ SPARINGLY: dict[str, Fit] = {
     "location_scale": partial(fit_location_scale, landmarks=SPARING_LANDMARKS),
     "autoregressive": partial(fit_autoregressive, effort=SPARING),
     "diagonal_scale": partial(fit_diagonal_scale, landmarks=SPARING_LANDMARKS, pooled=POOLED),
+    "exchangeable": partial(fit_exchangeable, tried=FEW_PENALTIES, numbers=0),
 }
 """The same, for what is only compared."""
 
@@ -132,7 +135,7 @@ def fit_chosen(choice: Choice, theta: np.ndarray, points: np.ndarray, rng: np.ra
     if choice.name == "autoregressive":
         return fit_autoregressive(theta, points, rng)
     compared = choice.form if len(theta) >= MANY_ROWS else None
-    fit = fit_location_scale if choice.name == "location_scale" else fit_diagonal_scale
+    fit: Any = FORMS[choice.name]
     return fit(theta, points, rng, compared=compared)
 
 

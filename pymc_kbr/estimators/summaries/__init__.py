@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.curved_posterior_mean import CurvedPosteriorMean
 from pymc_kbr.estimators.summaries.joint_posterior_mean import JointPosteriorMean
 from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
@@ -44,6 +45,7 @@ SUMMARIES: dict[str, Any] = {
     "curved_posterior_mean": CurvedPosteriorMean,
     "joint_posterior_mean": JointPosteriorMean,
     "transformed": Transformed,
+    "common": CommonScale,
     "bayesian": LearntLengthscales,
 }
 """The name of each summary that is learnt from parameters and statistics."""

@@ -1,0 +1,60 @@
+"""Whether statistics look like independent draws of one law, in any order or sorted."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import rankdata
+
+FEWEST_ALIKE = 8
+"""Statistics below which nothing is looked for."""
+
+ROWS_LOOKED_ALIKE = 2000
+"""At most."""
+
+FEWEST_ROWS_ALIKE = 200
+
+MOST_EQUAL = 0.001
+"""Share of neighbours among a row's sorted values that may be equal: of continuous draws none are."""
+
+APART = 5.0
+"""Standard errors by which two statistics, or two pairs of them, must differ to be told apart."""
+
+
+def look_exchangeable(statistics: np.ndarray) -> bool:
+    """Whether rows (n, d) may be sets of d continuous draws of one law each.
+
+    Either every row is sorted; or all statistics have the same mean rank and the same spread of ranks, and
+    all pairs of them the same covariance. Series, groups, and measurements along a curve are told from such
+    draws by their pairs. Rows of a law that says so by chance are told from others by their likelihood.
+    """
+    n, d = statistics.shape
+    if d < FEWEST_ALIKE or n < FEWEST_ROWS_ALIKE:
+        return False
+    rows = statistics[np.linspace(0, n - 1, min(n, ROWS_LOOKED_ALIKE)).astype(int)]
+    ordered = np.sort(rows, axis=1)
+    if np.mean(np.diff(ordered, axis=1) == 0) > MOST_EQUAL:
+        return False
+    if np.array_equal(ordered, rows):
+        return True
+    # Of ranks, so that no tail decides; from each row's mean, as the parameters move all its values.
+    ranks = rankdata(rows).reshape(rows.shape) / rows.size - 0.5
+    away = ranks - ranks.mean(axis=1, keepdims=True)
+    spread = away**2 - np.mean(away**2, axis=1, keepdims=True)
+    if max(_errors(away), _errors(spread)) > APART:
+        return False
+    return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < APART
+
+
+def _errors_of_pairs(columns: np.ndarray) -> float:
+    """The largest difference of a covariance of two columns (n, d) from those of others, in its errors."""
+    n, d = columns.shape
+    pairs = np.triu_indices(d, 1)
+    products = (columns.T @ columns / n)[pairs]
+    variances = ((columns**2).T @ columns**2 / n)[pairs] - products**2
+    return float(np.max(np.abs(products - products.mean()) / np.sqrt(variances / n)))
+
+
+def _errors(columns: np.ndarray) -> float:
+    """The largest mean of columns (n, d) in its standard errors."""
+    errors = columns.std(axis=0) / np.sqrt(len(columns))
+    return float(np.max(np.abs(columns.mean(axis=0)) / np.maximum(errors, 1e-300)))

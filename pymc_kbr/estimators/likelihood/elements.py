@@ -1,0 +1,177 @@
+"""The elements of data sets in their units, and the functions by which their law moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks
+from pymc_kbr.estimators.likelihood.conditional_mean import regress
+from pymc_kbr.estimators.likelihood.mean_basis import USUAL, MeanSearch, mean_basis
+from pymc_kbr.estimators.likelihood.mixture_functions import (
+    FittedFunctions,
+    fit_functions,
+    start_of_groups,
+)
+
+FEWEST_ELEMENTS = 8
+"""Of a data set: of fewer, means and deviations of groups say little."""
+
+LAW_LANDMARKS, LAW_FUNCTIONS = 300, 150
+"""Of the kernel of the law's functions, and how many of these, the smoothest, are taken."""
+
+GROUPS_FOR_KERNEL = 6
+"""Of a row's numbers, on whose means and deviations the law's kernel is chosen."""
+
+BENT_FROM, FAR = 0.999, 30.0
+"""Share of the numbers, and median distances from the middle: if fewer lie within, asinh is taken."""
+
+LEAST_DISTANCE = 1e-9
+"""Of a row's median distance, of which a logarithm is taken."""
+
+
+class Units(NamedTuple):
+    """How numbers are measured before a mixture describes them.
+
+    Attributes
+    ----------
+    logarithm : bool
+    moving : bool
+        Whether from a middle and in distances that are functions of the parameters, or the same everywhere.
+    bent : bool
+        Whether by asinh, in which the tails of a mixture are heavy.
+    """
+
+    logarithm: bool
+    moving: bool
+    bent: bool
+
+
+def measured(points: Any, middle: Any, log_scale: Any, units: Units, xp: Any = np) -> tuple[Any, Any]:
+    """Numbers (k, m) in some units, and the logs of the slopes from numbers to these.
+
+    Parameters
+    ----------
+    points : array of shape (k, m)
+    middle, log_scale : array of shape (k, 1)
+    units : Units
+    xp : module
+    """
+    y, slopes = points, -log_scale
+    if units.logarithm:
+        # What is not positive, which was in no simulation, has next to no density.
+        y = xp.log(xp.maximum(points, 1e-300))
+        slopes = slopes - y
+    z = (y - middle) * xp.exp(-log_scale)
+    if not units.bent:
+        return z, slopes
+    return xp.arcsinh(z), slopes - 0.5 * xp.log(1 + z**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Data sets in some units, and the functions of the parameters by which their mixture may move.
+
+    Attributes
+    ----------
+    units : Units
+    level : Landmarks
+    level_coefficients : ndarray of shape (1 + q + l, 2)
+    z : ndarray of shape (n, e)
+    slopes : ndarray of shape (n, e)
+        Logs, from y to z.
+    basis : Basis
+    smooth : ndarray of int
+        Those of its functions that are taken.
+    features : ndarray of shape (n, f)
+    """
+
+    units: Units
+    level: Landmarks
+    level_coefficients: np.ndarray
+    z: np.ndarray
+    slopes: np.ndarray
+    basis: Basis
+    smooth: np.ndarray
+    features: np.ndarray
+
+    def fitted(
+        self, parts: int, held_out: np.ndarray, seed: int, tried: tuple[float, ...], numbers: int
+    ) -> FittedFunctions:
+        """The mixture of so many parts: see `fit_functions`."""
+        penalties = self.basis.penalties[self.smooth]
+        start = regress(self.features, penalties, start_of_groups(self.z, parts)).coefficients
+        rng = np.random.default_rng(seed)
+        return fit_functions(self.z, self.features, penalties, start, held_out, rng, tried, numbers)
+
+
+class KnownKernels(NamedTuple):
+    """Kernels whose directions and bandwidths are taken, of middle and scale, and of the law; and units."""
+
+    units: Units
+    level: Landmarks
+    law: Landmarks
+
+
+def begin(
+    theta: np.ndarray,
+    y: np.ndarray,
+    levels: np.ndarray,
+    units: Units,
+    seed: int,
+    known: KnownKernels | None = None,
+    search: MeanSearch = USUAL,
+) -> Elements:
+    """The numbers y (n, e) in units, bent where their tails ask for it, and a kernel for their law."""
+    rng = np.random.default_rng(seed)
+    level, coefficients = _still(levels.mean(axis=0), theta.shape[1])
+    if units.moving:
+        of_level, features = mean_basis(theta, levels, LAW_LANDMARKS, rng, known and known.level, search)
+        found = regress(features, of_level.penalties, levels)
+        level, coefficients = of_level.landmarks, of_level.mix @ found.coefficients
+    at = level.combined(theta, coefficients)
+    away = np.abs(y - at[:, :1]) * np.exp(-at[:, 1:])
+    units = known.units if known else units._replace(bent=bool(np.quantile(away, BENT_FROM) > FAR))
+    z, slopes = measured(y, at[:, :1], at[:, 1:], units._replace(logarithm=False))
+    groups = start_of_groups(z, GROUPS_FOR_KERNEL)
+    basis, features = mean_basis(theta, groups, LAW_LANDMARKS, rng, known and known.law, search)
+    smooth = np.argsort(basis.penalties, kind="stable")[:LAW_FUNCTIONS]
+    slopes = np.broadcast_to(slopes, z.shape)
+    return Elements(units, level, coefficients, z, slopes, basis, smooth, features[:, smooth])
+
+
+def _still(level: np.ndarray, parameters: int) -> tuple[Landmarks, np.ndarray]:
+    """A middle and a log scale (2,) that are the same everywhere, as functions of the parameters."""
+    coefficients = np.zeros((2 + parameters, 2))
+    coefficients[0] = level
+    return Landmarks(np.zeros((1, parameters)), np.zeros((1, parameters))), coefficients
+
+
+def levels_of(y: np.ndarray) -> np.ndarray:
+    """Median and log median distance from it of each row, (n, 2)."""
+    if y.shape[1] < FEWEST_ELEMENTS:
+        raise ValueError(
+            f"there are {y.shape[1]} statistics; the form for independent draws of one law takes at least "
+            f"{FEWEST_ELEMENTS} of them: take another form"
+        )
+    middle = np.median(y, axis=1)
+    distance = np.median(np.abs(y - middle[:, None]), axis=1)
+    zero = np.count_nonzero(distance == 0)
+    if zero > 0.001 * len(y):
+        raise ValueError(
+            f"in {zero} of {len(y)} rows half of the statistics have one value; the form for independent "
+            "draws of one law is for continuous ones: take another form"
+        )
+    return np.column_stack([middle, np.log(np.maximum(distance, LEAST_DISTANCE))])
+
+
+def less_skewed(points: np.ndarray) -> bool:
+    """Whether logarithms of positive points are less skewed, by their quantiles."""
+
+    def skewed(values: np.ndarray) -> float:
+        low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+        return abs(float(high + low - 2 * middle) / max(float(high - low), 1e-300))
+
+    return skewed(np.log(points)) < skewed(points)

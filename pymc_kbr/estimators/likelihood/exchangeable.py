@@ -1,0 +1,187 @@
+"""The fourth form: all statistics are independent draws of one law, in any order or sorted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from pymc_kbr.estimators.likelihood.basis import Landmarks
+from pymc_kbr.estimators.likelihood.diagonal_scale import EVERY_OTHER_RIDGE
+from pymc_kbr.estimators.likelihood.elements import (
+    KnownKernels,
+    Units,
+    begin,
+    less_skewed,
+    levels_of,
+    measured,
+)
+from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
+from pymc_kbr.estimators.likelihood.mean_basis import MeanSearch
+from pymc_kbr.estimators.likelihood.mixture_functions import (
+    FUNCTION_PENALTIES,
+    MOST_NUMBERS,
+    distribution,
+    draw_numbers,
+    log_densities,
+    parts_of_numbers,
+)
+
+LAW_PARTS = (1, 2, 4, 6)
+"""Numbers of parts of the mixture that are tried."""
+
+ONE_PENALTY = (100.0,)
+"""With which they are."""
+
+FEW_PENALTIES = (100.0, 10.0)
+"""That are tried of what is only compared."""
+
+ROWS_FOR_LAW = 2000
+"""On which number of parts and units are chosen."""
+
+QUICK = MeanSearch((0.35, 0.7, 1.4, 2.8), turns=1, landmarks=150, ridges=EVERY_OTHER_RIDGE, walks=True)
+"""Of kernels with which units and number of parts are chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exchangeable:
+    """Elements of x are independent draws of one law: a normal mixture of z = (y - m) exp(-s), or of asinh z.
+
+    y is x, or its logarithm. All of m, s and the shares, means and log deviations of the parts are functions
+    of the parameters.
+
+    Parameters
+    ----------
+    size : int
+        Number of elements, e.
+    in_order : bool
+        Whether they are sorted.
+    units : Units
+    level : Landmarks
+    level_coefficients : ndarray of shape (1 + q + l, 2)
+        Of m and s.
+    law : Landmarks
+    law_coefficients : ndarray of shape (1 + q + l, 3 c)
+        Of logits, means and log deviations of c parts.
+
+    Notes
+    -----
+    The order of independent draws says nothing, and so nothing is lost where they are sorted. All elements of
+    all rows tell of one law of one number: a few thousand rows of fifty tell its shape, and how it moves.
+    """
+
+    size: int
+    in_order: bool
+    units: Units
+    level: Landmarks
+    level_coefficients: np.ndarray
+    law: Landmarks
+    law_coefficients: np.ndarray
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the mixture, c."""
+        return self.law_coefficients.shape[1] // 3
+
+    def describe(self, theta: Any, xp: Any = np) -> Any:
+        """m, s and the numbers of the parts at parameters (k, q): shape (k, 2 + 3 c)."""
+        level = self.level.combined(theta, self.level_coefficients, xp)
+        return xp.concatenate([level, self.law.combined(theta, self.law_coefficients, xp)], axis=1)
+
+    def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
+        """Log densities (k, r): see `Form`."""
+        k, r = described.shape[0], points.shape[1]
+        # Plus nothing: the shape (k, r, e) also where all parameters have the same points.
+        flat = xp.reshape(points + 0 * described[:, 0][:, None, None], (k, r * self.size))
+        values, slopes = measured(flat, described[:, 0:1], described[:, 1:2], self.units, xp)
+        each = log_densities(parts_of_numbers(described[:, 2:], xp), values, xp) + slopes
+        orders = float(gammaln(self.size + 1)) if self.in_order else 0.0
+        return xp.sum(xp.reshape(each, (k, r, self.size)), axis=2) + orders
+
+    def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One draw (k, e) for each of k parameters."""
+        z = draw_numbers(parts_of_numbers(described[:, 2:]), self.size, rng)
+        if self.units.bent:
+            z = np.sinh(z)
+        y = described[:, 0:1] + np.exp(described[:, 1:2]) * z
+        if self.in_order:
+            y.sort(axis=1)
+        return np.exp(y) if self.units.logarithm else y
+
+    def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Of the sorted elements, each given those before it: see `Form`."""
+        values, _ = measured(points, described[:, 0:1], described[:, 1:2], self.units)
+        above = 1 - distribution(parts_of_numbers(described[:, 2:]), np.sort(values, axis=1))
+        before = np.concatenate([np.ones((len(above), 1)), above[:, :-1]], axis=1)
+        # Of n numbers above the last one, the least is above x with the n-th power of the share above x.
+        left = np.arange(self.size, 0, -1)
+        return 1 - np.clip(above / np.maximum(before, 1e-300), 0.0, 1.0) ** left
+
+
+def fit_exchangeable(
+    theta: np.ndarray,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    tried: tuple[float, ...] = FUNCTION_PENALTIES,
+    numbers: int = MOST_NUMBERS,
+    compared: Form | None = None,
+) -> Exchangeable:
+    """Fit middle, scale and mixture, in the units and with the parts under which held-out rows are densest.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    points : ndarray of shape (n, e)
+        In one unit.
+    rng : numpy.random.Generator
+    tried : tuple of float
+        Precisions of the coefficients' prior.
+    numbers : int
+        On which all is fitted in the end.
+    compared : Form, optional
+        One that was fitted to some of the rows: its units, number of parts, and directions and bandwidths of
+        its kernels are taken.
+
+    Raises
+    ------
+    ValueError
+        For fewer elements than `FEWEST_ELEMENTS`, or where the median distances of rows are zero, as of
+        counts.
+    """
+    n, e = points.shape
+    known = compared if isinstance(compared, Exchangeable) else None
+    logarithm = known.units.logarithm if known else bool(points.min() > 0 and less_skewed(points))
+    y = np.log(points) if logarithm else points
+    levels = levels_of(y)
+    held_out = np.zeros(n, dtype=bool)
+    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
+    seed = int(rng.integers(2**63))
+    if known:
+        units, parts = known.units, known.parts
+        kernels = KnownKernels(units, known.level, known.law)
+    else:
+        some, kernels = slice(0, ROWS_FOR_LAW), None
+        units, parts = _densest(theta[some], y[some], levels[some], held_out[some], seed, logarithm)
+    begun = begin(theta, y, levels, units, seed, kernels)
+    found = begun.fitted(parts, held_out, seed, tried, numbers)
+    in_order = bool(np.all(np.diff(points, axis=1) >= 0))
+    law = begun.basis.mix[:, begun.smooth] @ found.coefficients
+    level = begun.level, begun.level_coefficients
+    return Exchangeable(e, in_order, begun.units, *level, begun.basis.landmarks, law)
+
+
+def _densest(
+    theta: np.ndarray, y: np.ndarray, levels: np.ndarray, held_out: np.ndarray, seed: int, logarithm: bool
+) -> tuple[Units, int]:
+    """Units and number of parts under which held-out rows are densest, by one penalty."""
+    found = list[tuple[float, Units, int]]()
+    for moving in (False, True):
+        begun = begin(theta, y, levels, Units(logarithm, moving, False), seed, None, QUICK)
+        volume = float(begun.slopes[held_out].sum(axis=1).mean())
+        for parts in LAW_PARTS:
+            density = begun.fitted(parts, held_out, seed, ONE_PENALTY, 0).held_out
+            found.append((density + volume, begun.units, parts))
+    return max(found)[1:]
