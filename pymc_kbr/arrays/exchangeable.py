@@ -16,7 +16,7 @@ FEWEST_ROWS_ALIKE = 200
 MOST_EQUAL = 0.001
 """Share of neighbours among a row's sorted values that may be equal: of continuous draws none are."""
 
-APART = 5.0
+ERRORS_APART = 5.0
 """Standard errors by which two statistics, or two pairs of them, must differ to be told apart."""
 
 
@@ -40,9 +40,9 @@ def look_exchangeable(statistics: np.ndarray) -> bool:
     ranks = rankdata(rows).reshape(rows.shape) / rows.size - 0.5
     away = ranks - ranks.mean(axis=1, keepdims=True)
     spread = away**2 - np.mean(away**2, axis=1, keepdims=True)
-    if max(_errors(away), _errors(spread)) > APART:
+    if max(_errors(away), _errors(spread)) > ERRORS_APART:
         return False
-    return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < APART
+    return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < ERRORS_APART
 
 
 def _errors_of_pairs(columns: np.ndarray) -> float:

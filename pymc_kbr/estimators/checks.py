@@ -14,6 +14,7 @@ from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
+from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
@@ -27,7 +28,7 @@ def warn_of_rows(table: FittedTable) -> None:
 
 def warn_of_outliers(table: FittedTable) -> None:
     """Say which statistics are measured by the deviation of a few rows."""
-    if not isinstance(table.scaler, Scaler | Transformed):
+    if not isinstance(table.scaler, Scaler | Transformed) or isinstance(table.scaler, CommonScale):
         return
     columns, sample = np.flatnonzero(table.scaler.kept), table.sample
     scaler = table.scaler if isinstance(table.scaler, Scaler) else table.scaler.scaler

@@ -9,6 +9,7 @@ from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.sets import EmbeddingKernel
 from pymc_kbr.estimators.sets.features import _spread
 from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
+from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.regression.ridge import RidgeRegression
@@ -20,6 +21,32 @@ def noisy(rng):
     theta = rng.normal(size=(1500, 1))
     x = np.hstack([theta + 0.3 * rng.normal(size=(1500, 1)), rng.normal(size=(1500, 9))])
     return theta, x
+
+
+def test_a_common_scale_has_one_unit_and_one_centre(rng):
+    x = rng.normal(size=(500, 3)) * [1, 2, 3] + [0, 5, -5]
+    found = CommonScale.fit(x)
+    middle = np.median(x)
+    np.testing.assert_allclose(found.transform(x), (x - middle) / np.median(np.abs(x - middle)))
+    positive = CommonScale.fit(np.exp(x))  # from zero, so that these stay positive
+    np.testing.assert_allclose(positive.transform(np.exp(x)), np.exp(x) / np.median(np.exp(x)))
+    counts = np.where(rng.random((50, 2)) < 0.1, 1.0, 0.0)
+    assert CommonScale.fit(counts).scale[0] == pytest.approx(counts.std())
+    with pytest.warns(UserWarning, match=r"columns \[1\] are constant"):
+        half = CommonScale.fit(np.column_stack([x[:, 0], np.full(500, 9.0)]))
+    assert half.transform(np.array([[1.0, 9.0]])).shape == (1, 1)
+    assert half.centre[0] == pytest.approx(np.median(x[:, 0]))
+
+
+def test_a_common_scale_is_not_that_of_a_few_rows(rng):
+    """There is no warning of outliers, which a median distance does not see."""
+    theta, x = rng.normal(size=(300, 1)), rng.normal(size=(300, 9))
+    x[3] = 1e6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pk.Rejection(30, scale="common").fit(theta, x)
+    with pytest.warns(UserWarning, match="is that of"):
+        pk.Rejection(30, scale=True).fit(theta, x)
 
 
 def test_useless_statistics_are_shortened(noisy):

@@ -1,6 +1,7 @@
 """The candidates that are tried where none are named."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pymc_kbr as pk
@@ -70,6 +71,35 @@ def test_of_many_statistics_a_likelihood_is_that_of_all_of_a_series_or_of_estima
     found = [(one.form, one.scale) for one in likelihoods]
     many = [("diagonal_scale", True), ("autoregressive", False), ("location_scale", "joint_posterior_mean")]
     assert found == (many if d > MOST_FOR_LIKELIHOOD else [("auto", True)])
+
+
+@pytest.mark.parametrize("d", [MOST_FOR_LIKELIHOOD, MOST_FOR_LIKELIHOOD + 1])
+def test_of_draws_that_look_alike_the_likelihood_of_one_law_is_tried_first(d):
+    likelihoods = [
+        one for one in default_candidates(1000, d, alike=True) if isinstance(one, pk.KernelLikelihood)
+    ]
+    found = [(one.form, one.scale) for one in likelihoods]
+    many = [("diagonal_scale", True), ("location_scale", "joint_posterior_mean")]
+    assert found == [("exchangeable", True), *(many if d > MOST_FOR_LIKELIHOOD else [("auto", True)])]
+
+
+def test_select_looks_at_the_statistics(monkeypatch):
+    told = []
+
+    def listed(*arguments, **settings):
+        told.append(settings["alike"])
+        return default_candidates(*arguments, **settings)[:1]
+
+    monkeypatch.setattr(select_module, "default_candidates", listed)
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(300, 1))
+    for slope in (0.0, 1.0):
+        x = theta + rng.normal(size=(300, 9)) + slope * np.arange(9)
+        names = [f"x{i}" for i in range(9)]
+        frame = pd.DataFrame(np.hstack([theta, x]), columns=["t", *names])
+        table = pk.ReferenceTable.from_dataframe(frame, parameters=["t"], statistics=names)
+        pk.select(table, random_seed=1, progressbar=False)
+    assert told == [True, False]
 
 
 @pytest.mark.parametrize("d", [2, 50])

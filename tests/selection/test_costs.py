@@ -24,7 +24,7 @@ def test_every_cost_is_above_zero_and_grows_with_the_table(estimator):
     assert costs[1].a_row < costs[2].a_row
 
 
-@pytest.mark.parametrize("form", ["auto", "diagonal_scale"])
+@pytest.mark.parametrize("form", ["auto", "diagonal_scale", "exchangeable"])
 def test_a_likelihood_of_many_statistics_costs_more_with_each(form):
     few, many = (cost_of(pk.KernelLikelihood(form), 1000, d, 2) for d in (30, 90))
     assert few.fit < many.fit

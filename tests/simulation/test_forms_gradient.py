@@ -8,6 +8,7 @@ from pytensor.compile.mode import Mode
 
 from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
+from pymc_kbr.estimators.likelihood.exchangeable import fit_exchangeable
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
 from pymc_kbr.estimators.likelihood.pooled_law import size_of
 
@@ -15,10 +16,22 @@ INTERPRETED = Mode(linker="py", optimizer="fast_compile")
 """Without compilers, which would take longer than the test."""
 
 
-@pytest.fixture(scope="module", params=[2, 4, 6, 8])
+@pytest.fixture(scope="module", params=[2, 4, 6, 8, 9, 10])
 def fitted(request):
-    """Shapes that move with a parameter: of two conditionals, a series, many at once, and many that move."""
+    """Shapes that move with a parameter: of two conditionals, a series, many at once, and many that move.
+
+    The last two are draws of one law, of heavy tails and of positive numbers.
+    """
     rng = np.random.default_rng(5)
+    if request.param > 8:
+        theta = rng.uniform(-1, 1, size=(600, 2))
+        noise = rng.standard_cauchy(size=(600, 9)) if request.param == 9 else rng.normal(size=(600, 10))
+        x = theta[:, :1] + np.exp(theta[:, 1:]) * noise
+        x = x if request.param == 9 else np.sort(np.exp(2 * x), axis=1)
+        form = fit_exchangeable(theta, x, rng)
+        assert form.units.bent is (request.param == 9)
+        assert form.units.logarithm is form.in_order is (request.param == 10)
+        return form, theta[:2], x[:6].reshape(2, 3, -1)
     if request.param == 6:
         theta = rng.uniform(-1, 1, size=(600, 2))
         x = theta @ rng.normal(size=(2, 6)) + np.exp(theta[:, :1]) * rng.standard_t(2, size=(600, 6))

@@ -32,7 +32,7 @@ LEAST_DISTANCE = 1e-9
 """Of a row's median distance, of which a logarithm is taken."""
 
 
-class Units(NamedTuple):
+class ElementUnits(NamedTuple):
     """How numbers are measured before a mixture describes them.
 
     Attributes
@@ -49,14 +49,14 @@ class Units(NamedTuple):
     bent: bool
 
 
-def measured(points: Any, middle: Any, log_scale: Any, units: Units, xp: Any = np) -> tuple[Any, Any]:
+def measured(points: Any, middle: Any, log_scale: Any, units: ElementUnits, xp: Any = np) -> tuple[Any, Any]:
     """Numbers (k, m) in some units, and the logs of the slopes from numbers to these.
 
     Parameters
     ----------
     points : array of shape (k, m)
     middle, log_scale : array of shape (k, 1)
-    units : Units
+    units : ElementUnits
     xp : module
     """
     y, slopes = points, -log_scale
@@ -76,7 +76,7 @@ class Elements:
 
     Attributes
     ----------
-    units : Units
+    units : ElementUnits
     level : Landmarks
     level_coefficients : ndarray of shape (1 + q + l, 2)
     z : ndarray of shape (n, e)
@@ -88,7 +88,7 @@ class Elements:
     features : ndarray of shape (n, f)
     """
 
-    units: Units
+    units: ElementUnits
     level: Landmarks
     level_coefficients: np.ndarray
     z: np.ndarray
@@ -110,7 +110,7 @@ class Elements:
 class KnownKernels(NamedTuple):
     """Kernels whose directions and bandwidths are taken, of middle and scale, and of the law; and units."""
 
-    units: Units
+    units: ElementUnits
     level: Landmarks
     law: Landmarks
 
@@ -119,7 +119,7 @@ def begin(
     theta: np.ndarray,
     y: np.ndarray,
     levels: np.ndarray,
-    units: Units,
+    units: ElementUnits,
     seed: int,
     known: KnownKernels | None = None,
     search: MeanSearch = USUAL,

@@ -11,8 +11,8 @@ from scipy.special import gammaln
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.diagonal_scale import EVERY_OTHER_RIDGE
 from pymc_kbr.estimators.likelihood.elements import (
+    ElementUnits,
     KnownKernels,
-    Units,
     begin,
     less_skewed,
     levels_of,
@@ -41,7 +41,9 @@ FEW_PENALTIES = (100.0, 10.0)
 ROWS_FOR_LAW = 2000
 """On which number of parts and units are chosen."""
 
-QUICK = MeanSearch((0.35, 0.7, 1.4, 2.8), turns=1, landmarks=150, ridges=EVERY_OTHER_RIDGE, walks=True)
+SEARCH_FOR_UNITS = MeanSearch(
+    (0.35, 0.7, 1.4, 2.8), turns=1, landmarks=150, ridges=EVERY_OTHER_RIDGE, walks=True
+)
 """Of kernels with which units and number of parts are chosen."""
 
 
@@ -58,7 +60,7 @@ class Exchangeable:
         Number of elements, e.
     in_order : bool
         Whether they are sorted.
-    units : Units
+    units : ElementUnits
     level : Landmarks
     level_coefficients : ndarray of shape (1 + q + l, 2)
         Of m and s.
@@ -74,7 +76,7 @@ class Exchangeable:
 
     size: int
     in_order: bool
-    units: Units
+    units: ElementUnits
     level: Landmarks
     level_coefficients: np.ndarray
     law: Landmarks
@@ -96,13 +98,13 @@ class Exchangeable:
         # Plus nothing: the shape (k, r, e) also where all parameters have the same points.
         flat = xp.reshape(points + 0 * described[:, 0][:, None, None], (k, r * self.size))
         values, slopes = measured(flat, described[:, 0:1], described[:, 1:2], self.units, xp)
-        each = log_densities(parts_of_numbers(described[:, 2:], xp), values, xp) + slopes
+        each = log_densities(parts_of_numbers(described[:, 2:], self.parts, xp), values, xp) + slopes
         orders = float(gammaln(self.size + 1)) if self.in_order else 0.0
         return xp.sum(xp.reshape(each, (k, r, self.size)), axis=2) + orders
 
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, e) for each of k parameters."""
-        z = draw_numbers(parts_of_numbers(described[:, 2:]), self.size, rng)
+        z = draw_numbers(parts_of_numbers(described[:, 2:], self.parts), self.size, rng)
         if self.units.bent:
             z = np.sinh(z)
         y = described[:, 0:1] + np.exp(described[:, 1:2]) * z
@@ -113,7 +115,7 @@ class Exchangeable:
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Of the sorted elements, each given those before it: see `Form`."""
         values, _ = measured(points, described[:, 0:1], described[:, 1:2], self.units)
-        above = 1 - distribution(parts_of_numbers(described[:, 2:]), np.sort(values, axis=1))
+        above = 1 - distribution(parts_of_numbers(described[:, 2:], self.parts), np.sort(values, axis=1))
         before = np.concatenate([np.ones((len(above), 1)), above[:, :-1]], axis=1)
         # Of n numbers above the last one, the least is above x with the n-th power of the share above x.
         left = np.arange(self.size, 0, -1)
@@ -175,11 +177,11 @@ def fit_exchangeable(
 
 def _densest(
     theta: np.ndarray, y: np.ndarray, levels: np.ndarray, held_out: np.ndarray, seed: int, logarithm: bool
-) -> tuple[Units, int]:
-    """Units and number of parts under which held-out rows are densest, by one penalty."""
-    found = list[tuple[float, Units, int]]()
+) -> tuple[ElementUnits, int]:
+    """ElementUnits and number of parts under which held-out rows are densest, by one penalty."""
+    found = list[tuple[float, ElementUnits, int]]()
     for moving in (False, True):
-        begun = begin(theta, y, levels, Units(logarithm, moving, False), seed, None, QUICK)
+        begun = begin(theta, y, levels, ElementUnits(logarithm, moving, False), seed, None, SEARCH_FOR_UNITS)
         volume = float(begun.slopes[held_out].sum(axis=1).mean())
         for parts in LAW_PARTS:
             density = begun.fitted(parts, held_out, seed, ONE_PENALTY, 0).held_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -45,9 +46,8 @@ class FittedFunctions(NamedTuple):
     held_out: float
 
 
-def parts_of_numbers(numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
-    """Log share, mean and log deviation (k, 1) of each part, from logits, means and logs (k, 3 c)."""
-    c = numbers.shape[1] // 3
+def parts_of_numbers(numbers: Any, c: int, xp: Any = np) -> list[tuple[Any, Any, Any]]:
+    """Log share, mean and log deviation (k, 1) of each of c parts, from logits, means and logs (k, 3 c)."""
     logits, means, logs = ([numbers[:, i, None] for i in range(j * c, (j + 1) * c)] for j in range(3))
     total = log_sum_exp(logits, xp)
     low, high = LEAST_LOG_DEVIATION, LARGEST_LOG_DEVIATION
@@ -55,18 +55,18 @@ def parts_of_numbers(numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
     return [(a - total, m, s) for a, m, s in zip(logits, means, held, strict=True)]
 
 
-def log_densities(parts: list[tuple[Any, Any, Any]], z: Any, xp: Any = np) -> Any:
+def log_densities(parts: Sequence[tuple[Any, Any, Any]], z: Any, xp: Any = np) -> Any:
     """Log densities (k, m) of numbers (k, m)."""
     terms = [a - s - LOG_ROOT_2PI - 0.5 * ((z - m) * xp.exp(-s)) ** 2 for a, m, s in parts]
     return log_sum_exp(terms, xp)
 
 
-def distribution(parts: list[tuple[np.ndarray, ...]], z: np.ndarray) -> np.ndarray:
+def distribution(parts: Sequence[tuple[np.ndarray, ...]], z: np.ndarray) -> np.ndarray:
     """Distribution functions (k, m) of numbers (k, m)."""
     return sum(np.exp(a) * ndtr((z - m) * np.exp(-s)) for a, m, s in parts)
 
 
-def draw_numbers(parts: list[tuple[np.ndarray, ...]], size: int, rng: np.random.Generator) -> np.ndarray:
+def draw_numbers(parts: Sequence[tuple[np.ndarray, ...]], size: int, rng: np.random.Generator) -> np.ndarray:
     """Independent numbers (k, size) for each of k parameters."""
     shares, means, logs = (np.stack([part[i] for part in parts], axis=2) for i in range(3))
     # The largest of logits with Gumbel noise is a draw of a part.
@@ -132,7 +132,7 @@ def fit_functions(
     for weight in tried:
         most = FIRST_ITERATIONS if weight == tried[0] else FURTHER_ITERATIONS
         now = _maximised(now, few[rest], features[rest], weight * penalty, most)
-        parts = parts_of_numbers(features[held_out] @ now)
+        parts = parts_of_numbers(features[held_out] @ now, start.shape[1] // 2)
         found = float(log_densities(parts, z[held_out]).sum(axis=1).mean())
         if found > density:
             best, density, chosen = now, found, weight
@@ -166,7 +166,7 @@ def _maximised(
 
 def _likelihood(numbers: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
     """Summed log density of rows (n, e), and its slopes (n, 3 c) in the numbers of their parts."""
-    parts = parts_of_numbers(numbers)
+    parts = parts_of_numbers(numbers, numbers.shape[1] // 3)
     terms, away = _terms(parts, z)
     highest = terms.max(axis=0)
     terms -= highest
@@ -187,7 +187,7 @@ def _likelihood(numbers: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
     return float(np.sum(highest + np.log(total))), np.column_stack(slopes)
 
 
-def _terms(parts: list[tuple[np.ndarray, ...]], z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _terms(parts: Sequence[tuple[np.ndarray, ...]], z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log densities of each part, but for a constant, and standardised distances, both (c, n, e)."""
     away = np.empty((len(parts), *z.shape))
     terms = np.empty_like(away)

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Self
+
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
 
 
-class CommonScale:
-    """All statistics in units of one deviation, from one centre: zero where all are positive."""
+@dataclass(frozen=True, eq=False)
+class CommonScale(Scaler):
+    """All statistics from one centre and in one unit.
+
+    Distances between sorted draws are then those of their quantile functions, Wasserstein's of order two.
+    """
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray | None = None) -> Scaler:
-        """The scaler of a table's rows (n, d).
+    def fit(cls, statistics: np.ndarray, parameters: Any = None) -> Self:
+        """Of a table's rows (n, d): the median, or zero where all are positive, and the median distance.
 
-        Notes
+        Raises
+        ------
+        ValueError
+            If all columns are constant.
+
+        Warns
         -----
-        Distances between sorted draws are then those of their quantile functions, Wasserstein's of order two.
-        The unit is a median distance, which a heavy tail leaves as it is.
+        UserWarning
+            If some columns are constant; they are dropped.
         """
-        own = Scaler.fit(statistics, scaled=False)
-        values = statistics[:, own.kept]
+        kept = Scaler.fit(statistics, scaled=False).kept
+        values = statistics[:, kept]
+        # Logarithms of positive numbers are of those that the user has, up to a factor.
         centre = 0.0 if values.min() > 0 else float(np.median(values))
+        # A heavy tail leaves a median as it is; of counts it may be zero.
         unit = float(np.median(np.abs(values - centre))) or float(values.std())
-        size = own.size
-        return Scaler(np.full(size, centre), np.where(own.kept, unit, 1.0), own.kept)
+        return cls(np.full(len(kept), centre), np.where(kept, unit, 1.0), kept)

@@ -1,0 +1,72 @@
+"""Which columns look like independent draws of one law."""
+
+import numpy as np
+import pytest
+
+from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, FEWEST_ROWS_ALIKE, look_exchangeable
+
+N, D = 1500, 20
+RNG = np.random.default_rng(0)
+MIDDLE, LOG_SCALE = RNG.normal(size=(2, N, 1))
+NOISE = RNG.normal(size=(N, D))
+TIMES = np.linspace(-1, 1, D)
+
+
+def autoregression(slope):
+    x = NOISE.copy()
+    for j in range(1, D):
+        x[:, j] += slope * x[:, j - 1]
+    x[:, 0] /= np.sqrt(1 - slope**2)
+    return x
+
+
+ALIKE = {
+    "normal": MIDDLE + np.exp(LOG_SCALE) * NOISE,
+    "cauchy": MIDDLE + np.exp(LOG_SCALE) * np.tan(np.pi * (RNG.random((N, D)) - 0.5)),
+    "sorted": np.sort(MIDDLE + NOISE, axis=1),
+    "mixture": np.where(RNG.random((N, D)) < 0.3, MIDDLE, 3.0) + 0.2 * NOISE,
+    "of one law each": np.exp(3 * LOG_SCALE * NOISE),
+}
+OTHERS = {
+    "a trend": MIDDLE + TIMES + 3 * NOISE,
+    "a scale of its own": np.where(np.arange(D) == 4, 2.0, 1.0) * NOISE,
+    "a series": MIDDLE + autoregression(0.3),
+    "a line of either slope": RNG.normal(size=(N, 1)) * np.sign(TIMES) + NOISE,
+    "two groups": np.hstack(
+        [RNG.normal(size=(N, 1)) + NOISE[:, :10], RNG.normal(size=(N, 1)) + NOISE[:, 10:]]
+    ),
+    "two groups of two scales": np.exp(np.repeat(RNG.normal(size=(N, 2)), 10, axis=1)) * NOISE,
+    "counts": RNG.poisson(3.0, size=(N, D)).astype(float),
+    "sorted counts": np.sort(RNG.poisson(3.0, size=(N, D)), axis=1).astype(float),
+    "one row of many not sorted": np.vstack([np.sort(NOISE[1:], axis=1), NOISE[:1]]),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_draws_of_one_law_look_alike(name):
+    assert look_exchangeable(ALIKE[name])
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_do_not(name):
+    assert not look_exchangeable(OTHERS[name])
+
+
+def test_of_few_columns_or_rows_nothing_is_said():
+    x = ALIKE["normal"]
+    assert look_exchangeable(x[:, :FEWEST_ALIKE])
+    assert not look_exchangeable(x[:, : FEWEST_ALIKE - 1])
+    assert look_exchangeable(x[:FEWEST_ROWS_ALIKE])
+    assert not look_exchangeable(x[: FEWEST_ROWS_ALIKE - 1])
+
+
+def test_false_alarms_are_rare():
+    """Tables of draws that are taken for something else."""
+    rng = np.random.default_rng(1)
+    found = [
+        look_exchangeable(
+            rng.normal(size=(400, 1)) + np.exp(rng.normal(size=(400, 1))) * rng.normal(size=(400, 12))
+        )
+        for _ in range(60)
+    ]
+    assert np.mean(found) > 0.9

@@ -1,0 +1,361 @@
+"""The form for independent draws of one law: against its formula, known laws and exact posteriors."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+from scipy.optimize import approx_fprime
+from scipy.special import gammaln, logsumexp
+from scipy.stats import cauchy, chi2, gamma, kstest, norm
+
+import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood import exchangeable, mixture_functions
+from pymc_kbr.estimators.likelihood.basis import Landmarks
+from pymc_kbr.estimators.likelihood.elements import ElementUnits, measured
+from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, fit_exchangeable
+from pymc_kbr.estimators.likelihood.mixture_functions import fit_functions, parts_of_numbers, start_of_groups
+
+E = 30
+
+
+def of_two_normals(theta, rng):
+    """Shares and centres are functions of the parameters; the deviation is 0.4."""
+    share = 1 / (1 + np.exp(-theta[:, 1:2]))
+    first = rng.random((len(theta), E)) < share
+    return np.where(first, theta[:, :1], theta[:, :1] + 2) + 0.4 * rng.normal(size=(len(theta), E))
+
+
+def of_two_normals_log(theta, x):
+    share = 1 / (1 + np.exp(-theta[:, 1:2]))
+    return np.log(share * norm.pdf(x, theta[:, :1], 0.4) + (1 - share) * norm.pdf(x, theta[:, :1] + 2, 0.4))
+
+
+def of_cauchy(theta, rng):
+    return 3 * theta[:, :1] + np.exp(theta[:, 1:2]) * rng.standard_cauchy((len(theta), E))
+
+
+def of_cauchy_log(theta, x):
+    return cauchy.logpdf(x, 3 * theta[:, :1], np.exp(theta[:, 1:2]))
+
+
+def of_gamma(theta, rng):
+    return np.exp(theta[:, 1:2]) * rng.gamma(np.exp(0.5 * theta[:, :1]), size=(len(theta), E))
+
+
+def of_gamma_log(theta, x):
+    return gamma.logpdf(x, np.exp(0.5 * theta[:, :1]), 0, np.exp(theta[:, 1:2]))
+
+
+LAWS = {
+    "two_normals": (of_two_normals, of_two_normals_log),
+    "cauchy": (of_cauchy, of_cauchy_log),
+    "gamma": (of_gamma, of_gamma_log),
+}
+
+
+def rows(name, n, seed, ordered=False):
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(n, 2))
+    x = LAWS[name][0](theta, rng)
+    return theta, np.sort(x, axis=1) if ordered else x
+
+
+@pytest.fixture(scope="module", params=list(LAWS))
+def of_law(request):
+    return request.param, fit_exchangeable(*rows(request.param, 2500, 0), np.random.default_rng(1))
+
+
+def known_form(units, in_order=False):
+    """One of four elements, with functions that are written down: m = t, s = log 2, two parts that move."""
+    level = np.zeros((3, 2))
+    level[1, 0], level[0, 1] = 1.0, np.log(2.0)
+    law = np.zeros((3, 6))
+    law[0] = [0.2, -0.2, -1.0, 1.5, -0.5, 0.3]
+    law[1] = [0.5, -0.5, 0.1, 0.0, 0.2, -0.1]
+    nothing = Landmarks(np.zeros((1, 1)), np.zeros((1, 1)))
+    return Exchangeable(4, in_order, units, nothing, level, nothing, law)
+
+
+def density_of_known(units, t, x):
+    """Of one number x at the parameter t, by the change of variables."""
+    y = np.log(x) if units.logarithm else x
+    z = (y - t) / 2.0
+    value = np.arcsinh(z) if units.bent else z
+    shares = np.exp([0.2 + 0.5 * t, -0.2 - 0.5 * t])
+    shares /= shares.sum()
+    deviations = np.exp([-0.5 + 0.2 * t, 0.3 - 0.1 * t])
+    means = [-1.0 + 0.1 * t, 1.5]
+    density = sum(s * norm.pdf(value, m, d) for s, m, d in zip(shares, means, deviations, strict=True))
+    slope = 0.5 * (1 / np.sqrt(1 + z**2) if units.bent else 1.0)
+    return density * slope * (1 / x if units.logarithm else 1.0)
+
+
+KINDS = [
+    ElementUnits(False, True, False),
+    ElementUnits(False, True, True),
+    ElementUnits(True, True, False),
+    ElementUnits(True, True, True),
+]
+
+
+@pytest.mark.parametrize("units", KINDS)
+@pytest.mark.parametrize("in_order", [False, True])
+def test_density_is_that_of_its_formula(units, in_order):
+    form, points = known_form(units, in_order), np.array([[[0.3, 0.9, 2.0, 7.0], [1.0, 1.5, 3.0, 4.0]]])
+    theta = np.array([[0.4], [-1.2], [2.0]])
+    found = form.log_density(form.describe(theta), points)
+    expected = [[np.log(density_of_known(units, t, x)).sum() for x in points[0]] for (t,) in theta]
+    # Sorted draws are as dense as all their orders together.
+    np.testing.assert_allclose(found, np.array(expected) + (gammaln(5) if in_order else 0), rtol=1e-12)
+    each = form.log_density(form.describe(theta[:2]), points.reshape(2, 1, 4))
+    np.testing.assert_allclose(each[:, 0], found[[0, 1], [0, 1]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("units", KINDS[:3])  # of the fourth much lies beyond the largest number
+def test_density_integrates_to_one(units):
+    form = known_form(units)
+    lone = Exchangeable(
+        1, False, form.units, form.level, form.level_coefficients, form.law, form.law_coefficients
+    )
+    v = np.linspace(-40, 40, 400_001)
+    x = np.exp(v) if units.logarithm else np.sinh(v)
+    logs = lone.log_density(lone.describe(np.array([[0.7]])), x[None, :, None])[0]
+    slopes = v if units.logarithm else np.log(np.cosh(v))
+    assert trapezoid(np.exp(logs + slopes), v) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("units", KINDS[:3])
+def test_draws_have_its_density_and_are_sorted_where_data_are(units):
+    form, sorted_form = known_form(units), known_form(units, in_order=True)
+    theta = np.full((4000, 1), 0.4)
+    drawn = form.draw(form.describe(theta), np.random.default_rng(2))
+    grid = np.linspace(-12, 12, 200_001)
+    x = np.exp(grid) if units.logarithm else np.sinh(grid)
+    density = density_of_known(units, 0.4, x) * (x if units.logarithm else np.cosh(grid))
+    below = np.cumsum(density) * (grid[1] - grid[0])
+    ranks = np.interp(np.log(drawn) if units.logarithm else np.arcsinh(drawn), grid, below)
+    assert kstest(ranks.ravel(), "uniform").pvalue > 1e-3
+    again = sorted_form.draw(form.describe(theta), np.random.default_rng(2))
+    np.testing.assert_array_equal(again, np.sort(drawn, axis=1))
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_transforms_are_uniform_and_independent(in_order):
+    form = known_form(ElementUnits(False, True, True), in_order)
+    theta = np.random.default_rng(3).normal(size=(5000, 1))
+    described = form.describe(theta)
+    u = form.transforms(described, form.draw(described, np.random.default_rng(4)))
+    assert u.shape == (5000, 4)
+    for column in u.T:
+        assert kstest(column, "uniform").pvalue > 1e-3
+    correlations = np.corrcoef(norm.ppf(u).T)[np.triu_indices(4, 1)]
+    assert np.abs(correlations).max() < 4 / np.sqrt(5000)
+    # Draws that are one another's copies are no independent ones, though each has the right law.
+    lone = known_form(ElementUnits(False, True, True)).draw(described, np.random.default_rng(5))[:, :1]
+    copies = np.repeat(lone, 4, axis=1)
+    assert kstest(form.transforms(described, copies)[:, 0], "uniform").pvalue < 1e-6
+
+
+def test_held_out_rows_are_nearly_as_dense_as_under_the_law(of_law):
+    name, form = of_law
+    theta, x = rows(name, 1500, 5)
+    found = form.log_density(form.describe(theta), x[:, None])[:, 0]
+    lost = LAWS[name][1](theta, x).sum(axis=1) - found
+    # Of 30 draws: a fraction of a nat.
+    assert np.median(lost) < 0.25
+    assert np.mean(lost) < 1.0
+    assert np.median(lost) > -0.1  # nothing is denser on average than the truth
+
+
+def test_posterior_weights_are_nearly_those_of_the_law(of_law):
+    """Deviation of the log ratio of learned and exact likelihood, where the exact one is not negligible."""
+    name, form = of_law
+    theta, x = rows(name, 1500, 6)
+    described, apart = form.describe(theta), []
+    for data in x[:20]:
+        exact = LAWS[name][1](theta, data[None]).sum(axis=1)
+        near = exact > exact.max() - 6
+        found = form.log_density(described[near], data[None, None])[:, 0]
+        apart.append(np.std(exact[near] - found))
+    assert np.median(apart) < 0.5
+
+
+def test_units_are_those_of_the_law(of_law):
+    name, form = of_law
+    assert form.units.bent is (name == "cauchy")
+    assert form.units.logarithm is (name == "gamma")
+    assert not form.in_order
+    assert form.parts > 1 or name == "gamma"
+
+
+def test_sorting_changes_nothing_but_the_count_of_orders():
+    theta, x = rows("two_normals", 800, 7)
+    settings = {"tried": (100.0,), "numbers": 0}
+    plain = fit_exchangeable(theta, x, np.random.default_rng(1), **settings)
+    ordered = fit_exchangeable(theta, np.sort(x, axis=1), np.random.default_rng(1), **settings)
+    assert ordered.in_order
+    assert (plain.units, plain.parts) == (ordered.units, ordered.parts)
+    at, data = rows("two_normals", 300, 8)
+    without = plain.log_density(plain.describe(at), data[:, None])
+    with_orders = ordered.log_density(ordered.describe(at), np.sort(data, axis=1)[:, None])
+    # Which sixteen numbers of a row are looked at differs: the fits are two estimates of one law.
+    apart = with_orders - without - gammaln(E + 1)
+    assert abs(np.median(apart)) < 0.3
+
+
+def test_what_was_compared_leaves_its_units_parts_and_kernels():
+    theta, x = rows("two_normals", 700, 9)
+    first = fit_exchangeable(theta[:400], x[:400], np.random.default_rng(1), tried=(100.0,), numbers=0)
+    second = fit_exchangeable(theta, x, np.random.default_rng(2), compared=first, tried=(100.0,), numbers=0)
+    assert (second.units, second.parts) == (first.units, first.parts)
+    np.testing.assert_array_equal(second.law.directions, first.law.directions)
+    assert second.law.precisions[0, 0] == first.law.precisions[0, 0]
+
+
+def test_a_measure_and_its_slope():
+    x = np.array([[0.5, 2.0, 40.0]])
+    for units in KINDS:
+        value, slope = measured(x, np.array([[0.3]]), np.array([[-0.7]]), units)
+        higher, _ = measured(x * (1 + 1e-6), np.array([[0.3]]), np.array([[-0.7]]), units)
+        np.testing.assert_allclose(
+            np.log((higher - value) / (x * 1e-6)), np.broadcast_to(slope, x.shape), atol=1e-5
+        )
+
+
+def test_the_gradient_of_the_functions():
+    rng = np.random.default_rng(10)
+    z, numbers = rng.normal(size=(3, 5)), rng.normal(size=(3, 6))
+
+    def value(flat):
+        return mixture_functions._likelihood(flat.reshape(3, 6), z)[0]
+
+    found, slopes = mixture_functions._likelihood(numbers, z)
+    parts = parts_of_numbers(numbers, 2)
+    exact = mixture_functions.log_densities(parts, z).sum()
+    # Up to the constant of the normal law, which no slope sees.
+    assert found - exact == pytest.approx(15 * 0.5 * np.log(2 * np.pi))
+    np.testing.assert_allclose(slopes.ravel(), approx_fprime(numbers.ravel(), value, 1e-7), atol=1e-4)
+
+
+def test_groups_are_the_lowest_numbers_the_next_and_so_on():
+    found = start_of_groups(np.array([[5.0, 1.0, 3.0, 2.0], [0.0, 4.0, 0.0, 4.0]]), 2)
+    np.testing.assert_allclose(found[:, :2], [[1.5, 4.0], [0.0, 4.0]])
+    np.testing.assert_allclose(found[:, 2:], np.log(np.array([[0.5, 1.0], [0.0, 0.0]]) + 1e-3))
+
+
+def test_the_penalty_is_that_of_the_densest_held_out_rows():
+    rng = np.random.default_rng(11)
+    theta = rng.normal(size=(300, 1))
+    z = theta + rng.normal(size=(300, 8))
+    noise = rng.normal(size=(300, 30))  # functions that say nothing
+    features = np.column_stack([np.ones(300), theta / theta.std(), noise])
+    penalties, start = np.repeat([0.0, 50.0], [2, 30]), np.zeros((32, 2))
+    out = np.arange(300) < 60
+
+    def of(tried):
+        return fit_functions(z, features, penalties, start, out, np.random.default_rng(1), tried, 0)
+
+    single = {one: of((one,)).held_out for one in (100.0, 1e-4)}
+    both = of((100.0, 1e-4))
+    assert single[100.0] > single[1e-4]
+    assert both.held_out == pytest.approx(max(single.values()), abs=1e-9)
+    # What says nothing is held near zero; the slope is found.
+    np.testing.assert_allclose(both.coefficients[1, 1], theta.std(), atol=0.1)
+    assert np.abs(both.coefficients[2:, 1]).max() < 0.05
+    whole = fit_functions(z, features, penalties, start, out, np.random.default_rng(1), (100.0,), 10**6)
+    assert np.any(whole.coefficients != both.coefficients)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_posterior_is_the_exact_one(ordered):
+    """Means of normal data: mean and deviation against the conjugate posterior."""
+    rng = np.random.default_rng(12)
+    theta = rng.normal(size=(3000, 1))
+    x = theta + rng.normal(size=(3000, 20))
+    data = 0.6 + rng.normal(size=20)
+    if ordered:
+        x.sort(axis=1)
+        data.sort()
+    learnt = pk.KernelLikelihood("exchangeable", 2000).fit(theta, x, random_seed=1)
+    assert learnt.form_.in_order is ordered
+    posterior = learnt.condition(data)
+    deviation = 1 / np.sqrt(21)
+    assert abs(posterior.mean()[0] - 20 * data.mean() / 21) < 0.2 * deviation
+    assert 0.85 < posterior.draw(2000, 3).std() / deviation < 1.15
+    assert learnt.transforms_pvalue_ > 1e-3
+    evidence = norm.logpdf(data).sum() + 0.5 * (20 * data.mean()) ** 2 / 21 - 0.5 * np.log(21)
+    assert posterior.settings["log_evidence"] == pytest.approx(evidence + ordered * gammaln(21), abs=0.4)
+
+
+def test_trials_of_data_sets_multiply():
+    rng = np.random.default_rng(13)
+    theta = rng.normal(size=(600, 1))
+    learnt = pk.KernelLikelihood("exchangeable", 50).fit(
+        theta, theta + rng.normal(size=(600, 10)), random_seed=1
+    )
+    two, at = rng.normal(size=(2, 10)), theta[:4]
+    apart = [learnt.log_likelihood(at, one) for one in two]
+    np.testing.assert_allclose(learnt.log_likelihood(at, two), np.sum(apart, axis=0), rtol=1e-10)
+
+
+def test_it_can_be_pickled_and_draws_the_same():
+    rng = np.random.default_rng(14)
+    theta = rng.normal(size=(300, 1))
+    learnt = pk.KernelLikelihood("exchangeable", 50).fit(
+        theta, theta + rng.normal(size=(300, 9)), random_seed=1
+    )
+    again = pickle.loads(pickle.dumps(learnt))
+    np.testing.assert_array_equal(again.draw_statistics(theta[:3], 4), learnt.draw_statistics(theta[:3], 4))
+
+
+def test_units_of_the_user_do_not_matter():
+    rng = np.random.default_rng(15)
+    theta = rng.normal(size=(400, 1))
+    x = theta + rng.normal(size=(400, 9))
+    one, other = (
+        pk.KernelLikelihood("exchangeable", 50).fit(theta, a + b * x, random_seed=1)
+        for a, b in ((0, 1), (-3e3, 1e3))
+    )
+    data = x[7]
+    at = data.mean() + np.linspace(-0.6, 0.6, 5)[:, None]  # where the posterior is
+    found = other.log_likelihood(at, -3e3 + 1e3 * data) + 9 * np.log(1e3)
+    # The searches end where rounding ends them.
+    np.testing.assert_allclose(found, one.log_likelihood(at, data), atol=0.05)
+
+
+def test_what_it_refuses():
+    rng = np.random.default_rng(16)
+    theta = rng.normal(size=(200, 1))
+    with pytest.raises(ValueError, match=r"7 statistics.*at least 8"):
+        pk.KernelLikelihood("exchangeable").fit(theta, theta + rng.normal(size=(200, 7)))
+    counts = rng.poisson(0.2, size=(200, 12)).astype(float)
+    with pytest.raises(ValueError, match="half of the statistics have one value"):
+        pk.KernelLikelihood("exchangeable").fit(theta, counts)
+    for scale in (False, "joint_posterior_mean"):
+        with pytest.raises(ValueError, match="leave it at True"):
+            pk.KernelLikelihood("exchangeable", scale=scale).fit(theta, theta + rng.normal(size=(200, 9)))
+
+
+def test_fewer_rows_than_choose_the_law_are_enough():
+    theta, x = rows("gamma", 120, 17)
+    form = fit_exchangeable(theta, x, np.random.default_rng(1))
+    assert np.isfinite(form.log_density(form.describe(theta), x[:, None])).all()
+
+
+def test_calibration_by_ranks():
+    """Ranks of the truth among draws of a grid of parameters weighted by the learned likelihood."""
+    theta, x = rows("two_normals", 2500, 18, ordered=True)
+    form = fit_exchangeable(theta, x, np.random.default_rng(1))
+    truths, data = rows("two_normals", 300, 19, ordered=True)
+    grid = np.random.default_rng(20).normal(size=(4000, 2))
+    logs = form.log_density(form.describe(grid), data[None])
+    weights = np.exp(logs - logsumexp(logs, axis=0))
+    for j in range(2):
+        below = np.sum(weights * (grid[:, j, None] < truths[:, j]), axis=0)
+        counts = np.histogram(below, bins=10, range=(0, 1))[0]
+        assert chi2.sf(np.sum((counts - 30) ** 2 / 30), 9) > 1e-3
+
+
+def test_settings_by_which_it_is_compared_are_fewer():
+    assert set(exchangeable.FEW_PENALTIES) < set(mixture_functions.FUNCTION_PENALTIES)
