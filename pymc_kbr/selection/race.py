@@ -16,36 +16,11 @@ from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none
 from pymc_kbr.selection.cost import SCORED_DRAWS, UNSMOOTHED
 from pymc_kbr.selection.fitting import Fitting
 from pymc_kbr.selection.inclusion_weights import InclusionWeights
+from pymc_kbr.selection.race_rule import RaceRule
 from pymc_kbr.simulation.progress import Bars
 
 POWER = 0.1
 """Of distances in the energy score by which is chosen: below one, blurred modes and bends count more."""
-
-ROUNDS = {20: 12, 40: 8, 100: 5, 200: 3}
-"""Held-out rows after which candidates that are behind are dropped, and how many are kept at most."""
-
-BEHIND = 2.0
-"""Standard errors of the difference to the best candidate at which another one is dropped."""
-
-EQUAL = 0.002
-"""Share of the best score: candidates that are not ahead of it by so much, for all that two standard errors
-allow, need no further rows. With a score of power one tenth it is about two hundredths of a CRPS.
-"""
-
-SETTLED = 100
-"""Held-out rows before which standard errors are not trusted with that."""
-
-TIED = 0.2
-"""Standard errors a parameter within which candidates are as good as the best: the most atoms then decide.
-
-The atoms that it takes to fill a posterior without lumps grow with its dimension. An estimator that makes
-draws as they are asked for repeats none, and has the most. One that is fitted to a part of the rows while
-it is compared will do better than its score: it ties until it is behind, by `BEHIND`. Settled on problems
-with counts of growth, a linear model in a box, a crescent, several modes and raw normal data.
-"""
-
-ROWS_IN_PART = 40
-"""Held-out rows on which a candidate is scored that is fitted to a part of the rows: each takes long."""
 
 SCORED_TOGETHER = 5
 """Held-out rows that a thread scores together; were it as many as there are for each core, rounding would
@@ -63,6 +38,8 @@ class Race:
     rng : numpy.random.Generator
     budget : Budget
         Which is spent.
+    rule : RaceRule, optional
+        When candidates are dropped.
 
     Attributes
     ----------
@@ -71,7 +48,12 @@ class Race:
     """
 
     def __init__(
-        self, rest: CheckedRows, held_out: CheckedRows, rng: np.random.Generator, budget: Budget
+        self,
+        rest: CheckedRows,
+        held_out: CheckedRows,
+        rng: np.random.Generator,
+        budget: Budget,
+        rule: RaceRule | None = None,
     ) -> None:
         self.unit = rest.unit
         self.truth, self.observed = held_out.parameters, held_out.statistics
@@ -80,12 +62,12 @@ class Race:
             self.weights = InclusionWeights(held_out.ratio)
         self.seed = int(rng.integers(2**31))
         self.fitting = Fitting(rest, self.seed)
-        self.budget = budget
+        self.budget, self.rule = budget, rule or RaceRule()
         self.ended_early = False
 
     def run(self, candidates: list[Candidate], progressbar: bool) -> list[Candidate]:
         """All candidates, the best first: by the rows that all that were not dropped have been scored on."""
-        stops = sorted({min(stop, len(self.truth)) for stop in (*ROUNDS, len(self.truth))})
+        stops = sorted({min(stop, len(self.truth)) for stop in (*self.rule.rounds, len(self.truth))})
         alive, aside = list(candidates), list[Candidate]()
         with Bars(shown=progressbar, transient=True) as progress:
             task = progress.add_task("choosing an estimator", total=len(self.truth))
@@ -97,8 +79,8 @@ class Race:
                 if not complete:
                     self.ended_early = True
                     break
-                self._drop(alive, ROUNDS.get(stop, len(alive)), stop)
-                if stop >= ROWS_IN_PART:
+                self._drop(alive, self.rule.rounds.get(stop, len(alive)), stop)
+                if stop >= self.rule.rows_in_part:
                     aside += _set_aside(alive)
                 if self._decided(alive, stop):
                     break
@@ -140,7 +122,7 @@ class Race:
             excess, error = difference(one.scores, best.scores, self.weights)
             # Adjusted rows are many and alike; were all of them ahead, few rows say nothing of another kind.
             crowded = place >= most and not one.estimator.draws_as_asked
-            if crowded or excess > BEHIND * error > 0:
+            if crowded or self.rule.drops(excess, error, rows):
                 one.note = f"dropped after {rows} rows"
                 alive.remove(one)
 
@@ -151,11 +133,11 @@ class Race:
             self._score(best, done, all_rows, ranked)
 
     def _decided(self, alive: list[Candidate], rows: int) -> bool:
-        """Whether the best, which comes first, is the only one left or none can be ahead of it by `EQUAL`."""
+        """Whether the best, which comes first, is the only one left or none can be ahead of it by much."""
         best, *others = alive
-        allowed = EQUAL * mean_score(best.scores, self.weights) if rows >= SETTLED else -np.inf
+        score = mean_score(best.scores, self.weights)
         apart = [difference(one.scores, best.scores, self.weights) for one in others]
-        return all(BEHIND * error - excess < allowed for excess, error in apart)
+        return all(self.rule.decided(excess, error, rows, score) for excess, error in apart)
 
     def ranked(self, candidates: list[Candidate]) -> list[Candidate]:
         """Those that are tied with the best by effective sample size, then the others by score.
@@ -183,10 +165,9 @@ class Race:
     def _excess(self, one: Candidate, best: Candidate) -> tuple[float, float]:
         """How much worse a candidate is on the rows that both have, and how much of that is a tie."""
         excess, error = difference(one.scores, best.scores, self.weights)
-        tie = TIED * len(self.unit)
         # Both fitted to a part of the rows are alike in that, and a refuted form is not what more rows mend.
         wide = one.in_part and one.holds and not best.in_part
-        return excess, (max(tie, BEHIND) if wide else tie) * error
+        return excess, self.rule.tie(error, len(self.unit), mean_score(best.scores, self.weights), wide)
 
     def _score(self, one: Candidate, start: int, stop: int, alive: list[Candidate]) -> None:
         """Score a candidate on held-out rows `start` to `stop`; drop it where it cannot be fitted."""

@@ -104,10 +104,11 @@ def select(
     standard error a parameter of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. A learned likelihood, which
     repeats none and is compared by a fit to a part of the rows, is scored on 40 rows at most and taken where
-    it is within two standard errors, the best of several, unless held-out rows refute its form. After 20, 40,
-    100 and 200 rows candidates that are behind the best one by two standard errors are dropped, and all
-    others but 12, 8, 5 and 3. From 100 rows on the comparison ends as soon as none of the others can be ahead
-    of the best one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard errors.
+    it is within two standard errors and 0.8% of the score, the best of several, unless held-out rows refute
+    its form. After 20, 40, 100 and 200 rows candidates that are behind the best one are dropped, by 3, 2.5, 2
+    and 2 standard errors, and all others but 10, 5, 3 and 2. From 100 rows on the comparison ends as soon as
+    none of the others can be ahead of the best one by a five-hundredth of its score, about a fiftieth of a
+    CRPS, within two standard errors.
     The best one, if it is no learned likelihood, is then scored on all held-out rows, for its coverage.
 
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends

@@ -67,29 +67,60 @@ def test_candidates_that_are_tied_are_ranked_by_effective_sample_size():
         assert [one.label for one in race.ranked([small, large])] == order
 
 
-def test_what_is_compared_by_a_part_of_the_rows_ties_until_it_is_behind():
-    rng = np.random.default_rng(0)
-    race, common = a_race(), rng.normal(size=100)
-    learnt, other = (
-        Candidate("learnt", pk.KernelLikelihood(), size=200.0),
-        Candidate("other", LINEAR, size=9e9),
-    )
-    other.scores = common
-    # A standard error is 0.01 here.
-    for excess, order in ((0.017, ["learnt", "other"]), (0.023, ["other", "learnt"])):
-        learnt.scores = common + excess + 0.1 * (-1.0) ** np.arange(100)
-        assert [one.label for one in race.ranked([other, learnt])] == order
+def behind(excess, error, rows=100):
+    """Scores of two candidates, the first about one, and the mean and standard error of their difference."""
+    first = np.random.default_rng(0).normal(1, 0.1, rows)
+    first /= first.mean()
+    return first, first + excess + error * np.sqrt(rows) * (-1.0) ** np.arange(rows)
+
+
+@pytest.mark.parametrize(
+    ("excess", "error", "first"),
+    [
+        (0.0017, 0.001, "learnt"),
+        (0.0023, 0.001, "other"),  # by more than chance
+        (0.0076, 0.005, "learnt"),
+        (0.0084, 0.005, "other"),  # by less than that, but by more than a fit to all rows would mend
+    ],
+)
+def test_what_is_compared_by_a_part_of_the_rows_ties_by_chance_and_by_what_more_rows_mend(
+    excess, error, first
+):
+    race = a_race()
+    learnt = Candidate("learnt", pk.KernelLikelihood(), size=200.0)
+    other = Candidate("other", LINEAR, size=9e9)
+    other.scores, learnt.scores = behind(excess, error)
+    assert race.ranked([other, learnt])[0].label == first
 
 
 @pytest.mark.parametrize(("pvalue", "order"), [(0.01, ["learnt", "other"]), (1e-4, ["other", "learnt"])])
 def test_a_form_that_held_out_rows_refute_wins_no_ties(pvalue, order):
-    rng = np.random.default_rng(0)
-    race, common = a_race(), rng.normal(size=100)
+    race = a_race()
     learnt = Candidate("learnt", pk.KernelLikelihood(), size=200.0, fitted=pk.KernelLikelihood())
     learnt.fitted.transforms_pvalue_ = pvalue
-    other = Candidate("other", LINEAR, size=9e9, scores=common)
-    learnt.scores = common + 0.012 + 0.1 * (-1.0) ** np.arange(100)  # a standard error is 0.01
+    other = Candidate("other", LINEAR, size=9e9)
+    other.scores, learnt.scores = behind(0.0012, 0.001)
     assert [one.label for one in race.ranked([other, learnt])] == order
+
+
+@pytest.mark.parametrize("estimator", [LINEAR, pk.KernelLikelihood()])
+@pytest.mark.parametrize(
+    ("rows", "errors", "stays"),
+    [
+        (20, 2.9, True),
+        (20, 3.1, False),
+        (40, 2.4, True),
+        (40, 2.6, False),
+        (100, 2.1, False),
+    ],
+)
+def test_after_few_rows_a_candidate_is_dropped_only_where_it_is_far_behind(estimator, rows, errors, stays):
+    """The best of many after few rows has been lucky."""
+    leader, rival = Candidate("leader", LINEAR), Candidate("rival", estimator)
+    leader.scores, rival.scores = behind(errors * 0.01, 0.01, rows)
+    alive = [rival, leader]
+    a_race()._drop(alive, 12, rows)
+    assert alive == ([leader, rival] if stays else [leader])
 
 
 def test_of_learned_likelihoods_that_are_tied_the_one_with_the_lower_score_is_the_best():

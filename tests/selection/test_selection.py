@@ -12,7 +12,8 @@ from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, label
 from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.race import EQUAL, ROUNDS, SETTLED, Race
+from pymc_kbr.selection.race import Race
+from pymc_kbr.selection.race_rule import EQUAL, ROUNDS, SETTLED
 from pymc_kbr.selection.select import choose, number_held_out
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
