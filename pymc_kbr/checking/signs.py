@@ -11,6 +11,7 @@ from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -82,6 +83,9 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
     if found and measured is not None and isinstance(measured.scaler, Transformed):
         # A logarithm may have brought them back among the others.
         found = outliers_too(found, measured.sample.statistics, np.flatnonzero(measured.scaler.kept))
+    elif found and measured is not None and isinstance(measured.scaler, CommonScale):
+        # One unit for all is no column's deviation; what is left are rows that no tail explains.
+        found = apart_from_tail(x)
     constant = np.flatnonzero((np.ptp(x, axis=0) == 0) & (observed != x[0]))
     tail = BOUNDED_TAIL if between else EDGE_TAIL
     return Signs(

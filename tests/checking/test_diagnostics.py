@@ -206,6 +206,19 @@ def test_what_a_curve_brings_back_is_no_outlier_but_is_one_in_deviations():
         assert len(named[1]) == 1 + wrong
 
 
+def test_of_one_unit_for_all_only_what_no_tail_explains_is_an_outlier():
+    rng = np.random.default_rng(10)
+    x = rng.standard_cauchy((3000, 8))
+    for wrong in (0, 1):
+        x[7, 3] = 1e15 if wrong else x[7, 3]
+        t = of_statistics(x)
+        assert len(outliers(t)) > 1
+        common = pk.Rejection(100, scale="common").fit(rng.normal(size=(3000, 1)), x, random_seed=1)
+        named = outliers(t, measured=common.table_)
+        assert len(named) == wrong
+        assert all("'s3'" in message for message in named)
+
+
 def test_a_row_that_went_wrong_in_a_parameter_is_named_with_it():
     rng = np.random.default_rng(5)
     x = rng.standard_cauchy((2000, 1))
