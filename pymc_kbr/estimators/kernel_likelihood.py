@@ -16,9 +16,10 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import far_rows
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.learned_density import LearnedDensity
-from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings
+from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings, warn_unlike
 from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen, forms_of
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.marginal import integrated_out
@@ -120,13 +121,17 @@ class KernelLikelihood(LearnedDensity):
         theta, points = of_parameters(table.parameters), table.statistics
         if isinstance(table.scaler, Transformed):
             points = table.scaler.dequantised(points, rng)
-        check_rows(theta, points, table.scaler.kept)
+        check_rows(theta, points, table.scaler.kept, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
         few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
         self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
         self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
-        if isinstance(table.scaler, Scaler | Transformed):
+        raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
+        if raw and not few:
+            warn_unlike(points)
+        # Of raw draws the transforms are those of their order, which are no columns.
+        if isinstance(table.scaler, Scaler | Transformed) and not raw:
             self.transforms_worst_ = int(np.flatnonzero(table.scaler.kept)[self.choice_.worst])
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)

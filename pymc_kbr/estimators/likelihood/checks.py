@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, look_exchangeable
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 
@@ -27,7 +29,7 @@ def fewest_rows(parameters: int, statistics: int) -> int:
     return max(FEWEST_FOR_FORM, ROWS_A_COLUMN * (parameters + statistics))
 
 
-def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
+def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, draws: bool = False) -> None:
     """Refuse too few rows, constant parameters, and statistics that are functions of others.
 
     Parameters
@@ -36,9 +38,11 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
     points : ndarray of shape (n, e)
     kept : ndarray of bool, shape (d,)
         Which of the table's statistics `points` are, where there are as many.
+    draws : bool
+        Whether statistics are draws of one law: all tell of it, and sorted ones nearly follow each other.
     """
     n, e = points.shape
-    least = fewest_rows(theta.shape[1], e)
+    least = fewest_rows(theta.shape[1], 1 if draws else e)
     if n < least:
         raise ValueError(
             f"the table has {n} rows; a likelihood of {e} statistics given {theta.shape[1]} parameters takes "
@@ -50,6 +54,8 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
             f"the parameters in columns {constant.tolist()} have the same value in every row; nothing is "
             "learnt of how the statistics depend on them: leave them out"
         )
+    if draws:
+        return
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
     centred = points - points.mean(axis=0)
     units = np.sqrt(np.mean(centred**2, axis=0))
@@ -66,6 +72,17 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray) -> None:
         raise ValueError(
             f"the statistic in column {numbers[pair[1]]} is a function of that in column {numbers[pair[0]]}: "
             "together they have no density; leave one of them out"
+        )
+
+
+def warn_unlike(points: np.ndarray) -> None:
+    """Say where raw statistics (n, e) that are to be draws of one law are none."""
+    if len(points) >= FEWEST_ROWS_ALIKE and not look_exchangeable(points):
+        warnings.warn(
+            "the statistics do not look like independent draws of one law: their means, spreads or "
+            "covariances differ from column to column, and what is in their order is lost; take another form",
+            UserWarning,
+            stacklevel=2,
         )
 
 

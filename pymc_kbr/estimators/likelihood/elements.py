@@ -28,6 +28,9 @@ GROUPS_FOR_KERNEL = 6
 BENT_FROM, FAR = 0.999, 30.0
 """Share of the numbers, and median distances from the middle: if fewer lie within, asinh is taken."""
 
+MOST_TIES = 0.001
+"""Share of equal neighbours in a row's order: more are no continuous draws."""
+
 LEAST_DISTANCE = 1e-9
 """Of a row's median distance, of which a logarithm is taken."""
 
@@ -123,8 +126,9 @@ def begin(
     seed: int,
     known: KnownKernels | None = None,
     search: MeanSearch = USUAL,
+    bend: bool = False,
 ) -> Elements:
-    """The numbers y (n, e) in units, bent where their tails ask for it, and a kernel for their law."""
+    """The numbers y (n, e) in units, and a kernel for their law; `bend`: find whether tails ask for asinh."""
     rng = np.random.default_rng(seed)
     level, coefficients = _still(levels.mean(axis=0), theta.shape[1])
     if units.moving:
@@ -132,10 +136,12 @@ def begin(
         found = regress(features, of_level.penalties, levels)
         level, coefficients = of_level.landmarks, of_level.mix @ found.coefficients
     at = level.combined(theta, coefficients)
-    away = np.abs(y - at[:, :1]) * np.exp(-at[:, 1:])
-    units = known.units if known else units._replace(bent=bool(np.quantile(away, BENT_FROM) > FAR))
+    if bend:
+        away = np.abs(y - at[:, :1]) * np.exp(-at[:, 1:])
+        units = units._replace(bent=bool(np.quantile(away, BENT_FROM) > FAR))
     z, slopes = measured(y, at[:, :1], at[:, 1:], units._replace(logarithm=False))
     groups = start_of_groups(z, GROUPS_FOR_KERNEL)
+    groups = groups[:, np.ptp(groups, axis=0) > 0]  # of one number there is no deviation
     basis, features = mean_basis(theta, groups, LAW_LANDMARKS, rng, known and known.law, search)
     smooth = np.argsort(basis.penalties, kind="stable")[:LAW_FUNCTIONS]
     slopes = np.broadcast_to(slopes, z.shape)
@@ -158,11 +164,11 @@ def levels_of(y: np.ndarray) -> np.ndarray:
         )
     middle = np.median(y, axis=1)
     distance = np.median(np.abs(y - middle[:, None]), axis=1)
-    zero = np.count_nonzero(distance == 0)
-    if zero > 0.001 * len(y):
+    equal = float(np.mean(np.diff(np.sort(y, axis=1), axis=1) == 0))
+    if equal > MOST_TIES:
         raise ValueError(
-            f"in {zero} of {len(y)} rows half of the statistics have one value; the form for independent "
-            "draws of one law is for continuous ones: take another form"
+            f"{equal:.1%} of the neighbours among a row's sorted statistics are equal; the form for "
+            "independent draws of one law is for continuous ones: take another form"
         )
     return np.column_stack([middle, np.log(np.maximum(distance, LEAST_DISTANCE))])
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
+from pymc_kbr.estimators.likelihood.order_statistics import OrderStatistics
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.summaries import Summary, Transformed
 
@@ -41,7 +43,10 @@ class Evaluation:
         summary = self.of_statistics
         if isinstance(summary, Transformed):
             return Prepared(*summary.points(statistics))
-        points = summary.transform(statistics)[:, None, :]
+        scaled = summary.transform(statistics)
+        if isinstance(self.form, Exchangeable | OrderStatistics):
+            self.form.check(scaled)
+        points = scaled[:, None, :]
         # A density in the user's units is that in scaled ones over the product of the scales. Summaries have
         # no inverse, and their densities stay in their own units.
         volume = -np.log(summary.scale[summary.kept]).sum() if isinstance(summary, Scaler) else 0.0

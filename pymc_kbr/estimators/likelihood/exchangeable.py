@@ -28,6 +28,8 @@ from pymc_kbr.estimators.likelihood.mixture_functions import (
     log_densities,
     parts_of_numbers,
 )
+from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 
 LAW_PARTS = (1, 2, 4, 6)
 """Numbers of parts of the mixture that are tried."""
@@ -90,7 +92,10 @@ class Exchangeable:
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """m, s and the numbers of the parts at parameters (k, q): shape (k, 2 + 3 c)."""
         level = self.level.combined(theta, self.level_coefficients, xp)
-        return xp.concatenate([level, self.law.combined(theta, self.law_coefficients, xp)], axis=1)
+        logs = xp.maximum(xp.minimum(level[:, 1:2], LARGEST_LOG), -LARGEST_LOG)
+        return xp.concatenate(
+            [level[:, 0:1], logs, self.law.combined(theta, self.law_coefficients, xp)], axis=1
+        )
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
         """Log densities (k, r): see `Form`."""
@@ -120,6 +125,28 @@ class Exchangeable:
         # Of n numbers above the last one, the least is above x with the n-th power of the share above x.
         left = np.arange(self.size, 0, -1)
         return 1 - np.clip(above / np.maximum(before, 1e-300), 0.0, 1.0) ** left
+
+    def check(self, points: np.ndarray) -> None:
+        """Refuse observations (k, e) that no row is like.
+
+        Raises
+        ------
+        ValueError
+            If one is not sorted and all rows are, or is not positive and its logarithm is taken.
+        """
+        if self.in_order and len(bad := np.argwhere(np.diff(points, axis=1) < 0)):
+            raise ValueError(
+                f"the statistics are sorted in every row of the table; in observation {bad[0, 0]} that "
+                f"numbered {bad[0, 1] + 1} is below the one before it: sort them as the simulator does"
+            )
+        # Another model may make it: who compares models gives this one no evidence.
+        if self.units.logarithm and len(bad := np.argwhere(points <= 0)):
+            raise ImpossibleObservation(
+                np.unique(bad[:, 0]),
+                f"all of the table's statistics are positive and enter by their logarithm; that numbered "
+                f"{bad[0, 1]} of observation {bad[0, 0]} is not: the model does not make this value; look at "
+                "its units",
+            )
 
 
 def fit_exchangeable(
@@ -165,7 +192,8 @@ def fit_exchangeable(
         units, parts = known.units, known.parts
         kernels = KnownKernels(units, known.level, known.law)
     else:
-        some, kernels = slice(0, ROWS_FOR_LAW), None
+        # At random: a table may be in the order of its rounds, or of a parameter.
+        some, kernels = rng.permutation(n)[:ROWS_FOR_LAW], None
         units, parts = _densest(theta[some], y[some], levels[some], held_out[some], seed, logarithm)
     begun = begin(theta, y, levels, units, seed, kernels)
     found = begun.fitted(parts, held_out, seed, tried, numbers)
@@ -178,10 +206,11 @@ def fit_exchangeable(
 def _densest(
     theta: np.ndarray, y: np.ndarray, levels: np.ndarray, held_out: np.ndarray, seed: int, logarithm: bool
 ) -> tuple[ElementUnits, int]:
-    """ElementUnits and number of parts under which held-out rows are densest, by one penalty."""
+    """Units and number of parts under which held-out rows are densest, by one penalty."""
     found = list[tuple[float, ElementUnits, int]]()
     for moving in (False, True):
-        begun = begin(theta, y, levels, ElementUnits(logarithm, moving, False), seed, None, SEARCH_FOR_UNITS)
+        units = ElementUnits(logarithm, moving, False)
+        begun = begin(theta, y, levels, units, seed, None, SEARCH_FOR_UNITS, bend=True)
         volume = float(begun.slopes[held_out].sum(axis=1).mean())
         for parts in LAW_PARTS:
             density = begun.fitted(parts, held_out, seed, ONE_PENALTY, 0).held_out

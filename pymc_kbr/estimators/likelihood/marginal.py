@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,10 @@ from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive, without_unseen
 from pymc_kbr.estimators.likelihood.diagonal_scale import DiagonalScale, without_columns
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
+from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
+from pymc_kbr.estimators.likelihood.order_statistics import OrderStatistics
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
 from pymc_kbr.estimators.summaries import Transformed
 
@@ -116,13 +119,15 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
     if not len(varying):
         return None
     places = np.cumsum(summary.kept)[varying] - 1
-    found: MarginalLocationScale | Autoregressive | DiagonalScale | None = None
+    found: Form | None = None
     if isinstance(form, LocationScale):
         found = MarginalLocationScale(form, places)
     elif isinstance(form, Autoregressive):
         found = without_unseen(form, places)
     elif isinstance(form, DiagonalScale):
         found = without_columns(form, places)
+    elif isinstance(form, Exchangeable):
+        found = OrderStatistics(form, places) if form.in_order else replace(form, size=len(places))
     if found is None:
         return None
     return Evaluation(found, evaluation.of_parameters, summary.of_columns(columns))

@@ -16,7 +16,7 @@ LEAST_LOG_DEVIATION, LARGEST_LOG_DEVIATION = -8.0, 6.0
 """Logs of the deviations of parts stay between them."""
 
 FUNCTION_PENALTIES = (1000.0, 100.0, 10.0, 1.0)
-"""Precisions of the coefficients' prior, tried from the largest until held-out rows are worse off."""
+"""Precisions of the coefficients' prior, each tried from where the one before ended."""
 
 OF_LINEAR_FUNCTIONS = 0.01
 """Added to the penalties of functions of the parameters: that of the linear ones."""
@@ -166,7 +166,9 @@ def _maximised(
 
 def _likelihood(numbers: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
     """Summed log density of rows (n, e), and its slopes (n, 3 c) in the numbers of their parts."""
-    parts = parts_of_numbers(numbers, numbers.shape[1] // 3)
+    c = numbers.shape[1] // 3
+    parts, logs = parts_of_numbers(numbers, c), numbers[:, 2 * c :]
+    free = ((logs > LEAST_LOG_DEVIATION) & (logs < LARGEST_LOG_DEVIATION)).T
     terms, away = _terms(parts, z)
     highest = terms.max(axis=0)
     terms -= highest
@@ -182,7 +184,8 @@ def _likelihood(numbers: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
     slopes = [
         *(one - z.shape[1] * share for one, share in zip(held, shares, strict=True)),
         *(one * np.exp(-s[:, 0]) for one, (_, _, s) in zip(first, parts, strict=True)),
-        *(two - one for one, two in zip(held, second, strict=True)),
+        # Where a logarithm is cut off the density does not feel it.
+        *((two - one) * inside for one, two, inside in zip(held, second, free, strict=True)),
     ]
     return float(np.sum(highest + np.log(total))), np.column_stack(slopes)
 

@@ -37,4 +37,5 @@ class CommonScale(Scaler):
         centre = 0.0 if values.min() > 0 else float(np.median(values))
         # A heavy tail leaves a median as it is; of counts it may be zero.
         unit = float(np.median(np.abs(values - centre))) or float(values.std())
-        return cls(np.full(len(kept), centre), np.where(kept, unit, 1.0), kept)
+        # Columns that do not vary are drawn as their centre.
+        return cls(np.where(kept, centre, statistics[0]), np.where(kept, unit, 1.0), kept)
