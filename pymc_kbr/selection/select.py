@@ -104,7 +104,7 @@ def select(
     standard error a parameter of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. A learned likelihood, which
     repeats none and is compared by a fit to a part of the rows, is scored on 40 rows at most and taken where
-    it is within two standard errors and 0.8% of the score, the best of several, unless held-out rows refute
+    it is within two standard errors and 1% of the score, the best of several, unless held-out rows refute
     its form. After 20, 40, 100 and 200 rows candidates that are behind the best one are dropped, by 3, 2.5, 2
     and 2 standard errors, and all others but 10, 5, 3 and 2. From 100 rows on the comparison ends as soon as
     none of the others can be ahead of the best one by a five-hundredth of its score, about a fiftieth of a

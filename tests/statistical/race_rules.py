@@ -96,7 +96,7 @@ def rules() -> Iterator[tuple[str, RaceRule]]:
     yield "before: 2 errors at any rows, 12, 8, 5 and 3 kept", before
     yield "before, 3 and 2.5 errors at 20 and 40 rows", replace(before, behind=BEHIND)
     yield "before, 10, 5, 3 and 2 kept", replace(before, rounds=ROUNDS)
-    for share in (0.003, 0.005, 0.008):
+    for share in (0.003, 0.005, 0.01):
         yield f"before, a tie of at most {100 * share:.1f}% of the score", replace(before, mended=share)
     for errors in (0.0, 1.0, 3.0):
         yield f"before, a tie of {errors} errors", replace(before, tied_in_part=errors)
@@ -104,7 +104,7 @@ def rules() -> Iterator[tuple[str, RaceRule]]:
     yield "used", used
     for first, second in ((2.0, 2.0), (2.5, 2.5), (3.5, 3.0), (4.0, 3.0)):
         yield f"used, {first} and {second} errors", replace(used, behind={20: first, 40: second})
-    for share in (0.003, 0.005, 0.006, 0.01, np.inf):
+    for share in (0.003, 0.005, 0.006, 0.008, np.inf):
         yield f"used, a tie of at most {100 * share:.1f}% of the score", replace(used, mended=share)
     yield "used, a tie of 3 errors", replace(used, tied_in_part=3.0)
     for kept in ((8, 5, 3, 2), (10, 6, 4, 2), (12, 8, 5, 3), (16, 12, 8, 4), (99, 99, 99, 99)):
