@@ -130,6 +130,8 @@ def fitted(form, rows=150, seed=2):
             rng.poisson(2 * theta[:, 1]),
         ]
     )
+    if form == "exchangeable":
+        x = theta[:, :1] + theta[:, 1:] * rng.normal(size=(len(theta), 9))
     support = pk.Support.from_bounds({"b": (0.2, 3)}, ["a", "b"])
     return pk.KernelLikelihood(form).fit(theta, x, support, random_seed=1), x
 
