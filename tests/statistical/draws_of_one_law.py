@@ -1,7 +1,7 @@
 """How near the likelihood of draws of one law comes to the law, by the form for them and that for many.
 
 ``python -m tests.statistical.draws_of_one_law`` prints the table from the figures that are kept in
-``draws_of_one_law.csv``; ``--record`` makes these again, in some five minutes of one core.
+``draws_of_one_law.csv``; ``--record`` makes these again, in some three minutes of one core.
 
 Of each law 6,000 rows of 40 sorted draws are learnt. ``lost`` is by how much 1,000 other data sets are denser
 under the law, in nats, their median. ``apart`` is the deviation of the log ratio of the learned and the exact
