@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 FEWEST_ALIKE = 8
-"""Statistics below which nothing is looked for."""
+"""Statistics below which nothing is looked for: means and deviations of groups of fewer say little."""
 
 ROWS_LOOKED_ALIKE = 2000
 """At most."""

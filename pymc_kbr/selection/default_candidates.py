@@ -47,8 +47,8 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False, alike: bool =
         Whether the tail of some statistic is heavy. Statistics are then "transformed", and a few candidates
         are tried in deviations, too, in place of those by relevance, which is measured in deviations.
     alike : bool
-        Whether the statistics look like independent draws of one law. A likelihood of such draws is then
-        tried, of many in place of that of a series.
+        Whether the statistics look like independent draws of one law, as those do that are sorted in every
+        row. A likelihood of such draws is then tried, of many in place of that of a series.
 
     Notes
     -----

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, MOST_EQUAL
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import regress
 from pymc_kbr.estimators.likelihood.mean_basis import USUAL, MeanSearch, mean_basis
@@ -16,9 +17,6 @@ from pymc_kbr.estimators.likelihood.mixture_functions import (
     start_of_groups,
 )
 
-FEWEST_ELEMENTS = 8
-"""Of a data set: of fewer, means and deviations of groups say little."""
-
 LAW_LANDMARKS, LAW_FUNCTIONS = 300, 150
 """Of the kernel of the law's functions, and how many of these, the smoothest, are taken."""
 
@@ -27,9 +25,6 @@ GROUPS_FOR_KERNEL = 6
 
 BENT_FROM, FAR = 0.999, 30.0
 """Share of the numbers, and median distances from the middle: if fewer lie within, asinh is taken."""
-
-MOST_TIES = 0.001
-"""Share of equal neighbours in a row's order: more are no continuous draws."""
 
 LEAST_DISTANCE = 1e-9
 """Of a row's median distance, of which a logarithm is taken."""
@@ -64,7 +59,7 @@ def measured(points: Any, middle: Any, log_scale: Any, units: ElementUnits, xp: 
     """
     y, slopes = points, -log_scale
     if units.logarithm:
-        # What is not positive, which was in no simulation, has next to no density.
+        # So that parameters have a slope everywhere; observations that are not positive are refused before.
         y = xp.log(xp.maximum(points, 1e-300))
         slopes = slopes - y
     z = (y - middle) * xp.exp(-log_scale)
@@ -157,15 +152,15 @@ def _still(level: np.ndarray, parameters: int) -> tuple[Landmarks, np.ndarray]:
 
 def levels_of(y: np.ndarray) -> np.ndarray:
     """Median and log median distance from it of each row, (n, 2)."""
-    if y.shape[1] < FEWEST_ELEMENTS:
+    if y.shape[1] < FEWEST_ALIKE:
         raise ValueError(
             f"there are {y.shape[1]} statistics; the form for independent draws of one law takes at least "
-            f"{FEWEST_ELEMENTS} of them: take another form"
+            f"{FEWEST_ALIKE} of them: take another form"
         )
     middle = np.median(y, axis=1)
     distance = np.median(np.abs(y - middle[:, None]), axis=1)
     equal = float(np.mean(np.diff(np.sort(y, axis=1), axis=1) == 0))
-    if equal > MOST_TIES:
+    if equal > MOST_EQUAL:
         raise ValueError(
             f"{equal:.1%} of the neighbours among a row's sorted statistics are equal; the form for "
             "independent draws of one law is for continuous ones: take another form"

@@ -177,8 +177,7 @@ def fit_exchangeable(
     Raises
     ------
     ValueError
-        For fewer elements than `FEWEST_ELEMENTS`, or where the median distances of rows are zero, as of
-        counts.
+        For fewer elements than `FEWEST_ALIKE`, or where some of a row are equal, as counts are.
     """
     n, e = points.shape
     known = compared if isinstance(compared, Exchangeable) else None

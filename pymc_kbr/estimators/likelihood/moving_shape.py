@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize
-from scipy.special import ndtr
 
+from pymc_kbr.estimators.likelihood.mixture_functions import distribution, log_densities
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, gaussian
 from pymc_kbr.estimators.likelihood.residual_shape import (
     LOG_ROOT_2PI,
@@ -109,13 +109,11 @@ class MovingShape:
 
     def log_density(self, z: Any, theta: Any, past: Any, xp: Any = np) -> Any:
         """Log densities (k, r) of residuals (k, r)."""
-        parts = self.parts(theta, past, xp)
-        terms = [a - s - LOG_ROOT_2PI - 0.5 * ((z - m) * xp.exp(-s)) ** 2 for a, m, s in parts]
-        return log_sum_exp(terms, xp)
+        return log_densities(self.parts(theta, past, xp), z, xp)
 
     def distribution(self, z: np.ndarray, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k, r) of residuals (k, r)."""
-        return sum(np.exp(a) * ndtr((z - m) * np.exp(-s)) for a, m, s in self.parts(theta, past))
+        return distribution(self.parts(theta, past), z)
 
     def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One residual for each row of parameters (k, q) and the past (k, l), shape (k,)."""
