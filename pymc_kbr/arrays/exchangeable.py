@@ -23,17 +23,19 @@ ERRORS_APART = 5.0
 """Standard errors by which two statistics, or two pairs of them, must differ to be told apart."""
 
 
-def look_exchangeable(statistics: np.ndarray) -> bool:
-    """Whether rows (n, d) may be sets of d continuous draws of one law each.
+def look_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
+    """Whether rows (n, d) may be sets of d continuous draws of one law each, which parameters (n, q) decide.
 
-    Either every row is sorted; or all statistics have the same mean rank and the same spread of ranks, and
-    all pairs of them the same covariance. Series, groups, and measurements along a curve are told from such
-    draws by their pairs. Rows of a law that says so by chance are told from others by their likelihood.
+    Either every row is sorted; or all statistics have the same mean rank, the same spread of ranks and the
+    same covariances of both with each parameter, and all pairs of them the same covariance. Series, groups,
+    and measurements along a curve are told from such draws by their pairs, statistics each of a parameter of
+    its own by these. Rows of a law that says so by chance are told from others by their likelihood.
     """
     n, d = statistics.shape
     if d < FEWEST_ALIKE or n < FEWEST_ROWS_ALIKE:
         return False
-    rows = statistics[np.linspace(0, n - 1, min(n, ROWS_LOOKED_ALIKE)).astype(int)]
+    looked = np.linspace(0, n - 1, min(n, ROWS_LOOKED_ALIKE)).astype(int)
+    rows = statistics[looked]
     ordered = np.sort(rows, axis=1)
     if np.mean(np.diff(ordered, axis=1) == 0) > MOST_EQUAL:
         return False
@@ -46,6 +48,9 @@ def look_exchangeable(statistics: np.ndarray) -> bool:
     spread = away**2 - np.mean(away**2, axis=1, keepdims=True)
     if max(_errors(away), _errors(spread)) > ERRORS_APART:
         return False
+    for level in (rankdata(parameters[looked], axis=0) / len(looked) - 0.5).T:
+        if max(_errors(level[:, None] * away), _errors(level[:, None] * spread)) > ERRORS_APART:
+            return False
     return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < ERRORS_APART
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from threading import Lock, local
@@ -56,6 +56,40 @@ def side_by_side(items: int) -> Iterator[Map]:
         else:
             with ThreadPoolExecutor(workers, initializer=_enter) as pool:
                 yield lambda work, items: list(pool.map(work, items))
+
+
+class Begin(Protocol):
+    """Begins some work, and returns what waits for its end and gives what came out."""
+
+    def __call__(self, work: Callable[[], R], /) -> Callable[[], R]:
+        """See the class."""
+        ...
+
+
+@contextmanager
+def beside() -> Iterator[Begin]:
+    """Begins work that goes on beside what follows, on as many cores as there are.
+
+    Notes
+    -----
+    With one core, or within a map, it is done where it is called. Without a call for what came out, an error
+    in it is not raised.
+    """
+    if cores() < 2 or getattr(_here, "inside", False):
+        yield at_once
+        return
+    with one_blas_thread(), ThreadPoolExecutor(cores(), initializer=_enter) as pool:
+        yield lambda work: pool.submit(work).result
+
+
+def at_once(work: Callable[[], R], /) -> Callable[[], R]:
+    """A `Begin` that does the work where it is called."""
+    future: Future[R] = Future()
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
+    return future.result
 
 
 class Silence:

@@ -129,7 +129,7 @@ class KernelLikelihood(LearnedDensity):
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
         if raw and not few:
-            warn_unlike(points)
+            warn_unlike(points, theta)
         # Of raw draws the transforms are those of their order, which are no columns.
         if isinstance(table.scaler, Scaler | Transformed) and not raw:
             self.transforms_worst_ = int(np.flatnonzero(table.scaler.kept)[self.choice_.worst])

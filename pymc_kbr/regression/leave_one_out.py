@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
 
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_by_weight
 from pymc_kbr.arrays.threads import one_blas_thread, side_by_side
@@ -66,7 +65,8 @@ class LeaveOneOut:
     ) -> None:
         d = np.ones(len(gram)) if weights is None else weights
         self._root = np.sqrt(np.maximum(d, LEAST_WEIGHT * d.mean()))
-        self._values, self._vectors = eigh(self._root[:, None] * gram * self._root, driver="evd")
+        # NumPy's leaves other threads, with other kernels, to work beside it; SciPy's does not.
+        self._values, self._vectors = np.linalg.eigh(self._root[:, None] * gram * self._root)
         self._values = np.maximum(self._values, 0)  # rounding: the matrix is positive semi-definite
         self._squares = self._vectors**2
         self._rotated = self._vectors.T @ (self._root[:, None] * targets)
@@ -232,6 +232,6 @@ def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) ->
     gram = parameter_kernel(parameters)(parameters)
     if base is not None:
         gram = centred_gram(gram, base)
-    values, vectors = eigh(gram, driver="evd")
+    values, vectors = np.linalg.eigh(gram)
     large = values > NEGLIGIBLE_SHARE * values[-1]
     return vectors[:, large] * np.sqrt(values[large])

@@ -95,6 +95,10 @@ class Budget:
             return "not tried: no time was left"
         return ""
 
+    def surely(self, needed: float) -> bool:
+        """Whether a further candidate would be begun after so much work, itself included."""
+        return self.seconds is None and self._work.spent + needed <= FOR_FIRST_ROUND * self.work
+
     def may_score(self, rows: int, cost: Cost, seconds_a_row: float) -> bool:
         """Whether so many more rows of a candidate may be scored."""
         if self._work.spent + rows * cost.a_row > self._end(self._work):

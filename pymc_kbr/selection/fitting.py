@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ class Fitting:
     def __init__(self, rows: CheckedRows, seed: int) -> None:
         self._rows, self._seed = rows, seed
         self._summaries: dict[str, Any] = {}
+        self._charged: set[str] = set()
         self._tables: dict[int, FittedTable] = {}
         self._fitted: dict[int, list[Adjusted]] = {}
 
@@ -35,7 +38,7 @@ class Fitting:
         """What a candidate costs, less what has been computed for others already."""
         n, p, d = *self._rows.parameters.shape, self._rows.statistics.shape[1]
         # In one order, so that the sum is rounded alike in every process.
-        named = sorted(set(names_of_summaries(estimator).values()) - set(self._summaries))
+        named = sorted(set(names_of_summaries(estimator).values()) - self._charged)
         summaries = sum(summary_cost(name, n, d, p) for name in named)
         nearest = None
         # A summary that is still to be fitted is a scale of its own, in which nothing is known yet.
@@ -44,15 +47,31 @@ class Fitting:
         own = cost_of(estimator, n, d, p, nearest)
         return Cost(summaries + own.fit, own.a_row)
 
+    def charge(self, estimator: Estimator) -> None:
+        """Note that the summaries of a candidate are charged: others of the same are not."""
+        self._charged |= set(names_of_summaries(estimator).values())
+
     def fit(self, estimator: Estimator) -> Estimator:
-        """A fitted copy."""
+        """A fitted copy, whose summaries count as charged."""
+        self.charge(estimator)
+        return self.prepared(estimator)()
+
+    def prepared(self, estimator: Estimator) -> Callable[[], Estimator]:
+        """What fits a copy and returns it, on a thread of its own where it is none of `Adjusted`.
+
+        These share what they compute with those that were fitted before.
+        """
         for name in names_of_summaries(estimator).values():
             if name not in self._summaries:
                 self._summaries[name] = SUMMARIES[name].fit(self._rows.statistics, self._rows.parameters)
         prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
-        if not isinstance(prepared, Adjusted):
-            return prepared.for_scores().fit_table(self._table(prepared), rng)
-        nearest = self._nearest(estimator)
+        if isinstance(prepared, Adjusted):
+            return partial(self._fit_sharing, prepared, self._nearest(estimator), rng)
+        return partial(prepared.for_scores().fit_table, self._table(prepared), rng)
+
+    def _fit_sharing(
+        self, prepared: Adjusted, nearest: Adjusted | None, rng: np.random.Generator
+    ) -> Adjusted:
         # What was scaled and factored once is the same for all candidates in that scale.
         if nearest is None:
             prepared.fit_table(self._table(prepared), rng)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import Begin, at_once, beside, side_by_side
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators import Adjusted, Estimator
+from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none_fitted
@@ -26,6 +30,19 @@ SCORED_TOGETHER = 5
 """Held-out rows that a thread scores together; were it as many as there are for each core, rounding would
 differ between machines.
 """
+
+
+REFUSALS = ValueError, MemoryError, np.linalg.LinAlgError
+"""By which an estimator says that it cannot be fitted."""
+
+
+class _Scored(NamedTuple):
+    """A fitted estimator, scores, coverage and sizes of held-out rows, and seconds to fit and to score."""
+
+    fitted: Estimator
+    lines: list[tuple[float, np.ndarray, float]]
+    to_fit: float
+    to_score: float
 
 
 class Race:
@@ -99,17 +116,40 @@ class Race:
         In the first round in their order, then the best one and the cheaper ones first.
         """
         order = alive if start == 0 else [alive[0], *sorted(alive[1:], key=lambda other: other.cost.a_row)]
-        for one in list(order):  # a copy: those that are dropped leave `alive`
-            if start > 0 and not self._may_score(one, stop - start):
-                return False
-            if start == 0:
-                one.cost = self.fitting.cost(one.estimator)
-                one.note = "" if one is order[0] else self.budget.may_begin(stop, one.cost)
-            if one.note:
-                alive.remove(one)
-            else:
-                self._score(one, start, stop, alive)
+        begun = []
+        # Filters of warnings belong to the process: what a thread silences is silenced here until it ends.
+        with UNSETTLED, beside() as begin:
+            ahead = self._ahead(order, stop, begin) if start == 0 else {}
+            for one in list(order):  # a copy: those that are dropped leave `alive`
+                if start > 0 and not self._may_score(one, stop - start):
+                    return False
+                if start == 0:
+                    one.cost = self.fitting.cost(one.estimator)
+                    one.note = "" if one is order[0] else self.budget.may_begin(stop, one.cost)
+                if one.note:
+                    alive.remove(one)
+                elif id(one) in ahead:
+                    self._charge(one, 0, stop)
+                    begun.append((one, ahead[id(one)]))
+                else:
+                    self._score(one, start, stop, alive)
+            for one, scored in begun:
+                self._keep(one, scored, alive)
         return True
+
+    def _ahead(self, order: list[Candidate], stop: int, begin: Begin) -> dict[int, Callable[[], _Scored]]:
+        """Begin learned likelihoods before their turn, beside the others: they take longest.
+
+        Those alone whose turn will come, even if nothing that candidates share were charged only once; they
+        are charged in their turn, so that the choice is the same as without.
+        """
+        needed, found = 0.0, {}
+        for one in order:
+            cost = self.fitting.cost(one.estimator)
+            needed += cost.fit + stop * cost.a_row
+            if one.in_part and self.budget.surely(needed):
+                found[id(one)] = self._working(one, 0, stop, begin)
+        return found
 
     def _may_score(self, one: Candidate, rows: int) -> bool:
         return self.budget.may_score(rows, one.cost, one.seconds_a_row)
@@ -171,29 +211,51 @@ class Race:
 
     def _score(self, one: Candidate, start: int, stop: int, alive: list[Candidate]) -> None:
         """Score a candidate on held-out rows `start` to `stop`; drop it where it cannot be fitted."""
-        then = time.perf_counter()
+        self._charge(one, start, stop)
+        self._keep(one, self._working(one, start, stop, at_once), alive)
+
+    def _charge(self, one: Candidate, start: int, stop: int) -> None:
+        if start == 0:
+            self.budget.charge_fit(one.cost)
+            self.fitting.charge(one.estimator)
+        self.budget.charge_rows(stop - start, one.cost)
+
+    def _working(self, one: Candidate, start: int, stop: int, begin: Begin) -> Callable[[], _Scored]:
+        """Begin to score a candidate on held-out rows `start` to `stop`, fitted first where it is not yet."""
+        fitted, then = one.fitted, time.perf_counter()
         try:
-            if start == 0:
-                self.budget.charge_fit(one.cost)
-                one.fitted = self.fitting.fit(one.estimator)
-                self.budget.note_fit(time.perf_counter() - then)
+            fit = (lambda: fitted) if fitted is not None else self.fitting.prepared(one.estimator)
+        except REFUSALS as error:
+            return partial(_refuse, error)
+
+        def work() -> _Scored:
+            done = fit()
             fitted_by = time.perf_counter()
-            self.budget.charge_rows(stop - start, one.cost)
-            scored = self._scored(one.fitted, np.arange(start, stop))
-        except (ValueError, MemoryError, np.linalg.LinAlgError) as error:
+            lines = self._scored(done, np.arange(start, stop))
+            now = time.perf_counter()
+            return _Scored(done, lines, fitted_by - then, now - fitted_by)
+
+        return begin(work)
+
+    def _keep(self, one: Candidate, result: Callable[[], _Scored], alive: list[Candidate]) -> None:
+        """Keep a candidate's further scores; drop it where it cannot be fitted."""
+        try:
+            fitted, lines, to_fit, to_score = result()
+        except REFUSALS as error:
             one.note = f"refused: {error}"
             alive.remove(one)
             return
-        one.scores = np.append(one.scores, [score for score, _, _ in scored])
-        one.covered.extend(covers for _, covers, _ in scored)
-        one.size = float(np.mean([size for _, _, size in scored]))
-        now = time.perf_counter()
-        one.seconds += now - then
-        one.seconds_a_row = (now - fitted_by) / (stop - start)
+        if one.fitted is None:
+            self.budget.note_fit(to_fit)
+        one.fitted = fitted
+        one.scores = np.append(one.scores, [score for score, _, _ in lines])
+        one.covered.extend(covers for _, covers, _ in lines)
+        one.size = float(np.mean([size for _, _, size in lines]))
+        one.seconds += to_fit + to_score
+        one.seconds_a_row = to_score / len(lines)
 
-    def _scored(self, fitted: Estimator | None, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:
+    def _scored(self, fitted: Estimator, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:
         """Score, coverage and effective sample size of some held-out rows, whose draws are their own."""
-        assert fitted is not None
         # Signed weights are projected in many small steps, which two threads only take from each other.
         if not isinstance(fitted, Adjusted):
             return self._scored_here(fitted, rows)
@@ -215,6 +277,10 @@ class Race:
             size = effective_sample_size(posterior.simplex_weights)
             lines.append((score, covered(draws, self.truth[row]), size))
         return lines
+
+
+def _refuse(error: Exception) -> NoReturn:
+    raise error
 
 
 def _set_aside(alive: list[Candidate]) -> list[Candidate]:

@@ -161,7 +161,8 @@ def choose(
     given, whole = check_candidates(candidates, n - count), scaled(rows)
     if given is None:
         heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
-        given = default_candidates(n - count, d, heavy=heavy, alike=look_exchangeable(rows.statistics))
+        alike = look_exchangeable(rows.statistics, rows.parameters)
+        given = default_candidates(n - count, d, heavy=heavy, alike=alike)
     # Not the very nearest alone: these would be held out of the rows that the candidates need most.
     numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(NEAREST_SHARE * n)), n))
     if rows.ratio is not None:

@@ -8,6 +8,7 @@ from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, FEWEST_ROWS_ALIKE, look_e
 N, D = 1500, 20
 RNG = np.random.default_rng(0)
 MIDDLE, LOG_SCALE = RNG.normal(size=(2, N, 1))
+PARAMETERS = np.hstack([MIDDLE, LOG_SCALE])
 NOISE = RNG.normal(size=(N, D))
 TIMES = np.linspace(-1, 1, D)
 
@@ -44,29 +45,38 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_draws_of_one_law_look_alike(name):
-    assert look_exchangeable(ALIKE[name])
+    assert look_exchangeable(ALIKE[name], PARAMETERS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_do_not(name):
-    assert not look_exchangeable(OTHERS[name])
+    assert not look_exchangeable(OTHERS[name], PARAMETERS)
 
 
 def test_of_few_columns_or_rows_nothing_is_said():
     x = ALIKE["normal"]
-    assert look_exchangeable(x[:, :FEWEST_ALIKE])
-    assert not look_exchangeable(x[:, : FEWEST_ALIKE - 1])
-    assert look_exchangeable(x[:FEWEST_ROWS_ALIKE])
-    assert not look_exchangeable(x[: FEWEST_ROWS_ALIKE - 1])
+    assert look_exchangeable(x[:, :FEWEST_ALIKE], PARAMETERS)
+    assert not look_exchangeable(x[:, : FEWEST_ALIKE - 1], PARAMETERS)
+    assert look_exchangeable(x[:FEWEST_ROWS_ALIKE], PARAMETERS[:FEWEST_ROWS_ALIKE])
+    assert not look_exchangeable(x[: FEWEST_ROWS_ALIKE - 1], PARAMETERS[: FEWEST_ROWS_ALIKE - 1])
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_statistics_each_of_a_parameter_of_its_own_are_told_apart_by_these(spread):
+    """By themselves they are independent draws of one law."""
+    parameters = RNG.normal(size=(N, FEWEST_ALIKE))
+    noise = NOISE[:, :FEWEST_ALIKE]
+    x = np.exp(0.5 * parameters) * noise if spread else parameters + 2 * noise
+    assert look_exchangeable(x, RNG.normal(size=(N, 2)))
+    assert not look_exchangeable(x, parameters)
 
 
 def test_false_alarms_are_rare():
     """Tables of draws that are taken for something else."""
     rng = np.random.default_rng(1)
-    found = [
-        look_exchangeable(
-            rng.normal(size=(400, 1)) + np.exp(rng.normal(size=(400, 1))) * rng.normal(size=(400, 12))
-        )
-        for _ in range(60)
-    ]
+    found = []
+    for _ in range(60):
+        middle, log_scale = rng.normal(size=(2, 400, 1))
+        x = middle + np.exp(log_scale) * rng.normal(size=(400, 12))
+        found.append(look_exchangeable(x, np.hstack([middle, log_scale])))
     assert np.mean(found) > 0.9

@@ -4,7 +4,8 @@ import warnings
 import pytest
 from threadpoolctl import threadpool_info
 
-from pymc_kbr.arrays.threads import Silence, one_blas_thread, side_by_side
+from pymc_kbr.arrays import threads
+from pymc_kbr.arrays.threads import Silence, at_once, beside, one_blas_thread, side_by_side
 
 
 def blas_threads():
@@ -28,6 +29,46 @@ def test_a_map_within_another_starts_no_threads():
 
     with side_by_side(4) as each:
         assert all(each(work, range(4)))
+
+
+def test_what_is_begun_goes_on_beside_what_follows(monkeypatch):
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    followed = threading.Event()
+
+    def work():
+        assert followed.wait(30)  # here it would never be set
+        with side_by_side(8) as each:  # and no further threads are started within
+            own = set(each(lambda _: threading.current_thread(), range(8)))
+        return own == {threading.current_thread()}, blas_threads()
+
+    with beside() as begin:
+        result = begin(work)
+        followed.set()
+        assert result() == (True, {1})
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_on_one_core_or_within_a_map_it_is_done_where_it_is_called(monkeypatch, within):
+    monkeypatch.setattr(threads, "cores", lambda: 2 if within else 1)
+
+    def begun(_):
+        with beside() as begin:
+            return begin(threading.current_thread)() == threading.current_thread()
+
+    with side_by_side(2) as each:
+        assert all(each(begun, range(2)) if within else [begun(0)])
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_error_is_raised_where_the_result_is_asked_for(monkeypatch, cores):
+    monkeypatch.setattr(threads, "cores", lambda: cores)
+    with beside() as begin:
+        result = begin(lambda: 1 // 0)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                result()
+    with pytest.raises(ZeroDivisionError):
+        at_once(lambda: 1 // 0)()
 
 
 def test_blas_is_limited_within_and_only_there():

@@ -78,6 +78,14 @@ def test_what_has_been_spent_decides_what_may_begin_and_go_on():
     assert Budget(10.0, refit=False).may_score(99, cost, 0.0)
 
 
+def test_what_is_sure_to_begin_is_what_may_begin_after_all_before_it():
+    budget = Budget(10.0)
+    budget.charge_fit(Cost(1.0, 0.0))
+    assert budget.surely(4.5)  # with it, 0.55 of all
+    assert not budget.surely(4.6)
+    assert not Budget(10.0, seconds=1e9).surely(0.1)  # a clock may forbid it
+
+
 def test_seconds_that_a_fit_has_taken_are_kept_for_the_last_one(monkeypatch):
     monkeypatch.setattr(Budget, "_elapsed", lambda self: 2.0)
     budget, free = Budget(1e9, seconds=10.0), Cost(0.0, 0.0)

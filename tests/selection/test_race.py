@@ -1,10 +1,14 @@
 """What a race scores, in which units and with which weights, and how it ranks."""
 
+import threading
+import warnings
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
 import pymc_kbr as pk
+from pymc_kbr.arrays import threads
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.posterior.scores import energy_score
@@ -238,3 +242,47 @@ def test_draws_of_many_atoms_are_scored_without_smoothing(accepted):
         draws = posterior.draw(300, np.random.default_rng((race.seed, row)), smoothing=smoothing)
         expected = energy_score(draws / unit, theta[500 + row] / unit, 0.1, fair=True)
         assert one.scores[row] == pytest.approx(expected, rel=1e-9)
+
+
+def run(monkeypatch, cores, candidates, work=100.0):
+    """A race on so many cores: labels, notes, scores and costs, what was spent, and which threads fitted."""
+    monkeypatch.setattr(threads, "cores", lambda: cores)
+    race, fitted_by = a_race(), []
+    race.budget = Budget(work)
+    working = pk.KernelLikelihood.fit_table
+
+    def fit_table(self, table, rng):
+        fitted_by.append(threading.current_thread())
+        return working(self, table, rng)
+
+    monkeypatch.setattr(pk.KernelLikelihood, "fit_table", fit_table)
+    ranked = race.run([Candidate(str(i), one) for i, one in enumerate(candidates)], False)
+    monkeypatch.setattr(pk.KernelLikelihood, "fit_table", working)
+    return (
+        [(one.label, one.note, one.scores.tolist(), one.cost) for one in ranked],
+        race.budget.spent,
+        fitted_by,
+    )
+
+
+@pytest.mark.parametrize(("work", "ahead"), [(100.0, True), (7.0, False)])
+def test_learned_likelihoods_are_fitted_beside_others_and_the_choice_is_the_same(monkeypatch, work, ahead):
+    """Where the work for them is sure, and otherwise in their turn."""
+    relevance = pk.Adjusted(pk.Rejection(200, scale="relevance"), "local_linear")
+    transformed = pk.Adjusted(pk.Rejection(200, scale="transformed"), "local_linear")
+    candidates = [LINEAR, relevance, pk.KernelLikelihood(particles=20), transformed]
+    filters = list(warnings.filters)
+    *alone, here = run(monkeypatch, 1, candidates, work)
+    *beside, there = run(monkeypatch, 2, candidates, work)
+    assert beside == alone
+    assert here == [threading.main_thread()] * len(here)
+    assert [thread is not threading.main_thread() for thread in there] == [ahead]
+    assert warnings.filters == filters
+
+
+def test_one_that_was_begun_ahead_and_refuses_the_rows_is_dropped(monkeypatch):
+    refused = pk.KernelLikelihood("exchangeable", particles=20)  # of two statistics
+    found, _, _ = run(monkeypatch, 2, [LINEAR, refused])
+    assert [label for label, *_ in found] == ["0", "1"]
+    assert found[1][1].startswith("refused: ")
+    assert found[1][2] == []

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.threads import Begin
 from pymc_kbr.estimators import Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.selection.budget import Budget
@@ -78,16 +79,21 @@ class Replayed(Race):
         i = self.numbers[id(estimator)]
         return Cost(float(self.problem["fit"][i]), float(self.problem["a_row"][i]))
 
-    def _score(self, one: Candidate, start: int, stop: int, alive: list[Candidate]) -> None:
+    def _charge(self, one: Candidate, start: int, stop: int) -> None:
         if start == 0:
             self.budget.charge_fit(one.cost)
+        self.budget.charge_rows(stop - start, one.cost)
+
+    def _working(self, one: Candidate, start: int, stop: int, begin: Begin) -> Callable[[], Any]:
+        return lambda: stop
+
+    def _keep(self, one: Candidate, result: Callable[[], Any], alive: list[Candidate]) -> None:
         scores = self.problem["scores"][self.numbers[id(one.estimator)]]
         if np.isnan(scores[0]):
             one.note = "refused"
             alive.remove(one)
             return
-        self.budget.charge_rows(stop - start, one.cost)
-        one.scores = scores[self.truth[:stop]]
+        one.scores = scores[self.truth[: result()]]
 
 
 def rules() -> Iterator[tuple[str, RaceRule]]:

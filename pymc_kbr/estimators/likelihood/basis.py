@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 NEGLIGIBLE_EIGENVALUE = 1e-12
 """Of the largest eigenvalue: directions below are rounding errors."""
@@ -145,7 +144,7 @@ def make_basis(
     overlap = flat.T @ features / n
     # Kernels without their linear part, so that this is not penalised a second time by way of them.
     features -= flat @ overlap
-    values, vectors = eigh(features.T @ features / n)
+    values, vectors = np.linalg.eigh(features.T @ features / n)
     kept = values > NEGLIGIBLE_EIGENVALUE * max(values[-1], 1e-300)
     root = vectors[:, kept] / np.sqrt(values[kept])
     mix = np.zeros((1 + q + len(landmarks), flat.shape[1] + int(kept.sum())))
@@ -169,13 +168,13 @@ def _constant_first(linear: np.ndarray) -> np.ndarray:
 
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
     """A mix (c, r) under which columns (n, c) are orthonormal over the rows; dependent ones are left out."""
-    values, vectors = eigh(columns.T @ columns / len(columns))
+    values, vectors = np.linalg.eigh(columns.T @ columns / len(columns))
     kept = values > NEGLIGIBLE_EIGENVALUE * values[-1]
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def _whitening(group: Landmarks) -> np.ndarray:
     """A mix (l, r) of a group's kernels under which coefficients have the norm of their function."""
-    values, vectors = eigh(group._kernel(group.centres, np))
+    values, vectors = np.linalg.eigh(group._kernel(group.centres, np))
     kept = values > NEGLIGIBLE_EIGENVALUE * values[-1]
     return vectors[:, kept] / np.sqrt(values[kept])

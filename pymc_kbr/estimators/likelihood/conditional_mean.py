@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 
+from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.regression.ridge import LARGEST_LEVERAGE
 
 BASIS_RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
@@ -96,23 +97,36 @@ def regress_weighted(
     smooth = np.argsort(penalties, kind="stable")[:count]
     f, p = features[:, smooth], penalties[smooth]
     coefficients, residuals = before.coefficients.copy(), before.residuals.copy()
-    for j in range(points.shape[1]):
+
+    def reweight(j: int) -> None:
         weights = precisions[:, j] / precisions[:, j].sum()
-        weighted = f * weights[:, None]
-        values, vectors = _orthonormal(p, weighted.T @ f)
-        rotated, right = f @ vectors, vectors.T @ (weighted.T @ points[:, j])
-        lowest = float(weights @ before.residuals[:, j] ** 2)
-        shrinks = _shrinks(values)
-        leverage = np.minimum((rotated**2 * weights[:, None]) @ shrinks, LARGEST_LEVERAGE)
-        count_tried = _within_freedom(leverage, least=0)
-        slopes = shrinks[:, :count_tried] * right[:, None]
-        left_out = (points[:, j, None] - rotated @ slopes) / (1 - leverage[:, :count_tried])
-        errors = weights @ left_out**2
-        if count_tried and errors.min() < lowest:
-            best = int(np.argmin(errors))
-            residuals[:, j], coefficients[:, j] = left_out[:, best], 0
-            coefficients[smooth, j] = vectors @ slopes[:, best]
+        found = _weighted(f, p, points[:, j], weights, float(weights @ before.residuals[:, j] ** 2))
+        if found is not None:
+            coefficients[:, j] = 0
+            coefficients[smooth, j], residuals[:, j] = found
+
+    with side_by_side(points.shape[1]) as map_:
+        map_(reweight, range(points.shape[1]))
     return BasisRegression(coefficients, residuals, before.ridges)
+
+
+def _weighted(
+    f: np.ndarray, p: np.ndarray, column: np.ndarray, weights: np.ndarray, reached: float
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Coefficients and residuals of one column with a lower weighted error than has been reached, or None."""
+    weighted = f * weights[:, None]
+    values, vectors = _orthonormal(p, weighted.T @ f)
+    rotated, right = f @ vectors, vectors.T @ (weighted.T @ column)
+    shrinks = _shrinks(values)
+    leverage = np.minimum((rotated**2 * weights[:, None]) @ shrinks, LARGEST_LEVERAGE)
+    tried = _within_freedom(leverage, least=0)
+    slopes = shrinks[:, :tried] * right[:, None]
+    left_out = (column[:, None] - rotated @ slopes) / (1 - leverage[:, :tried])
+    errors = weights @ left_out**2
+    if not tried or errors.min() >= reached:
+        return None
+    best = int(np.argmin(errors))
+    return vectors @ slopes[:, best], left_out[:, best]
 
 
 def regress_alike(
@@ -139,5 +153,6 @@ def _orthonormal(penalties: np.ndarray, products: np.ndarray) -> tuple[np.ndarra
     # Functions that differ where no weight is are the same: the products may be singular.
     products[np.diag_indices(len(products))] += 1e-10 * np.trace(products) / len(products)
     # Both forms are diagonal in the eigenvectors of the penalty against the weighted products.
-    values, vectors = eigh(np.diag(penalties), products)
-    return np.maximum(values, 0), vectors
+    unwhiten = inverse_lower(np.linalg.cholesky(products))
+    values, vectors = np.linalg.eigh((unwhiten * penalties) @ unwhiten.T)
+    return np.maximum(values, 0), unwhiten.T @ vectors

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, lapack, solve_triangular
+from scipy.linalg import lapack
 from scipy.optimize import minimize
 
+from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
 
 JITTER = 1e-6
@@ -82,17 +83,16 @@ class RegressionEvidence:
         kernel, noise = ProductKernel.from_logs(logs[:-1], self.inputs.theta.shape[1]), np.exp(logs[-1])
         m, root = len(self.landmarks.theta), 1 / self.deviations
         parts, prior = (kernel.parts(rows, self.landmarks) for rows in (self.inputs, self.landmarks))
-        factor = cholesky(with_jitter(prior.gram), lower=True, check_finite=False)
+        unwhiten = inverse_lower(np.linalg.cholesky(with_jitter(prior.gram)))
         # Coefficients of whitened features have the unit prior, and A is never badly conditioned.
         features = np.hstack([parts.gram, self.inputs.linear() / np.sqrt(LINEAR_PRECISION)]) * root[:, None]
-        features[:, :m] = solve_triangular(factor, features[:, :m].T, lower=True, check_finite=False).T
+        features[:, :m] = features[:, :m] @ unwhiten.T
         y = self.targets * root
         squares = features.T @ features / noise
         inverse, logdet = inverse_and_logdet(with_unit_prior(squares))
         v = inverse @ (features.T @ y) / noise
         residuals = y - features @ v
         value = y @ residuals / noise + len(y) * logs[-1] + logdet
-        unwhiten = solve_triangular(factor, np.eye(m), lower=True, check_finite=False)
         w = unwhiten.T @ v[:m]
         by_rows = np.outer(residuals, w)
         by_rows -= features @ (inverse[:, :m] @ unwhiten)
@@ -107,7 +107,7 @@ class RegressionEvidence:
 
 def inverse_and_logdet(matrix: np.ndarray) -> tuple[np.ndarray, float]:
     """Of a positive definite matrix."""
-    factor = cholesky(matrix, lower=True, check_finite=False)
+    factor = np.linalg.cholesky(matrix)
     inverse, _ = lapack.dpotri(factor, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     return inverse, 2 * float(np.sum(np.log(np.diag(factor))))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression, regress
 from pymc_kbr.kernels import median_heuristic
@@ -118,7 +119,8 @@ def _best_scale(
         return Tried(directions, scale, basis, fitted, error)
 
     if not search.walks:
-        return min(map(tried, search.scales), key=lambda one: one.error)
+        with side_by_side(len(search.scales)) as map_:
+            return min(map_(tried, search.scales), key=lambda one: one.error)
     at = int(np.argmin(np.abs(np.log(np.array(search.scales) / start))))
     best = tried(search.scales[at])
     # Errors are taken to have one valley: where a shorter bandwidth is better a longer one is not tried.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 from pymc_kbr.estimators.likelihood.mixture_functions import distribution, log_densities
@@ -251,7 +250,7 @@ def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:
     centre = u.mean(axis=0)
     landmarks = (u - centre)[:SHAPE_LANDMARKS]
     scales = np.full(len(matter), 1 / (BANDWIDTH * np.sqrt(len(matter))))
-    values, vectors = eigh(gaussian(landmarks, landmarks, scales))
+    values, vectors = np.linalg.eigh(gaussian(landmarks, landmarks, scales))
     # Smooth functions have large eigenvalues; over their roots all coefficients have one prior.
     kept = np.flatnonzero(values > 1e-4 * values[-1])[-SHAPE_FEATURES:]
     return ShapeFeatures(

@@ -11,7 +11,7 @@ from scipy.special import logsumexp, ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from pymc_kbr.arrays.threads import Silence
+from pymc_kbr.arrays.threads import Silence, side_by_side
 
 MIXTURE_SIZES = (1, 2, 3, 4, 6, 8, 12)
 """Numbers of parts among which is chosen."""
@@ -108,23 +108,37 @@ def fit_mixture(
     """
     e = z.shape[1]
     most = (~held_out).sum() / ROWS_A_PARAMETER
-    best, density, idle = sizes[0], -np.inf, 0
-    for size in sizes:
-        if size > 1 and size * (1 + e + e * (e + 1) / 2) > most:
-            break
-        found = _fitted(z[~held_out], size, seed).score(z[held_out])
-        if found > density + GAIN_OF_MIXTURE:
-            best, density, idle = size, found, 0
-        elif (idle := idle + 1) == 2:
-            break
-    fitted = _fitted(z, best, seed)
+    allowed = [size for size in sizes if size == 1 or size * (1 + e + e * (e + 1) / 2) <= most]
+
+    def tried(size: int) -> tuple[GaussianMixture, float]:
+        mixture = _fitted(z[~held_out], size, seed)
+        return mixture, float(mixture.score(z[held_out]))
+
+    best: GaussianMixture | None = None
+    density, idle = -np.inf, 0
+    # The first alone, then two at a time, of which the second may turn out not to be needed.
+    pairs = [allowed[:1], *(allowed[i : i + 2] for i in range(1, len(allowed), 2))]
+    with side_by_side(2) as map_:
+        for pair in pairs:
+            for mixture, reached in map_(tried, pair):
+                if idle < 2:
+                    gains = best is None or reached > density + GAIN_OF_MIXTURE
+                    best, density, idle = (mixture, reached, 0) if gains else (best, density, idle + 1)
+            if idle == 2:
+                break
+    assert best is not None
+    # From what held-out rows have judged, and not from anywhere: the same maximum, in few steps.
+    fitted = _fitted(z, len(best.weights_), seed, best)
     # scikit-learn's are upper triangular: rows times them are standard normal.
     factors = np.ascontiguousarray(np.swapaxes(fitted.precisions_cholesky_, 1, 2))
     return NormalMixture(fitted.weights_, fitted.means_, factors)
 
 
-def _fitted(z: np.ndarray, size: int, seed: int) -> GaussianMixture:
+def _fitted(z: np.ndarray, size: int, seed: int, start: GaussianMixture | None = None) -> GaussianMixture:
     mixture = GaussianMixture(size, reg_covar=LEAST_PART_VARIANCE, random_state=seed, max_iter=200, tol=1e-4)
+    if start is not None:
+        precisions = start.precisions_cholesky_ @ np.swapaxes(start.precisions_cholesky_, 1, 2)
+        mixture.set_params(weights_init=start.weights_, means_init=start.means_, precisions_init=precisions)
     # The size is judged on held-out rows, whether or not the last digits have settled.
     with UNSETTLED:
         return mixture.fit(z)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve
 
+from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, with_jitter, with_unit_prior
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
 from pymc_kbr.regression.ridge import FEATURE_ROWS_AT_ONCE
@@ -80,11 +81,11 @@ class WhitenedBasis:
 
     def __init__(self, kernel: ProductKernel, inputs: Inputs, landmarks: Inputs) -> None:
         self.kernel, self.landmarks = kernel, landmarks
-        self._factor = cholesky(with_jitter(kernel(landmarks, landmarks)), lower=True, check_finite=False)
+        self._unwhiten = inverse_lower(np.linalg.cholesky(with_jitter(kernel(landmarks, landmarks))))
         m = len(landmarks.theta)
         gram = kernel(inputs, landmarks)
         self.features = np.empty((len(gram), m + 1 + inputs.theta.shape[1] + inputs.past.shape[1]))
-        self.features[:, :m] = solve_triangular(self._factor, gram.T, lower=True, check_finite=False).T
+        self.features[:, :m] = gram @ self._unwhiten.T
         self.features[:, m:] = inputs.linear() / np.sqrt(LINEAR_PRECISION)
 
     def larger(self, unit: float) -> WhitenedBasis:
@@ -93,7 +94,7 @@ class WhitenedBasis:
         other.kernel = replace(
             kernel, slopes=kernel.slopes * unit, level=kernel.level * unit**2, bump=kernel.bump * unit**2
         )
-        other._factor = self._factor * unit
+        other._unwhiten = self._unwhiten / unit
         other.features = self.features.copy()
         other.features[:, :m] *= unit
         return other
@@ -101,7 +102,7 @@ class WhitenedBasis:
     def function(self, v: np.ndarray) -> SmoothFunction:
         """The function of whitened coefficients v."""
         m, q = len(self.landmarks.theta), self.landmarks.theta.shape[1]
-        coefficients = solve_triangular(self._factor, v[:m], lower=True, trans="T", check_finite=False)
+        coefficients = self._unwhiten.T @ v[:m]
         linear = v[m:] / np.sqrt(LINEAR_PRECISION)
         return SmoothFunction(
             self.kernel, self.landmarks, coefficients, float(linear[0]), linear[1 : 1 + q], linear[1 + q :]
@@ -117,15 +118,15 @@ class SmoothFit(NamedTuple):
 
 def leverages(features: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """Diagonal of F A^-1 F' for A = L L', shape (n,)."""
-    half = solve_triangular(factor, features.T, lower=True, check_finite=False)
-    return np.minimum(np.einsum("ij,ij->j", half, half), LARGEST_SMOOTH_LEVERAGE)
+    half = features @ inverse_lower(factor).T
+    return np.minimum(np.einsum("ij,ij->i", half, half), LARGEST_SMOOTH_LEVERAGE)
 
 
 def fit_mean(basis: WhitenedBasis, targets: np.ndarray, noise: np.ndarray) -> SmoothFit:
     """Posterior mean of a Gaussian process, for noise variances (n,)."""
     root = 1 / np.sqrt(noise)
     features = basis.features * root[:, None]
-    factor = cholesky(with_unit_prior(features.T @ features), lower=True, check_finite=False)
+    factor = np.linalg.cholesky(with_unit_prior(features.T @ features))
     v = cho_solve((factor, True), features.T @ (targets * root))
     residuals = targets - basis.features @ v
     # Without row i its residual is r_i / (1 - h_i): n regressions from one.
@@ -150,7 +151,7 @@ def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarra
     step's direction takes scores of at most `LARGEST_SCORE`; what it ends at is the maximum all the same.
     """
     features = basis.features
-    factor = cholesky(with_unit_prior(0.5 * (features.T @ features)), lower=True, check_finite=False)
+    factor = np.linalg.cholesky(with_unit_prior(0.5 * (features.T @ features)))
     v = cho_solve((factor, True), 0.5 * (features.T @ start))
     g = features @ v
 

@@ -26,6 +26,10 @@ NO_BETTER = 0.02
 """Nats of a held-out row: once a smaller ridge loses as many, none that is smaller still is tried."""
 
 
+NEGLIGIBLE_SHARE = 1e-3
+"""Of a function, as its coefficient would be without a penalty: one of which less is left is not fitted."""
+
+
 class Below(NamedTuple):
     """Entries of a unit triangular matrix.
 
@@ -108,6 +112,12 @@ def fit_spread(
     n, e = residuals.shape
     outputs = e + len(below.rows)
     first = np.zeros((features.shape[1], outputs)) if start is None else start
+    # Features are orthonormal over the rows: a penalty leaves about one part in one and itself.
+    free = penalties < 1 / NEGLIGIBLE_SHARE
+    if not free.all():
+        whole = np.zeros_like(first)
+        whole[free] = fit_spread(features[:, free], residuals, penalties[free], below, first[free], steps)
+        return whole
     curvature, directions = _curvature(factor_at(features @ first, residuals, below), below)
     unit = 1 / np.sqrt(np.maximum(curvature, 0) + LEAST_CURVATURE + penalties[:, None])
 

@@ -5,6 +5,7 @@ import pytest
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
+from pymc_kbr.estimators.likelihood import spread
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 from pymc_kbr.estimators.likelihood.mean_basis import mean_basis
@@ -121,6 +122,24 @@ def test_spread_is_at_the_lowest_penalised_loss():
     for _ in range(20):
         move = 1e-2 * rng.normal(size=found.shape) / np.sqrt(1 + penalties[:, None])
         assert loss(found + move, features, residuals, penalties, below) > least
+
+
+def test_what_a_penalty_leaves_next_to_nothing_of_is_left_at_zero(monkeypatch):
+    """And is missed by no more than that."""
+    rng = np.random.default_rng(5)
+    theta = rng.normal(size=(400, 1))
+    basis, features = make_basis(theta, [landmarks(rng, 1, directions=False)])
+    residuals = rng.normal(size=(400, 2)) * np.exp(np.sin(2 * theta))
+    none = Below(np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+    penalties = 1e4 / basis.penalties.max() * basis.penalties
+    found = fit_spread(features, residuals, penalties, none, steps=500)
+    left = penalties >= 1e3
+    assert 0 < left.sum() < len(left)
+    np.testing.assert_array_equal(found[left], 0.0)
+    monkeypatch.setattr(spread, "NEGLIGIBLE_SHARE", 1e-300)
+    whole = fit_spread(features, residuals, penalties, none, steps=500)
+    assert np.all(whole[left] != 0.0)
+    np.testing.assert_allclose(features @ found, features @ whole, atol=5e-3)
 
 
 def test_frames_whiten_the_residuals_of_all_rows():
