@@ -17,7 +17,7 @@ from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
-from pymc_kbr.estimators.summaries import Transformed
+from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -220,7 +220,9 @@ def coarseness_of(
         # Rows that were left out of the fit have no density under its prior.
         ratio = np.zeros(known.size)
         ratio[slice(None) if known.rows is None else known.rows] = known.ratio
-    of_all = isinstance(fitted, KernelLikelihood) and isinstance(known.scaler, Scaler | Transformed)
+    of_all = isinstance(fitted, KernelLikelihood) and isinstance(
+        known.scaler, Scaler | Transformed | Dependent
+    )
     likelihood = fitted if of_all else None
     return coarseness(
         posterior, table, ratio=ratio, log_prior=log_prior, likelihood=likelihood, random_seed=rng

@@ -12,6 +12,7 @@ from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
+from pymc_kbr.estimators.summaries.dependent import Dependent
 from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -80,9 +81,10 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
     if table.prior_ratio is None and not between:
         pvalue = among_rows(table, observed[None], np.random.default_rng(0)).pvalue
     found = outliers(x)
-    if found and measured is not None and isinstance(measured.scaler, Transformed):
+    if found and measured is not None and isinstance(measured.scaler, Transformed | Dependent):
         # A logarithm may have brought them back among the others.
-        found = outliers_too(found, measured.sample.statistics, np.flatnonzero(measured.scaler.kept))
+        fitted = measured.scaler.fitted if isinstance(measured.scaler, Dependent) else measured.scaler.kept
+        found = outliers_too(found, measured.sample.statistics, np.flatnonzero(fitted))
     elif found and measured is not None and isinstance(measured.scaler, CommonScale):
         # One unit for all is no column's deviation; what is left are rows that no tail explains.
         found = apart_from_tail(x)

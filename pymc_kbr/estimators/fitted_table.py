@@ -82,7 +82,8 @@ class FittedTable:
     def of_columns(self, columns: np.ndarray, scaler: Any) -> FittedTable:
         """The same rows with some of their statistics, by their numbers, in the scale of these."""
         # From numbers among all statistics to those among the ones that vary, which alone are scaled.
-        places = np.cumsum(self.scaler.kept)[columns[self.scaler.kept[columns]]] - 1
+        there = getattr(self.scaler, "fitted", self.scaler.kept)  # of more that vary some may be left out
+        places = np.cumsum(there)[columns[there[columns]]] - 1
         return replace(
             self,
             scaler=scaler,

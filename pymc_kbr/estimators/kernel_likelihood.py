@@ -28,7 +28,7 @@ from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, s
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, prior_rows
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.estimators.row_weights import RowWeights
-from pymc_kbr.estimators.summaries import Summary, Transformed
+from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 
 PARTICLES_FOR_SCORES = 200
@@ -49,7 +49,8 @@ class KernelLikelihood(LearnedDensity):
         takes as many as draws are asked for, where these are more.
     scale : bool, str or Summary
         True for the curve of each statistic that evidence is for, discrete ones spread over their cells;
-        False for their own units; or summaries of them, whose likelihood then is learnt. The form
+        False for their own units; "dependent" for the curves of those that depend on the parameters, the
+        others left out; or summaries of them, whose likelihood then is learnt. The form
         "exchangeable" has one unit for all, and takes True alone.
     parameter_bandwidth : float, optional
         As of the other estimators; weights here need no projection.
@@ -58,6 +59,8 @@ class KernelLikelihood(LearnedDensity):
     ----------
     choice_ : Choice
         Which form was taken, and how held-out rows are distributed under it.
+    statistics_left_out_ : int
+        With ``scale="dependent"``, how many are constant or found to be independent of the parameters.
     simulated_range_ : ndarray of shape (2, p)
         Lowest and highest parameters of the table: beyond, nothing was learnt.
 
@@ -119,9 +122,13 @@ class KernelLikelihood(LearnedDensity):
         table = self.table_
         of_parameters = ParameterScale.fit(table.parameters, table.support)
         theta, points = of_parameters(table.parameters), table.statistics
-        if isinstance(table.scaler, Transformed):
-            points = table.scaler.dequantised(points, rng)
-        check_rows(theta, points, table.scaler.kept, draws=self.form == "exchangeable")
+        scaler, fitted = table.scaler, table.scaler.kept
+        if isinstance(table.scaler, Dependent):
+            scaler, fitted = table.scaler.curved, table.scaler.fitted
+            self.statistics_left_out_ = int(np.sum(~fitted))
+        if isinstance(scaler, Transformed):
+            points = scaler.dequantised(points, rng)
+        check_rows(theta, points, fitted, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
         few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
         self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
@@ -131,8 +138,8 @@ class KernelLikelihood(LearnedDensity):
         if raw and not few:
             warn_unlike(points, theta)
         # Of raw draws the transforms are those of their order, which are no columns.
-        if isinstance(table.scaler, Scaler | Transformed) and not raw:
-            self.transforms_worst_ = int(np.flatnonzero(table.scaler.kept)[self.choice_.worst])
+        if isinstance(scaler, Scaler | Transformed) and not raw:
+            self.transforms_worst_ = int(np.flatnonzero(fitted)[self.choice_.worst])
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)
         self._start(rng)

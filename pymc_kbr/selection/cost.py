@@ -40,6 +40,11 @@ SCORED_DRAWS = 300
 UNSMOOTHED = 300
 """Effective sample size from which smoothing makes no difference to a score, and is left out of it."""
 
+A_FEW = 8
+"""Statistics that are taken to depend on the parameters, where others are left out: which they are is not
+known before.
+"""
+
 RELEVANCE_ROWS = 2_000
 """Rows on which `Relevance` measures gradients."""
 
@@ -68,6 +73,8 @@ def cost_of(estimator: Estimator, n: int, d: int, p: int, shared: Adjusted | Non
     scale = estimator.scale_of_statistics()
     if isinstance(scale, str) and scale.endswith("posterior_mean"):
         d = p  # one statistic a parameter
+    elif scale == "dependent":
+        d = min(d, A_FEW)
     if not isinstance(estimator, Adjusted):
         atoms = rows_with_weight(estimator, n)
         own = _weights(estimator, n, d, p)
@@ -90,6 +97,8 @@ def summary_cost(name: str, n: int, d: int, p: int) -> float:
         return 3e-3 + 2e-8 * n * d + 2.5e-10 * n * d * min(n, d)
     if name == "transformed":
         return 0.05 + 0.02 * d + 5e-8 * n * d
+    if name == "dependent":
+        return 0.05 + 0.02 * min(d, A_FEW) + 3e-9 * min(n, 10_000) * d**2
     relevance = 0.4 + 2e-7 * min(n, RELEVANCE_ROWS) ** 2 * (1 + 0.055 * d)
     return relevance if name == "relevance" else relevance + _kernel_regression(min(n, 10_000), d)
 

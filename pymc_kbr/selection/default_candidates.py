@@ -36,11 +36,16 @@ MOST_FOR_CURVED = 250
 Figures by which these are taken below: `tests.statistical.curved_summaries` and `regression_estimates`.
 """
 
+MOST_FOR_DEPENDENCE = 250
+"""Statistics above which it is not tested which of them depend on the parameters."""
+
 MOST_FOR_CURVES = 100
 """Statistics above which choosing a curve for each would take a tenth of the work, and is not tried."""
 
 
-def default_candidates(n: int, d: int = 1, *, heavy: bool = False, alike: bool = False) -> list[Estimator]:
+def default_candidates(
+    n: int, d: int = 1, *, heavy: bool = False, alike: bool = False, dependent: int | None = None
+) -> list[Estimator]:
     """The estimators and settings that are tried on n rows of d statistics, the most promising first.
 
     Parameters
@@ -52,6 +57,10 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False, alike: bool =
     alike : bool
         Whether the statistics look like independent draws of one law, as those do that are sorted in every
         row. A likelihood of such draws is then tried, of many in place of that of a series.
+    dependent : int, optional
+        How many statistics depend on the parameters. Where these are half of many, or fewer, and no more than
+        a form for few takes, the likelihood of these alone is tried in place of that of a series, and of
+        regression estimates.
 
     Notes
     -----
@@ -90,6 +99,8 @@ def default_candidates(n: int, d: int = 1, *, heavy: bool = False, alike: bool =
         *([] if alike else [KernelLikelihood("autoregressive", scale=False)]),
         KernelLikelihood("location_scale", scale=estimated),
     ]
+    if dependent is not None and 0 < dependent <= min(d // 2, MOST_FOR_LIKELIHOOD):
+        of_many = [*of_one_law, KernelLikelihood(scale="dependent"), of_many[len(of_one_law)]]
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
     joint.append(Adjusted(accepted(200, own), JointNeighbours()))
     candidates: list[Estimator] = [

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.subsample import weighted_order
@@ -18,10 +19,16 @@ from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
 from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
+from pymc_kbr.estimators.summaries import Dependent
 from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
 from pymc_kbr.selection.candidate import Candidate, label
-from pymc_kbr.selection.default_candidates import MOST_FOR_CURVES, default_candidates
+from pymc_kbr.selection.default_candidates import (
+    MOST_FOR_CURVES,
+    MOST_FOR_DEPENDENCE,
+    MOST_FOR_LIKELIHOOD,
+    default_candidates,
+)
 from pymc_kbr.selection.fitting import names_of_summaries
 from pymc_kbr.selection.race import Race
 from pymc_kbr.selection.selection import Selection
@@ -162,7 +169,10 @@ def choose(
     if given is None:
         heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
         alike = look_exchangeable(rows.statistics, rows.parameters)
-        given = default_candidates(n - count, d, heavy=heavy, alike=alike)
+        dependent = None
+        if MOST_FOR_LIKELIHOOD < d <= MOST_FOR_DEPENDENCE:
+            dependent = int(np.sum(depend_on(rows.statistics, rows.parameters)))
+        given = default_candidates(n - count, d, heavy=heavy, alike=alike, dependent=dependent)
     # Not the very nearest alone: these would be held out of the rows that the candidates need most.
     numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(NEAREST_SHARE * n)), n))
     if rows.ratio is not None:
@@ -177,8 +187,11 @@ def choose(
         best = ranked[0]
         if refit or best.fitted is None or best.estimator.for_scores() is not best.estimator:
             chosen = after_comparison(best.estimator, best.fitted)
-            own_scale = chosen.scale_of_statistics() is not True
-            chosen.fit_table(scaled(rows, chosen.scale_of_statistics()) if own_scale else whole, rng)
+            scale: Any = chosen.scale_of_statistics()
+            # Tested on all rows, more or fewer statistics might be kept than the form was settled for.
+            if best.fitted is not None and isinstance(best.fitted.table_.scaler, Dependent):
+                scale = best.fitted.table_.scaler
+            chosen.fit_table(whole if scale is True else scaled(rows, scale), rng)
         else:
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
     if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts

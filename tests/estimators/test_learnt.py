@@ -24,6 +24,7 @@ from pymc_kbr.estimators.summaries import (
     relevance,
 )
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
+from pymc_kbr.estimators.summaries.dependent import Dependent
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
@@ -228,7 +229,7 @@ def test_names_are_of_what_they_say(arrays):
     kinds = {"relevance": Relevance, "posterior_mean": PosteriorMean}
     kinds |= {"linear_posterior_mean": LinearPosteriorMean, "transformed": Transformed}
     kinds |= {"bayesian": LearntLengthscales, "curved_posterior_mean": CurvedPosteriorMean}
-    kinds |= {"joint_posterior_mean": JointPosteriorMean, "common": CommonScale}
+    kinds |= {"joint_posterior_mean": JointPosteriorMean, "common": CommonScale, "dependent": Dependent}
     assert kinds == SUMMARIES
     assert make_summary(True, *arrays).scale[1] == pytest.approx(arrays[0][:, 1].std())
     np.testing.assert_array_equal(make_summary(False, *arrays).scale, np.ones(3))

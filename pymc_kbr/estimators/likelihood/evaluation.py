@@ -13,7 +13,7 @@ from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.order_statistics import OrderStatistics
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
-from pymc_kbr.estimators.summaries import Summary, Transformed
+from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 
 RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
@@ -41,6 +41,8 @@ class Evaluation:
     def prepare(self, statistics: np.ndarray) -> Prepared:
         """Observations (n, d) in the units of the fit: see `Prepared`."""
         summary = self.of_statistics
+        if isinstance(summary, Dependent):
+            statistics, summary = statistics[:, summary.columns], summary.curved
         if isinstance(summary, Transformed):
             return Prepared(*summary.points(statistics))
         scaled = summary.transform(statistics)

@@ -18,7 +18,7 @@ from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.order_statistics import OrderStatistics
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
-from pymc_kbr.estimators.summaries import Transformed
+from pymc_kbr.estimators.summaries import Dependent, Transformed
 
 FACTOR_ENTRIES_AT_ONCE = 2**22
 """Entries of factors that are held at once."""
@@ -113,6 +113,10 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
     diagonal scale in a frame that mixes statistics.
     """
     form, summary = evaluation.form, evaluation.of_statistics
+    if isinstance(summary, Dependent):
+        places = np.searchsorted(summary.columns, columns[np.isin(columns, summary.columns)])
+        of_these = integrated_out(replace(evaluation, of_statistics=summary.curved), places)
+        return None if of_these is None else replace(of_these, of_statistics=summary.of_columns(columns))
     if not isinstance(summary, Scaler | Transformed):
         return None
     varying = columns[summary.kept[columns]]

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.curved_posterior_mean import CurvedPosteriorMean
+from pymc_kbr.estimators.summaries.dependent import Dependent
 from pymc_kbr.estimators.summaries.joint_posterior_mean import JointPosteriorMean
 from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
 from pymc_kbr.estimators.summaries.neural_features import LearntFeatures, NeuralFeatures
@@ -46,6 +47,7 @@ SUMMARIES: dict[str, Any] = {
     "joint_posterior_mean": JointPosteriorMean,
     "transformed": Transformed,
     "common": CommonScale,
+    "dependent": Dependent,
     "bayesian": LearntLengthscales,
 }
 """The name of each summary that is learnt from parameters and statistics."""
@@ -99,6 +101,7 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
 
 __all__ = [
     "SUMMARIES",
+    "Dependent",
     "LearntFeatures",
     "LearntLengthscales",
     "LinearPosteriorMean",

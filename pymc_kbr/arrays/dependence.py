@@ -1,0 +1,90 @@
+"""Which columns depend on others: what of many statistics a table can be told from without."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2, rankdata
+
+DEGREES = 4
+"""Of the polynomials of ranks whose correlations are tested: places, spreads, skews and tails."""
+
+ROWS_TESTED = 10_000
+"""At most, spread evenly over the table."""
+
+MOST_PAIRED_PARAMETERS = 10
+"""Above which products of two parameters are not looked at."""
+
+LEVEL = 0.01
+"""Of the test of one column against all parameters, and of all pairs of columns together."""
+
+
+class _Functions(NamedTuple):
+    """Functions of some columns: of unit mean square and mean zero (n, c * k), and how many differ (c,)."""
+
+    values: np.ndarray
+    counts: np.ndarray
+
+
+def depend_on(statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """Which statistics (n, d) depend on parameters (n, q), or on another statistic that does, shape (d,).
+
+    The others say nothing of the parameters: given these, they are independent of all that is kept.
+
+    Notes
+    -----
+    Polynomials of ranks up to the fourth degree, orthonormal over the rows, are correlated with those of each
+    parameter, and with products of two of these; n times the sum of squared correlations is compared with its
+    law under independence, a chi-squared one. Of useless statistics one in a hundred is kept by chance. A
+    statistic that is independent of the parameters can say something of the noise of others, and is kept
+    where it depends on one that is kept for certain. What shows by three columns together alone is not found.
+    """
+    n, d = statistics.shape
+    rows = np.linspace(0, n - 1, min(n, ROWS_TESTED)).astype(int)
+    of_columns, of_parameters = _functions(statistics[rows]), _with_products(_functions(parameters[rows]))
+    by_parameter = _pvalues(of_columns, of_parameters)
+    pvalues = np.min(by_parameter, axis=1) * by_parameter.shape[1]
+    together = _pvalues(of_columns, of_columns) * d * (d - 1) / 2 < LEVEL
+    # From one that is kept by chance all would follow that depend on each other.
+    kept = pvalues * d < LEVEL
+    while np.any(more := ~kept & np.any(together[:, kept], axis=1)):
+        kept |= more
+    kept |= pvalues < LEVEL
+    return kept
+
+
+def _functions(columns: np.ndarray) -> _Functions:
+    """Polynomials of the ranks of columns (n, c)."""
+    n, c = columns.shape
+    values, counts = np.zeros((n, c, DEGREES)), np.empty(c, dtype=int)
+    for j, column in enumerate(columns.T):
+        ranks = 2 * rankdata(column) / (n + 1) - 1
+        # A column of two values has one function, and no more.
+        counts[j] = min(DEGREES, len(np.unique(column)) - 1)
+        powers = np.polynomial.legendre.legvander(ranks, counts[j])
+        values[:, j, : counts[j]] = np.sqrt(n) * np.linalg.qr(powers)[0][:, 1:]
+    return _Functions(values.reshape(n, -1), counts)
+
+
+def _with_products(of_parameters: _Functions) -> _Functions:
+    """The same with the products of the first functions of any two parameters, as columns of their own."""
+    n, q = len(of_parameters.values), len(of_parameters.counts)
+    if not 1 < q <= MOST_PAIRED_PARAMETERS:
+        return of_parameters
+    first = of_parameters.values[:, ::DEGREES]
+    i, k = np.triu_indices(q, 1)
+    products = first[:, i] * first[:, k]
+    products = products - products.mean(axis=0)
+    of_pairs = np.zeros((n, len(i), DEGREES))
+    of_pairs[:, :, 0] = products / np.maximum(products.std(axis=0), 1e-300)
+    values = np.hstack([of_parameters.values, of_pairs.reshape(n, -1)])
+    return _Functions(values, np.concatenate([of_parameters.counts, np.ones(len(i), dtype=int)]))
+
+
+def _pvalues(one: _Functions, other: _Functions) -> np.ndarray:
+    """Of independence, of each column of one and each of the other."""
+    n = len(one.values)
+    squares = (one.values.T @ other.values / n) ** 2
+    sums = n * squares.reshape(len(one.counts), DEGREES, len(other.counts), DEGREES).sum(axis=(1, 3))
+    return chi2.sf(sums, np.outer(one.counts, other.counts))
