@@ -1,4 +1,4 @@
-"""How often the warning `coarse` fires at 200 models whose posterior is known.
+"""How often the warning `coarse` fires at 400 models whose posterior is known.
 
 ``python -m tests.statistical.coarse`` prints the table from the figures that are kept in ``coarse.csv``;
 ``--record`` makes these figures again, in about 20 minutes of one core.
@@ -24,14 +24,14 @@ from pymc_kbr.selection.select import choose
 from tests.statistical.coarse_models import KINDS, Problem, problem
 
 FIGURES = Path(__file__).with_name("coarse.csv")
-MODELS, SETTLED_ON = 200, 100
+MODELS, SETTLED_ON = 400, 100
 """All of them, and those on which the limits were settled: the others check these."""
 
 OFF_IN_MEAN, OFF_IN_WIDTH = 0.5, 1.6
 """Posterior deviations, and the factor, by which a posterior is off."""
 
 WORK = 5.0
-"""Of a choice among estimators: a sixth of what `sample_abc` takes, for 200 models."""
+"""Of a choice among estimators: a sixth of what `sample_abc` takes, for so many models."""
 
 LIKELIHOOD_ROWS, LIKELIHOOD_STATISTICS = 3000, 8
 """Above which another estimator is taken in the place of a learned likelihood, which would take minutes."""
