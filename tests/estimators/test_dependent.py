@@ -1,15 +1,10 @@
 """Likelihoods of the statistics that depend on the parameters, without the others."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.estimators.summaries import Dependent
-from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.select import choose
 
 USEFUL = [4, 9, 20]
 
@@ -78,33 +73,3 @@ def test_a_table_whose_statistics_say_nothing_is_refused(rows):
     useless = rng.normal(size=(300, 4))
     with pytest.raises(ValueError, match="none of the 4 statistics is found to depend on a parameter"):
         Dependent.fit(useless, rng.normal(size=(300, 1)))
-
-
-@pytest.mark.parametrize(
-    ("dependent", "tried"), [(None, False), (0, False), (1, True), (15, True), (16, False)]
-)
-def test_auto_tries_it_where_many_statistics_are_useless(dependent, tried):
-    given = default_candidates(1000, 30, dependent=dependent)
-    assert any(one.get_params().get("scale") == "dependent" for one in given) == tried
-
-
-@pytest.mark.filterwarnings("ignore:the statistics in columns")
-def test_auto_settles_the_form_and_the_columns_together(rows):
-    """Tested again on all rows, more or fewer columns could be kept than the form was settled for."""
-    tried = [pk.Rejection(100), pk.KernelLikelihood("location_scale", 100, scale="dependent")]
-    rng = np.random.default_rng(2)
-    found = choose(CheckedRows.of(*rows), candidates=tried, rng=rng, progressbar=False)
-    best = found.selection_.candidates[0]
-    assert best.estimator.scale == found.scale == "dependent"
-    assert found.table_.scaler is best.fitted.table_.scaler
-    assert len(found.table_) > len(best.fitted.table_)
-
-
-def test_it_is_checked_for_a_coarse_table_by_its_own_statistics(rows):
-    theta, x = rows
-    names = [f"p{j}" for j in range(2)], [f"s{j}" for j in range(26)]
-    frame = pd.DataFrame(np.hstack([theta, x]), columns=[*names[0], *names[1]])
-    table = pk.ReferenceTable.from_dataframe(frame, parameters=names[0], statistics=names[1], observed=x[3])
-    fitted = pk.KernelLikelihood("location_scale", 400, scale="dependent").fit(table, random_seed=1)
-    found = coarseness_of(fitted, fitted.condition(x[3]), table, None, np.random.default_rng(1))
-    assert found is None or np.all(found.moved < 0.5)

@@ -1,0 +1,63 @@
+"""A choice among estimators of many statistics, most of which say nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.checking.coarseness import coarseness_of
+from pymc_kbr.selection.default_candidates import default_candidates
+from pymc_kbr.selection.select import choose
+
+USEFUL = [4, 9]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    theta, x = rng.normal(size=(1200, 2)), rng.normal(size=(1200, 26))
+    x[:, USEFUL] = theta + 0.5 * rng.normal(size=(1200, 2))
+    return theta, x
+
+
+@pytest.mark.parametrize(
+    ("dependent", "tried"), [(None, False), (0, False), (1, True), (15, True), (16, False)]
+)
+def test_auto_tries_it_where_many_statistics_are_useless(dependent, tried):
+    given = default_candidates(1000, 30, dependent=dependent)
+    assert any(one.get_params().get("scale") == "dependent" for one in given) == tried
+
+
+def test_auto_settles_the_form_and_the_columns_together(rows):
+    """Tested again on all rows, more or fewer columns could be kept than the form was settled for."""
+    tried = [pk.Rejection(100), pk.KernelLikelihood("location_scale", 100, scale="dependent")]
+    rng = np.random.default_rng(2)
+    found = choose(CheckedRows.of(*rows), candidates=tried, rng=rng, progressbar=False)
+    best = found.selection_.candidates[0]
+    assert best.estimator.scale == found.scale == "dependent"
+    assert found.table_.scaler is best.fitted.table_.scaler
+    assert len(found.table_) > len(best.fitted.table_)
+
+
+def test_it_is_checked_for_a_coarse_table_by_its_own_statistics(rows):
+    theta, x = rows
+    names = [f"p{j}" for j in range(2)], [f"s{j}" for j in range(26)]
+    frame = pd.DataFrame(np.hstack([theta, x]), columns=[*names[0], *names[1]])
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=names[0], statistics=names[1], observed=x[3])
+    fitted = pk.KernelLikelihood("location_scale", 400, scale="dependent").fit(table, random_seed=1)
+    found = coarseness_of(fitted, fitted.condition(x[3]), table, None, np.random.default_rng(1))
+    assert found is None or np.all(found.moved < 0.5)
+
+
+def test_auto_takes_it_by_default_and_its_posterior_is_that_of_the_useful_statistics(rows):
+    theta, x = rows
+    rng = np.random.default_rng(2)
+    found = choose(CheckedRows.of(*rows), rng=rng, progressbar=False)
+    assert found.selection_.chosen.label == "KernelLikelihood(scale='dependent')"
+    observed = np.zeros(26)
+    observed[USEFUL] = 1.0, -0.5
+    posterior = found.condition(observed)
+    # Each with a normal prior of unit variance and noise of variance a quarter.
+    np.testing.assert_allclose(posterior.mean(), [0.8, -0.4], atol=0.15 * np.sqrt(0.2))
+    np.testing.assert_allclose(posterior.std(), np.sqrt(0.2), rtol=0.15)
