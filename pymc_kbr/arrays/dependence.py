@@ -36,9 +36,10 @@ def depend_on(statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     -----
     Polynomials of ranks up to the fourth degree, orthonormal over the rows, are correlated with those of each
     parameter, and with products of two of these; n times the sum of squared correlations is compared with its
-    law under independence, a chi-squared one. Of useless statistics one in a hundred is kept by chance. A
-    statistic that is independent of the parameters can say something of the noise of others, and is kept
-    where it depends on one that is kept for certain. What shows by three columns together alone is not found.
+    law under independence, a chi-squared one. Of useless statistics one in a hundred is kept by chance, and
+    several where nearly all rows have one value, of which that law holds in the limit alone. A statistic that
+    is independent of the parameters can say something of the noise of others, and is kept where it depends
+    on one that is kept for certain. What shows by three columns together alone is not found.
     """
     n, d = statistics.shape
     rows = np.linspace(0, n - 1, min(n, ROWS_TESTED)).astype(int)
@@ -87,4 +88,6 @@ def _pvalues(one: _Functions, other: _Functions) -> np.ndarray:
     n = len(one.values)
     squares = (one.values.T @ other.values / n) ** 2
     sums = n * squares.reshape(len(one.counts), DEGREES, len(other.counts), DEGREES).sum(axis=(1, 3))
-    return chi2.sf(sums, np.outer(one.counts, other.counts))
+    degrees = np.outer(one.counts, other.counts)
+    # What does not vary has no function, and depends on nothing.
+    return np.where(degrees > 0, chi2.sf(sums, np.maximum(degrees, 1)), 1.0)

@@ -73,13 +73,18 @@ def beside() -> Iterator[Begin]:
     Notes
     -----
     With one core, or within a map, it is done where it is called. Without a call for what came out, an error
-    in it is not raised.
+    in it is not raised. Where what follows ends in an error, or is interrupted, work that has not begun yet
+    is left.
     """
     if cores() < 2 or getattr(_here, "inside", False):
         yield at_once
         return
     with one_blas_thread(), ThreadPoolExecutor(cores(), initializer=_enter) as pool:
-        yield lambda work: pool.submit(work).result
+        try:
+            yield lambda work: pool.submit(work).result
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what goes on already is waited for
+            raise
 
 
 def at_once(work: Callable[[], R], /) -> Callable[[], R]:

@@ -138,7 +138,7 @@ def coarseness(
     table is bent; a posterior that is right agrees with it. Where it differs, by less than twice the limits,
     one that is fitted to other rows must differ, too: this was added when both halves of the figures were
     known. The limits were settled on the first 100 models of `tests.statistical.coarse_models`;
-    `tests/statistical/coarse.csv` has the figures of these and of 100 others. Above twelve statistics the
+    `tests/statistical/coarse.csv` has the figures of these and of 300 others. Above twelve statistics the
     likelihood is one of linear summaries, which say less, so that the warning seldom stays away. Where the
     posterior is from a learned likelihood of all statistics, the summaries are the changes of that likelihood
     along the posterior's axes, and agreement is seen.

@@ -248,8 +248,9 @@ class KernelLikelihood(LearnedDensity):
         Returns
         -------
         Posterior or list of Posterior
-            `settings` holds `log_evidence`, the log density of the data under the model, and
-            `share_beyond_rows`, the share of the posterior beyond `simulated_range_`.
+            `settings` holds `log_evidence`, the log density of the data under the model (with
+            ``scale="dependent"`` of the statistics that are not left out), and `share_beyond_rows`, the share
+            of the posterior beyond `simulated_range_`.
 
         Raises
         ------

@@ -23,7 +23,8 @@ Above, regression estimates of the parameters are tried as statistics, too, and 
 MOST_FOR_LIKELIHOOD = MOST_SPARINGLY
 """Statistics above which a learned likelihood would take the whole budget.
 
-It is then tried in the form for many, as one conditional of a series, and as that of regression estimates.
+It is then tried in the form for many, as one conditional of a series, and as that of regression estimates; or
+in place of the last two, as that of the few statistics that depend on the parameters.
 """
 
 MOST_FOR_RELEVANCE = 100

@@ -227,13 +227,15 @@ class Race:
             fit = (lambda: fitted) if fitted is not None else self.fitting.prepared(one.estimator)
         except REFUSALS as error:
             return partial(_refuse, error)
+        prepared = time.perf_counter() - then
 
         def work() -> _Scored:
+            begun = time.perf_counter()  # not when it was given away: it may have waited for a core
             done = fit()
             fitted_by = time.perf_counter()
             lines = self._scored(done, np.arange(start, stop))
             now = time.perf_counter()
-            return _Scored(done, lines, fitted_by - then, now - fitted_by)
+            return _Scored(done, lines, prepared + fitted_by - begun, now - fitted_by)
 
         return begin(work)
 

@@ -190,7 +190,7 @@ def choose(
             scale: Any = chosen.scale_of_statistics()
             # Tested on all rows, more or fewer statistics might be kept than the form was settled for.
             if best.fitted is not None and isinstance(best.fitted.table_.scaler, Dependent):
-                scale = best.fitted.table_.scaler
+                scale = best.fitted.table_.scaler.of_rows(rows.statistics, rows.parameters)
             chosen.fit_table(whole if scale is True else scaled(rows, scale), rng)
         else:
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))

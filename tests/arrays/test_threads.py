@@ -71,6 +71,35 @@ def test_an_error_is_raised_where_the_result_is_asked_for(monkeypatch, cores):
         at_once(lambda: 1 // 0)()
 
 
+def test_what_has_not_begun_is_left_where_what_follows_is_interrupted(monkeypatch):
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    both, go_on, done = threading.Barrier(3), threading.Event(), []
+
+    def work():
+        both.wait(30)
+        assert go_on.wait(30)
+
+    def interrupted():
+        with beside() as begin:
+            running = [begin(work) for _ in range(2)]
+            begin(lambda: done.append("begun"))
+            both.wait(30)  # both threads are busy: the third waits
+            monkeypatch.setattr(threads.ThreadPoolExecutor, "shutdown", let_go)
+            assert len(running) == 2
+            raise KeyboardInterrupt
+
+    shutdown = threads.ThreadPoolExecutor.shutdown
+
+    def let_go(pool, *args, **named):
+        shutdown(pool, wait=False, cancel_futures=named.get("cancel_futures", False))
+        go_on.set()
+        shutdown(pool, *args, **named)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == []
+
+
 def test_blas_is_limited_within_and_only_there():
     before = blas_threads()
     with one_blas_thread():

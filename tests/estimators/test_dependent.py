@@ -63,6 +63,19 @@ def test_one_that_is_not_left_out_is_integrated_out(rows, fitted):
     np.testing.assert_allclose(fitted.condition(missing).atoms, expected.atoms, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:the statistics in columns")
+def test_an_observation_that_has_no_logarithm_is_named_by_its_number(rows):
+    theta, x = rows
+    with_logs = x.copy()
+    with_logs[:, 12] = np.exp(2 * theta[:, 1] + x[:, 12])
+    summary = Dependent.fit(with_logs, theta)
+    with pytest.raises(ValueError, match=r"statistic 12 has the value -1 in row 0, .* by their log"):
+        summary.transform(np.where(np.arange(26) == 12, -1, with_logs[:1]))
+    again = summary.of_rows(np.where(np.arange(26) == 12, x, with_logs), theta)
+    np.testing.assert_array_equal(again.columns, summary.columns)
+    assert np.isfinite(again.transform(x)).all()
+
+
 def test_no_draws_of_what_is_left_out(rows, fitted):
     with pytest.raises(ValueError, match="no way back to statistics"):
         fitted.draw_statistics(rows[0][:3], np.random.default_rng(0))

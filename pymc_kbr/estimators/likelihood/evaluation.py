@@ -42,7 +42,7 @@ class Evaluation:
         """Observations (n, d) in the units of the fit: see `Prepared`."""
         summary = self.of_statistics
         if isinstance(summary, Dependent):
-            statistics, summary = statistics[:, summary.columns], summary.curved
+            summary = summary.curved
         if isinstance(summary, Transformed):
             return Prepared(*summary.points(statistics))
         scaled = summary.transform(statistics)

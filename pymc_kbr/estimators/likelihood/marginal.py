@@ -114,8 +114,7 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
     """
     form, summary = evaluation.form, evaluation.of_statistics
     if isinstance(summary, Dependent):
-        places = np.searchsorted(summary.columns, columns[np.isin(columns, summary.columns)])
-        of_these = integrated_out(replace(evaluation, of_statistics=summary.curved), places)
+        of_these = integrated_out(replace(evaluation, of_statistics=summary.curved), columns)
         return None if of_these is None else replace(of_these, of_statistics=summary.of_columns(columns))
     if not isinstance(summary, Scaler | Transformed):
         return None

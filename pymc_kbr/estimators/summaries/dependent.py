@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -20,14 +20,11 @@ class Dependent:
     ----------
     kept : ndarray of bool, shape (d,)
         Statistics that vary.
-    columns : ndarray of int, shape (m,)
-        Numbers of those that are not left out.
     curved : Transformed
-        Of these alone.
+        Of rows of all, in which those that are left out have no part, as if they did not vary.
     """
 
     kept: np.ndarray
-    columns: np.ndarray
     curved: Transformed
 
     @classmethod
@@ -40,18 +37,28 @@ class Dependent:
             If none depends on a parameter.
         """
         kept = Scaler.fit(statistics).kept
-        columns = np.flatnonzero(kept)[depend_on(statistics[:, kept], parameters)]
-        if not len(columns):
+        fitted = kept.copy()
+        fitted[kept] = depend_on(statistics[:, kept], parameters)
+        if not fitted.any():
             raise ValueError(
                 f"none of the {len(kept)} statistics is found to depend on a parameter: by this table they "
                 "say nothing of them; simulate more rows, or take scale=True, which leaves none out"
             )
-        return cls(kept, columns, Transformed.fit(statistics[:, columns], parameters))
+        return cls(kept, _curves(fitted, statistics, parameters))
+
+    def of_rows(self, statistics: np.ndarray, parameters: np.ndarray) -> Dependent:
+        """The same statistics, by curves that are chosen on other rows (n, d), with parameters (n, p)."""
+        return Dependent(Scaler.fit(statistics).kept, _curves(self.fitted, statistics, parameters))
 
     @property
     def fitted(self) -> np.ndarray:
         """Which statistics are not left out, shape (d,)."""
-        return np.isin(np.arange(len(self.kept)), self.columns)
+        return self.curved.kept
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Numbers of those, shape (m,)."""
+        return np.flatnonzero(self.fitted)
 
     @property
     def size(self) -> int:
@@ -60,10 +67,15 @@ class Dependent:
 
     def of_columns(self, columns: np.ndarray) -> Dependent:
         """The same for some of the statistics, by their numbers."""
-        left = np.flatnonzero(np.isin(columns, self.columns))
-        places = np.searchsorted(self.columns, columns[left])
-        return Dependent(self.kept[columns], left, self.curved.of_columns(places))
+        return Dependent(self.kept[columns], self.curved.of_columns(columns))
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) as coordinates (k, m): see `Transformed`."""
-        return self.curved.transform(statistics[:, self.columns])
+        return self.curved.transform(statistics)
+
+
+def _curves(fitted: np.ndarray, statistics: np.ndarray, parameters: np.ndarray) -> Transformed:
+    """Of the statistics that are not left out, by their places among all."""
+    found, kept = Transformed.fit(statistics[:, fitted], parameters), fitted.copy()
+    kept[fitted] = found.kept
+    return replace(found, kept=kept, constants=statistics[0].astype(float))
