@@ -66,6 +66,11 @@ class Begin(Protocol):
         ...
 
 
+def one_at_a_time() -> bool:
+    """Whether maps would do all where they are called: on one core, or within another map."""
+    return cores() < 2 or getattr(_here, "inside", False)
+
+
 @contextmanager
 def beside() -> Iterator[Begin]:
     """Begins work that goes on beside what follows, on as many cores as there are.
@@ -76,7 +81,7 @@ def beside() -> Iterator[Begin]:
     in it is not raised. Where what follows ends in an error, or is interrupted, work that has not begun yet
     is left.
     """
-    if cores() < 2 or getattr(_here, "inside", False):
+    if one_at_a_time():
         yield at_once
         return
     with one_blas_thread(), ThreadPoolExecutor(cores(), initializer=_enter) as pool:

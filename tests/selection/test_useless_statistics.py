@@ -58,7 +58,7 @@ def test_it_is_checked_for_a_coarse_table_by_its_own_statistics(rows):
 
 def test_auto_tries_it_by_default_and_its_posterior_is_that_of_the_useful_statistics(rows):
     rng = np.random.default_rng(2)
-    found = choose(CheckedRows.of(*rows), rng=rng, progressbar=False)
+    found = choose(CheckedRows.of(*rows), rng=rng, work=15.0, progressbar=False)  # half, for its seconds
     by_label = {one.label: one for one in found.selection_.candidates}
     tried = by_label["KernelLikelihood(scale='dependent')"]
     assert len(tried.scores) >= 20

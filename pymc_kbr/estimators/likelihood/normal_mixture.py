@@ -11,7 +11,7 @@ from scipy.special import logsumexp, ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from pymc_kbr.arrays.threads import Silence, side_by_side
+from pymc_kbr.arrays.threads import Silence, one_at_a_time, side_by_side
 
 MIXTURE_SIZES = (1, 2, 3, 4, 6, 8, 12)
 """Numbers of parts among which is chosen."""
@@ -116,11 +116,12 @@ def fit_mixture(
 
     best: GaussianMixture | None = None
     density, idle = -np.inf, 0
-    # The first alone, then two at a time, of which the second may turn out not to be needed.
-    pairs = [allowed[:1], *(allowed[i : i + 2] for i in range(1, len(allowed), 2))]
-    with side_by_side(2) as map_:
-        for pair in pairs:
-            for mixture, reached in map_(tried, pair):
+    # The first alone, then two at a time where there are two cores: the second may turn out not to be needed.
+    step = 1 if one_at_a_time() else 2
+    groups = [allowed[:1], *(allowed[i : i + step] for i in range(1, len(allowed), step))]
+    with side_by_side(step) as map_:
+        for group in groups:
+            for mixture, reached in map_(tried, group):
                 if idle < 2:
                     gains = best is None or reached > density + GAIN_OF_MIXTURE
                     best, density, idle = (mixture, reached, 0) if gains else (best, density, idle + 1)

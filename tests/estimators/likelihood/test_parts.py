@@ -10,6 +10,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import ndtri
 from scipy.stats import kstest
 
+from pymc_kbr.arrays import threads
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators.likelihood import (
@@ -430,7 +431,8 @@ def test_spreads_of_columns_that_do_not_vary_are_small_beside_their_values_and_a
     np.testing.assert_allclose(_spread(start), [start[:, 0].std(), 0.04, 0.001])
 
 
-def test_a_size_that_gains_after_one_that_gains_nothing_is_taken(monkeypatch):
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_size_that_gains_after_one_that_gains_nothing_is_taken(monkeypatch, cores):
     """Two sizes in a row without a gain end the search, and not two in all."""
     scores, tried = {1: 0.0, 2: -1.0, 3: 1.0, 4: 0.5, 5: 2.0, 6: 1.0, 7: 1.5, 8: 9.0}, []
 
@@ -441,6 +443,7 @@ def test_a_size_that_gains_after_one_that_gains_nothing_is_taken(monkeypatch):
             score=lambda _: scores[size], weights_=one[:, 0, 0], means_=one[:, 0], precisions_cholesky_=one
         )
 
+    monkeypatch.setattr(threads, "cores", lambda: cores)
     monkeypatch.setattr(normal_mixture, "_fitted", fitted)
     found = fit_mixture(np.zeros((900, 1)), np.arange(900) % 3 == 0, 1, tuple(scores))
     assert sorted(tried[:-1]) == [1, 2, 3, 4, 5, 6, 7]  # two at a time, in whichever order they begin
