@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
-from threading import Lock, local
+from functools import cache, partial
+from threading import Event, Lock, local
 from typing import Protocol, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+from pymc_kbr.arrays.cores import AT_WORK, cores
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,12 +25,6 @@ class Map(Protocol):
     def __call__(self, work: Callable[[T], R], items: Iterable[T], /) -> list[R]:
         """See the class."""
         ...
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    # A container or a scheduler may give a process fewer than the machine has.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
@@ -43,19 +39,56 @@ def side_by_side(items: int) -> Iterator[Map]:
     Notes
     -----
     What is small is done sooner by several threads, each with its own matrices, than by one whose matrices
-    are divided among the cores. With one core, one item, or within another such map all is done where it is
-    called.
+    are divided among the cores. A map within another takes the cores that the outer one has left free. With
+    one core, or one item, all is done where it is called.
     """
-    if getattr(_here, "inside", False):  # BLAS is limited already, until the outer map ends
-        yield lambda work, items: [work(item) for item in items]
-        return
     workers = min(cores(), items)
-    with one_blas_thread():
+    with _entered():
         if workers < 2:
             yield lambda work, items: [work(item) for item in items]
         else:
-            with ThreadPoolExecutor(workers, initializer=_enter) as pool:
-                yield lambda work, items: list(pool.map(work, items))
+            with ThreadPoolExecutor(workers - 1, initializer=_enter) as pool:
+                yield lambda work, items: _shared(pool, work, list(items))
+
+
+def _shared(pool: ThreadPoolExecutor, work: Callable[[T], R], items: list[T]) -> list[R]:
+    """What comes out of all items, done here and by further threads where there are cores for them."""
+    places, results, errors = deque(range(len(items))), dict[int, R](), dict[int, Exception]()
+
+    def next_one() -> bool:
+        try:
+            place = places.popleft()
+        except IndexError:
+            return False
+        try:
+            results[place] = work(items[place])
+        except Exception as error:
+            errors[place] = error
+            places.clear()
+        return True
+
+    def help_out() -> None:
+        try:
+            while next_one():
+                pass
+        finally:
+            AT_WORK.leave()
+
+    helpers = []
+    try:
+        while True:
+            # Before each item: a core may have become free.
+            while len(places) > 1 and AT_WORK.join_if_free():
+                helpers.append(pool.submit(help_out))
+            if not next_one():
+                break
+    finally:
+        places.clear()
+        with AT_WORK.waiting():
+            wait(helpers)
+    if errors:
+        raise errors[min(errors)]  # as if one had been done after the other
+    return [results[place] for place in range(len(items))]
 
 
 class Begin(Protocol):
@@ -67,8 +100,8 @@ class Begin(Protocol):
 
 
 def one_at_a_time() -> bool:
-    """Whether maps would do all where they are called: on one core, or within another map."""
-    return cores() < 2 or getattr(_here, "inside", False)
+    """Whether a map would do all where it is called: on one core, or as long as all are at work."""
+    return cores() < 2 or not AT_WORK.free()
 
 
 @contextmanager
@@ -77,17 +110,35 @@ def beside() -> Iterator[Begin]:
 
     Notes
     -----
-    With one core, or within a map, it is done where it is called. Without a call for what came out, an error
-    in it is not raised. Where what follows ends in an error, or is interrupted, work that has not begun yet
-    is left.
+    What finds all cores at work waits for one. With one core, or within a map, it is done where it is called.
+    Without a call for what came out, an error in it is not raised. Where what follows ends in an error, or is
+    interrupted, work that has not begun yet is left.
     """
-    if one_at_a_time():
+    if cores() < 2 or _inside():
         yield at_once
         return
-    with one_blas_thread(), ThreadPoolExecutor(cores(), initializer=_enter) as pool:
+    abandoned = Event()
+
+    def in_turn(work: Callable[[], R]) -> R:
+        AT_WORK.join()
         try:
-            yield lambda work: pool.submit(work).result
+            if abandoned.is_set():
+                raise CancelledError
+            return work()
+        finally:
+            AT_WORK.leave()
+
+    def waited_for(future: Future[R]) -> R:
+        with AT_WORK.waiting():
+            return future.result()
+
+    with _entered(), ThreadPoolExecutor(cores(), initializer=_enter) as pool:
+        try:
+            yield lambda work: partial(waited_for, pool.submit(in_turn, work))
+            with AT_WORK.waiting():
+                pool.shutdown()
         except BaseException:
+            abandoned.set()
             pool.shutdown(wait=False, cancel_futures=True)  # what goes on already is waited for
             raise
 
@@ -138,8 +189,26 @@ class Silence:
 _here = local()
 
 
+def _inside() -> bool:
+    return getattr(_here, "inside", False)
+
+
 def _enter() -> None:
     _here.inside = True
+
+
+@contextmanager
+def _entered() -> Iterator[None]:
+    """Within it this thread is in a map, BLAS works on one thread, and other maps know of it."""
+    if _inside():  # of one that limits BLAS until it ends
+        yield
+        return
+    with one_blas_thread(), AT_WORK.working():
+        _here.inside = True
+        try:
+            yield
+        finally:
+            _here.inside = False
 
 
 @cache

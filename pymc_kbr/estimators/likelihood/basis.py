@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+
+from pymc_kbr.arrays.row_parts import product, product_over_rows, row_parts
+from pymc_kbr.arrays.threads import side_by_side
 
 NEGLIGIBLE_EIGENVALUE = 1e-12
 """Of the largest eigenvalue: directions below are rounding errors."""
@@ -138,25 +142,33 @@ def make_basis(
     flat = linear @ into_linear
     shares = [1.0] * len(groups) if weights is None else weights
     whiten = [_whitening(group) * np.sqrt(share) for group, share in zip(groups, shares, strict=True)]
-    kernel = landmarks.kernel(theta)
     starts = np.cumsum([0, *[len(group) for group in groups]])
-    features = np.hstack([kernel[:, a:b] @ w for a, b, w in zip(starts, starts[1:], whiten, strict=False)])
-    overlap = flat.T @ features / n
-    # Kernels without their linear part, so that this is not penalised a second time by way of them.
-    features -= flat @ overlap
-    values, vectors = np.linalg.eigh(features.T @ features / n)
-    kept = values > NEGLIGIBLE_EIGENVALUE * max(values[-1], 1e-300)
-    root = vectors[:, kept] / np.sqrt(values[kept])
+    places = [slice(a, b) for a, b in pairwise(starts)]
+    parts = row_parts(n)
+
+    def whitened(rows: slice) -> np.ndarray:
+        kernel = landmarks.kernel(theta[rows])
+        return np.hstack([kernel[:, place] @ w for place, w in zip(places, whiten, strict=True)])
+
+    with side_by_side(len(parts)) as map_:
+        features = np.concatenate(map_(whitened, parts))
+        overlap = product_over_rows(flat, features, map_) / n
+        # Kernels without their linear part, so that this is not penalised a second time by way of them.
+        features -= flat @ overlap
+        values, vectors = np.linalg.eigh(product_over_rows(features, features, map_) / n)
+        kept = values > NEGLIGIBLE_EIGENVALUE * max(values[-1], 1e-300)
+        root = vectors[:, kept] / np.sqrt(values[kept])
+        whole = np.hstack([flat, product(features, root, map_)])
     mix = np.zeros((1 + q + len(landmarks), flat.shape[1] + int(kept.sum())))
     mix[: 1 + q, : flat.shape[1]] = into_linear
     mix[: 1 + q, flat.shape[1] :] = -into_linear @ (overlap @ root)
     rows = 0
-    for a, b, w in zip(starts, starts[1:], whiten, strict=False):
-        mix[1 + q + a : 1 + q + b, flat.shape[1] :] = w @ root[rows : rows + w.shape[1]]
+    for place, w in zip(places, whiten, strict=True):
+        mix[1 + q :][place, flat.shape[1] :] = w @ root[rows : rows + w.shape[1]]
         rows += w.shape[1]
     # A function of mean square one over the rows has the squared norm one over its eigenvalue.
     penalties = np.concatenate([[0.0], np.full(flat.shape[1] - 1, of_linear), 1 / values[kept]])
-    return Basis(landmarks, mix, penalties), np.hstack([flat, features @ root])
+    return Basis(landmarks, mix, penalties), whole
 
 
 def _constant_first(linear: np.ndarray) -> np.ndarray:

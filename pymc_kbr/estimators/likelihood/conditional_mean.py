@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_kbr.arrays.row_parts import product, product_over_rows, row_parts
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.arrays.triangular import inverse_lower
+from pymc_kbr.estimators.likelihood.spread import UNEVEN
 from pymc_kbr.regression.ridge import LARGEST_LEVERAGE
 
 BASIS_RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
@@ -45,20 +47,23 @@ def regress(
         Of `BASIS_RIDGES`: those that are tried.
     """
     n = len(features)
-    right, shrinks = features.T @ points / n, _shrinks(penalties)[:, ridges]
-    # The diagonal of the hat matrix, as features are orthonormal over the rows.
-    # All ridges in one product: a matrix is read once, and not once for each of them.
-    leverage = np.minimum((features**2 / n) @ shrinks, LARGEST_LEVERAGE)
-    coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)
-    lowest, best = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
-    # The first fit stands whatever its freedom: there must be one.
-    for k in range(_within_freedom(leverage, least=1)):
-        slopes = shrinks[:, k, None] * right
-        left_out = (points - features @ slopes) / (1 - leverage[:, k, None])
-        errors = np.mean(left_out**2, axis=0)
-        better = errors < lowest
-        lowest[better], best[better] = errors[better], BASIS_RIDGES[ridges][k]
-        coefficients[:, better], residuals[:, better] = slopes[:, better], left_out[:, better]
+    parts = row_parts(n)
+    with side_by_side(len(parts)) as map_:
+        right, shrinks = product_over_rows(features, points, map_) / n, _shrinks(penalties)[:, ridges]
+        # The diagonal of the hat matrix, as features are orthonormal over the rows.
+        # All ridges in one product: a matrix is read once, and not once for each of them.
+        hats = np.concatenate(map_(lambda rows: (features[rows] ** 2 / n) @ shrinks, parts))
+        leverage = np.minimum(hats, LARGEST_LEVERAGE)
+        coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)
+        lowest, best = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
+        # The first fit stands whatever its freedom: there must be one.
+        for k in range(_within_freedom(leverage, least=1)):
+            slopes = shrinks[:, k, None] * right
+            left_out = (points - product(features, slopes, map_)) / (1 - leverage[:, k, None])
+            errors = np.mean(left_out**2, axis=0)
+            better = errors < lowest
+            lowest[better], best[better] = errors[better], BASIS_RIDGES[ridges][k]
+            coefficients[:, better], residuals[:, better] = slopes[:, better], left_out[:, better]
     return BasisRegression(coefficients, residuals, best)
 
 
@@ -91,7 +96,8 @@ def regress_weighted(
 
     Notes
     -----
-    Rows of large variance else decide the mean where it is known best.
+    Rows of large variance else decide the mean where it is known best. Columns whose deviations hardly differ
+    are left as they are.
     """
     count = min(FUNCTIONS_REWEIGHTED, features.shape[1])
     smooth = np.argsort(penalties, kind="stable")[:count]
@@ -105,8 +111,9 @@ def regress_weighted(
             coefficients[:, j] = 0
             coefficients[smooth, j], residuals[:, j] = found
 
-    with side_by_side(points.shape[1]) as map_:
-        map_(reweight, range(points.shape[1]))
+    uneven = np.flatnonzero(0.5 * np.std(np.log(precisions), axis=0) > UNEVEN).tolist()
+    with side_by_side(len(uneven)) as map_:
+        map_(reweight, uneven)
     return BasisRegression(coefficients, residuals, before.ridges)
 
 

@@ -22,7 +22,7 @@ from pymc_kbr.estimators.likelihood.spread import (
     fit_spread,
     standardised,
 )
-from pymc_kbr.estimators.likelihood.spread_basis import choose_basis, frames, whitening
+from pymc_kbr.estimators.likelihood.spread_basis import SpreadChoice, choose_basis, frames, whitening
 
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
@@ -51,6 +51,8 @@ class LocationScale:
     whiten : ndarray of shape (e, e)
         W, lower triangular.
     mixture : NormalMixture
+    chosen : SpreadChoice, optional
+        By which the spread was fitted.
     """
 
     mean: Landmarks
@@ -59,6 +61,7 @@ class LocationScale:
     spread_coefficients: np.ndarray
     whiten: np.ndarray
     mixture: NormalMixture
+    chosen: SpreadChoice | None = None
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """m, a and C at parameters (k, q): (k, 2 e + e^2), or (k, 2 e) without C."""
@@ -124,8 +127,8 @@ def fit_location_scale(
     landmarks : int
         Of the mean's kernel.
     compared : Form, optional
-        One that was fitted to some of the rows: its mean's directions and bandwidth, which it has found on as
-        many rows as they are chosen on here, are taken.
+        One that was fitted to some of the rows: its mean's directions and bandwidth, and what its spread's
+        functions are, are taken: it has found them on as many rows as they are chosen on here.
 
     Notes
     -----
@@ -141,8 +144,8 @@ def fit_location_scale(
     seed = int(rng.integers(2**31))
     # Where statistics are correlated, what little noise there is between them says the most.
     into, points = _decorrelated(theta, points)
-    known = compared.mean if isinstance(compared, LocationScale) else None
-    of_mean, features = mean_basis(theta, points, landmarks, rng, known)
+    known = compared if isinstance(compared, LocationScale) else None
+    of_mean, features = mean_basis(theta, points, landmarks, rng, known.mean if known else None)
     mean = regress(features, of_mean.penalties, points)
     # Linear residuals are still correlated by all that bends; those of the regression are not.
     again = whitening(mean.residuals)
@@ -150,8 +153,8 @@ def fit_location_scale(
     mean = regress(features, of_mean.penalties, points)
     back = solve_triangular(into, np.eye(e), lower=True)
     residuals = mean.residuals @ back.T
-    frame, of_spread, parts = choose_basis(theta, residuals, held_out, rng)
-    whiten, below = frames(residuals)[frame]
+    choice, of_spread, parts = choose_basis(theta, residuals, held_out, rng, known.chosen if known else None)
+    whiten, below = frames(residuals)[choice.frame]
     r = residuals @ whiten.T
     chosen = choose_spread(parts, r, of_spread.penalties, FACTOR_RIDGES, below, held_out)
     factors = _factors(parts @ chosen.coefficients, r, below) @ (whiten @ back)
@@ -162,7 +165,7 @@ def fit_location_scale(
 
     def shaped() -> _Shape:
         at = mean.residuals @ back.T
-        return _shape(at, frame, parts, penalties, chosen.coefficients, held_out, seed)
+        return _shape(at, choice.frame, parts, penalties, chosen.coefficients, held_out, seed)
 
     shape = shaped()
     for _ in range(RESIDUAL_TURNS):
@@ -182,6 +185,7 @@ def fit_location_scale(
         spread,
         shape.whiten,
         shape.mixture,
+        choice,
     )
 
 

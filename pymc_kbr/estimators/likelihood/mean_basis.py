@@ -63,7 +63,7 @@ class MeanSearch(NamedTuple):
     walks: bool = False
 
 
-USUAL = MeanSearch()
+USUAL = MeanSearch(walks=True)
 
 
 def mean_basis(

@@ -13,6 +13,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from pymc_kbr.arrays.row_parts import row_parts
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
 
@@ -43,7 +45,7 @@ class Law(NamedTuple):
     factors: np.ndarray
     mixture: NormalMixture
 
-    def rows(self, chosen: np.ndarray) -> Law:
+    def rows(self, chosen: np.ndarray | slice) -> Law:
         """Of some rows."""
         return Law(self.factors[chosen], self.mixture)
 
@@ -89,14 +91,20 @@ class _PenalisedRegression:
         prior = shrink * self.penalties / np.mean(residuals**2, axis=0)
         unit = 1 / np.sqrt(information + prior)
 
-        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            w = flat.reshape(unit.shape) * unit
-            values, slopes = law.slopes(points - f @ w)
-            loss = -float(np.mean(values)) + 0.5 * float(np.sum(prior * w**2))
-            return loss, ((f.T @ slopes / len(f) + prior * w) * unit).ravel()
+        parts = row_parts(len(f))
+        pieces = [(f[part], points[part], law.rows(part)) for part in parts]
 
-        options = {"maxiter": LBFGS_STEPS, "maxcor": 10, "ftol": 1e-8, "gtol": 1e-6}
-        found = minimize(objective, (first / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
+        with side_by_side(len(parts)) as map_:
+
+            def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+                w = flat.reshape(unit.shape) * unit
+                found = map_(lambda piece: _likelihood(*piece, w), pieces)
+                loss = -sum(value for value, _ in found) / len(f) + 0.5 * float(np.sum(prior * w**2))
+                slopes = sum(slopes for _, slopes in found) / len(f)
+                return loss, ((slopes + prior * w) * unit).ravel()
+
+            options = {"maxiter": LBFGS_STEPS, "maxcor": 10, "ftol": 1e-8, "gtol": 1e-6}
+            found = minimize(objective, (first / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
         return found.x.reshape(unit.shape) * unit
 
     def _least_squares(self, rows: np.ndarray) -> np.ndarray:
@@ -111,6 +119,14 @@ class _PenalisedRegression:
     def left_out(self, others: np.ndarray, shrink: float) -> np.ndarray:
         """Residuals of some rows by a fit to all the others."""
         return self.points[others] - self.features[others] @ self.fit(~others, shrink)
+
+
+def _likelihood(
+    features: np.ndarray, points: np.ndarray, law: Law, coefficients: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Summed log density of rows, and minus its slopes in the coefficients (f, e)."""
+    values, slopes = law.slopes(points - features @ coefficients)
+    return float(values.sum()), features.T @ slopes
 
 
 def regress_by_law(

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_kbr.arrays.row_parts import row_parts
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
@@ -46,9 +48,17 @@ def drawn_posteriors(
 
     def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         k, m, q = free.shape
-        described = evaluation.describe(support.backward(free.reshape(-1, q))).reshape(k, m, -1)
-        pairs = zip(described, numbers, strict=True)
-        return np.stack([evaluation.log_likelihood(part, prepared[i]) for part, i in pairs])
+        flat, parts = free.reshape(-1, q), row_parts(k * m)
+        each = [(place, rows) for place in range(k) for rows in row_parts(m)]
+        with side_by_side(max(len(parts), len(each))) as map_:
+            describe = map_(lambda rows: evaluation.describe(support.backward(flat[rows])), parts)
+            described = np.concatenate(describe).reshape(k, m, -1)
+
+            def likelihoods(one: tuple[int, slice]) -> np.ndarray:
+                place, rows = one
+                return evaluation.log_likelihood(described[place, rows], prepared[numbers[place]])
+
+            return np.concatenate(map_(likelihoods, each)).reshape(k, m)
 
     found = tempered(
         log_likelihood,

@@ -8,6 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from pymc_kbr.arrays.row_parts import row_parts
+from pymc_kbr.arrays.threads import side_by_side
+
 LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
@@ -60,7 +63,7 @@ def factor_at(values: np.ndarray, residuals: np.ndarray, below: Below) -> Factor
     e = residuals.shape[1]
     logs = np.clip(values[:, :e], -LARGEST_LOG, LARGEST_LOG)
     scaled, entries = np.exp(logs) * residuals, values[:, e:] + below.constants
-    z = scaled.copy()
+    z = scaled.copy(order="K")
     for place, (j, k) in enumerate(zip(below.rows.tolist(), below.columns.tolist(), strict=True)):
         z[:, j] += entries[:, place] * scaled[:, k]
     return Factor(logs, scaled, entries, z)
@@ -120,29 +123,42 @@ def fit_spread(
         return whole
     curvature, directions = _curvature(factor_at(features @ first, residuals, below), below)
     unit = 1 / np.sqrt(np.maximum(curvature, 0) + LEAST_CURVATURE + penalties[:, None])
+    parts = [(features[rows], residuals[rows]) for rows in row_parts(n)]
 
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        w = (flat.reshape(-1, outputs) * unit) @ directions.T
-        values = features @ w
-        at = factor_at(values, residuals, below)
-        loss = 0.5 * np.sum(at.z**2) / n - at.logs.sum() / n + 0.5 * np.sum(penalties[:, None] * w**2)
-        through, slopes = at.z.copy(), np.empty((n, outputs))
-        for place, (j, k) in enumerate(zip(below.rows.tolist(), below.columns.tolist(), strict=True)):
-            through[:, k] += at.entries[:, place] * at.z[:, j]
-            slopes[:, e + place] = at.z[:, j] * at.scaled[:, k]
-        # Where a logarithm is cut off the loss does not feel it.
-        slopes[:, :e] = (through * at.scaled - 1) * (np.abs(values[:, :e]) < LARGEST_LOG)
-        gradient = features.T @ slopes / n + penalties[:, None] * w
-        return float(loss), ((gradient @ directions) * unit).ravel()
+    with side_by_side(len(parts)) as map_:
 
-    found = minimize(
-        objective,
-        ((first @ directions) / unit).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": steps, "maxcor": 8, "ftol": 1e-7, "gtol": 1e-5},
-    )
+        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            w = (flat.reshape(-1, outputs) * unit) @ directions.T
+            found = map_(lambda part: _loss(*part, w, below), parts)
+            loss = sum(value for value, _ in found) / n + 0.5 * np.sum(penalties[:, None] * w**2)
+            gradient = sum(slopes for _, slopes in found) / n + penalties[:, None] * w
+            return float(loss), ((gradient @ directions) * unit).ravel()
+
+        found = minimize(
+            objective,
+            ((first @ directions) / unit).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": steps, "maxcor": 8, "ftol": 1e-7, "gtol": 1e-5},
+        )
     return (found.x.reshape(-1, outputs) * unit) @ directions.T
+
+
+def _loss(
+    features: np.ndarray, residuals: np.ndarray, coefficients: np.ndarray, below: Below
+) -> tuple[float, np.ndarray]:
+    """Sum of |z|^2 / 2 - log det T over rows, and its slopes (f, e + b)."""
+    e = residuals.shape[1]
+    # Column by column in memory, as they are worked on below.
+    values = (coefficients.T @ features.T).T
+    at = factor_at(values, np.asfortranarray(residuals), below)
+    through, slopes = at.z.copy(order="K"), np.empty_like(values)
+    for place, (j, k) in enumerate(zip(below.rows.tolist(), below.columns.tolist(), strict=True)):
+        through[:, k] += at.entries[:, place] * at.z[:, j]
+        np.multiply(at.z[:, j], at.scaled[:, k], out=slopes[:, e + place])
+    # Where a logarithm is cut off the loss does not feel it.
+    slopes[:, :e] = (through * at.scaled - 1) * (np.abs(values[:, :e]) < LARGEST_LOG)
+    return float(0.5 * np.sum(at.z**2) - at.logs.sum()), (slopes.T @ features).T
 
 
 def _curvature(at: Factor, below: Below) -> tuple[np.ndarray, np.ndarray]:

@@ -65,10 +65,21 @@ def frames(residuals: np.ndarray) -> list[Frame]:
     return found
 
 
+class SpreadChoice(NamedTuple):
+    """Place of the frame in `frames`, and the joint kernel's share."""
+
+    frame: int
+    share: float
+
+
 def choose_basis(
-    theta: np.ndarray, residuals: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
-) -> tuple[int, Basis, np.ndarray]:
-    """Which frame, and the basis whose share of the joint kernel, held-out rows prefer.
+    theta: np.ndarray,
+    residuals: np.ndarray,
+    held_out: np.ndarray,
+    rng: np.random.Generator,
+    known: SpreadChoice | None = None,
+) -> tuple[SpreadChoice, Basis, np.ndarray]:
+    """The frame, and the share of the joint kernel, that held-out rows prefer, and the basis of these.
 
     Parameters
     ----------
@@ -76,16 +87,25 @@ def choose_basis(
     residuals : ndarray of shape (n, e)
     held_out : ndarray of bool, shape (n,)
     rng : numpy.random.Generator
+    known : SpreadChoice, optional
+        Which is taken, where it has been made before.
 
     Returns
     -------
-    frame : int
-        Its place in `frames`.
+    choice : SpreadChoice
     basis : Basis
     values : ndarray of shape (n, f)
         Of the basis at the rows.
     """
     groups = _groups(theta, rng)
+    choice = known or _chosen(theta, groups, residuals, held_out)
+    basis, values = make_basis(theta, groups, _weights(groups, choice.share), PENALTY_OF_LINEAR)
+    return choice, basis, values
+
+
+def _chosen(
+    theta: np.ndarray, groups: list[Landmarks], residuals: np.ndarray, held_out: np.ndarray
+) -> SpreadChoice:
     rest = np.flatnonzero(~held_out)[:ROWS_FOR_FRAMES]
     some = np.concatenate([rest, np.flatnonzero(held_out)[:ROWS_FOR_FRAMES]])
     left = held_out[some]
@@ -106,9 +126,7 @@ def choose_basis(
         by_frame = map_(lambda k: held_out_density(k, shares[0]), range(len(tried)))
         place = int(np.argmax(by_frame))
         by_share = [by_frame[place], *map_(lambda share: held_out_density(place, share), shares[1:])]
-    share = shares[int(np.argmax(by_share))]
-    basis, values = make_basis(theta, groups, _weights(groups, share), PENALTY_OF_LINEAR)
-    return place, basis, values
+    return SpreadChoice(place, shares[int(np.argmax(by_share))])
 
 
 def spread_basis(theta: np.ndarray, rng: np.random.Generator) -> tuple[Basis, np.ndarray]:

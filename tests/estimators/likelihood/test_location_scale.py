@@ -163,8 +163,8 @@ def test_frame_follows_what_moves(moves):
     noise = rng.normal(size=(n, e))
     residuals = scales * (noise @ mix.T) if moves == "scales" else (scales * noise) @ mix.T
     held_out = np.arange(n) < 600
-    frame, basis, values = choose_basis(theta, residuals, held_out, rng)
-    assert frame == (0 if moves == "scales" else 1)
+    choice, basis, values = choose_basis(theta, residuals, held_out, rng)
+    assert choice.frame == (0 if moves == "scales" else 1)
     # In units in which functions have a norm of one: what is rough is known to fewer digits.
     np.testing.assert_allclose((basis(theta) - values) / np.sqrt(1 + basis.penalties), 0, atol=1e-7)
 

@@ -577,8 +577,11 @@ def test_weighted_regression_trusts_rows_of_little_noise(rng):
     weighted = regress_weighted(f, penalties, y, (deviation**-2)[:, None], plain)
     errors = [np.linalg.norm(fit.coefficients[:, 0] - truth) for fit in (plain, weighted)]
     assert errors[1] < errors[0] / 3
-    same = regress_weighted(f, penalties, y, np.ones((300, 1)), plain)
-    np.testing.assert_allclose(same.coefficients, plain.coefficients, rtol=1e-6, atol=1e-9)
+    # Deviations that differ by a tenth say next to nothing, and the columns are left as they are.
+    alike = np.exp(0.09 * rng.choice([-1.0, 1.0], size=(300, 1)))
+    same = regress_weighted(f, penalties, y, alike**-2, plain)
+    np.testing.assert_array_equal(same.coefficients, plain.coefficients)
+    np.testing.assert_array_equal(same.residuals, plain.residuals)
 
 
 def test_values_before_are_those_of_the_same_row(rng):
@@ -632,6 +635,36 @@ def test_the_form_is_the_densest_and_all_groups_are_asked_for_uniform_transforms
         uniform = np.tile((np.arange(80)[:, None] + 0.5) / 80, (5, 3))
         transforms[:] = uniform
         assert choice.choose_form(theta, uniform, ["low", "high"], rng, sparingly=True).name == "low"
+
+
+@pytest.mark.parametrize(
+    ("behind", "pvalue", "again"),
+    [(0.6, 0.0, True), (0.9, 1.0, False), (-0.6, 0.2, False), (-0.6, 0.01, True)],
+)
+def test_more_effort_is_made_where_it_may_decide(monkeypatch, behind, pvalue, again):
+    rng = np.random.default_rng(2)
+    theta, points, tried = rng.normal(size=(400, 2)), rng.normal(size=(400, 8)), []
+
+    def of(name, density):
+        return lambda *_: tried.append(name) or (name, density)
+
+    forms = {"location_scale": of("usual", 0.0), "autoregressive": of("whole", 0.25 - behind)}
+    monkeypatch.setattr(choice, "FORMS", forms)
+    monkeypatch.setattr(choice, "SPARED", {"autoregressive": of("sparing", -behind)})
+    checked = {"usual": 0.0, "sparing": pvalue, "whole": 0.5}
+    monkeypatch.setattr(
+        choice,
+        "_checked",
+        lambda name, form, *_: choice.Choice(name, form, {name: form[1]}, checked[form[0]], 0),
+    )
+    found = choice.choose_form(theta, points, ["location_scale", "autoregressive"], rng)
+    assert ("whole" in tried) == again
+    assert found.form[0] == ("usual" if behind > 0 else "whole" if again else "sparing")
+    assert found.densities["autoregressive"] == (0.25 - behind if again else -behind)
+    # Of so many statistics that a sparing fit is none, all is made at once.
+    tried.clear()
+    choice.choose_form(theta, rng.normal(size=(400, 30)), ["location_scale", "autoregressive"], rng)
+    assert sorted(tried) == ["usual", "whole"]
 
 
 def test_the_share_beyond_the_rows_is_that_of_the_weights():
