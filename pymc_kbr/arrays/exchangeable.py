@@ -22,14 +22,18 @@ MOST_EQUAL = 0.001
 ERRORS_APART = 5.0
 """Standard errors by which two statistics, or two pairs of them, must differ to be told apart."""
 
+LEAST_UNEVEN = 0.9
+"""Of the variance of a uniform number: that of sorted draws' spacings is no less."""
+
 
 def look_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
     """Whether rows (n, d) may be sets of d continuous draws of one law each, which parameters (n, q) decide.
 
-    Either every row is sorted; or all statistics have the same mean rank, the same spread of ranks and the
-    same covariances of both with each parameter, and all pairs of them the same covariance. Series, groups,
-    and measurements along a curve are told from such draws by their pairs, statistics each of a parameter of
-    its own by these. Rows of a law that says so by chance are told from others by their likelihood.
+    Either every row is sorted, and its spacings are uneven as those of draws are, and those of quantiles are
+    not; or all statistics have the same mean rank, the same spread of ranks and the same covariances of both
+    with each parameter, and all pairs of them the same covariance. Series, groups, and measurements along a
+    curve are told from such draws by their pairs, statistics each of a parameter of its own by these. Rows of
+    a law that says so by chance are told from others by their likelihood.
     """
     n, d = statistics.shape
     if d < FEWEST_ALIKE or n < FEWEST_ROWS_ALIKE:
@@ -40,7 +44,7 @@ def look_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
     if np.mean(np.diff(ordered, axis=1) == 0) > MOST_EQUAL:
         return False
     if np.array_equal(ordered, rows):
-        return True
+        return _spaced_as_draws(ordered)
     rows = rows[:, np.linspace(0, d - 1, min(d, COLUMNS_LOOKED_ALIKE)).astype(int)]
     # Of ranks, so that no tail decides; from each row's mean, as the parameters move all its values.
     ranks = rankdata(rows).reshape(rows.shape) / rows.size - 0.5
@@ -52,6 +56,19 @@ def look_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
         if max(_errors(level[:, None] * away), _errors(level[:, None] * spread)) > ERRORS_APART:
             return False
     return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < ERRORS_APART
+
+
+def _spaced_as_draws(ordered: np.ndarray) -> bool:
+    """Whether neighbouring spacings of sorted rows (n, d) are as uneven as those of draws.
+
+    Where a density hardly changes, the share of one of two neighbouring spacings in their sum is uniform;
+    where it does the share lies farther from a half. Spacings of quantiles are sums of spacings of draws, and
+    more even.
+    """
+    spacings = np.diff(ordered, axis=1)
+    both = spacings[:, 1:] + spacings[:, :-1]
+    shares = spacings[:, :-1][both > 0] / both[both > 0]
+    return float(np.mean((shares - 0.5) ** 2)) > LEAST_UNEVEN / 12
 
 
 def _errors_of_pairs(columns: np.ndarray) -> float:

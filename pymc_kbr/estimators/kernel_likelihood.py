@@ -135,7 +135,7 @@ class KernelLikelihood(LearnedDensity):
         self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
-        if raw and not few:
+        if isinstance(self.form_, Exchangeable) and not few:
             warn_unlike(points, theta)
         # Of raw draws the transforms are those of their order, which are no columns.
         if isinstance(scaler, Scaler | Transformed) and not raw:

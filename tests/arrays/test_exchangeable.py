@@ -25,6 +25,8 @@ ALIKE = {
     "normal": MIDDLE + np.exp(LOG_SCALE) * NOISE,
     "cauchy": MIDDLE + np.exp(LOG_SCALE) * np.tan(np.pi * (RNG.random((N, D)) - 0.5)),
     "sorted": np.sort(MIDDLE + NOISE, axis=1),
+    "sorted mixture": np.sort(np.where(RNG.random((N, D)) < 0.3, MIDDLE, 3.0) + 0.2 * NOISE, axis=1),
+    "sorted, of a law with tails": np.sort(MIDDLE + np.exp(LOG_SCALE) * RNG.standard_t(1, (N, D)), axis=1),
     "mixture": np.where(RNG.random((N, D)) < 0.3, MIDDLE, 3.0) + 0.2 * NOISE,
     "of one law each": np.exp(3 * LOG_SCALE * NOISE),
 }
@@ -37,6 +39,9 @@ OTHERS = {
         [RNG.normal(size=(N, 1)) + NOISE[:, :10], RNG.normal(size=(N, 1)) + NOISE[:, 10:]]
     ),
     "two groups of two scales": np.exp(np.repeat(RNG.normal(size=(N, 2)), 10, axis=1)) * NOISE,
+    "quantiles of three times as many draws": np.quantile(
+        MIDDLE + np.exp(LOG_SCALE) * RNG.normal(size=(N, 3 * D)), np.linspace(0.02, 0.98, D), axis=1
+    ).T,
     "counts": RNG.poisson(3.0, size=(N, D)).astype(float),
     "sorted counts": np.sort(RNG.poisson(3.0, size=(N, D)), axis=1).astype(float),
     "one row of many not sorted": np.vstack([np.sort(NOISE[1:], axis=1), NOISE[:1]]),

@@ -76,12 +76,12 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, draws: b
 
 
 def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
-    """Say where raw statistics (n, e) that are to be draws of one law, of parameters (n, q), are none."""
+    """Say where statistics (n, e) that are to be draws of one law, of parameters (n, q), are none."""
     if len(points) >= FEWEST_ROWS_ALIKE and not look_exchangeable(points, theta):
         warnings.warn(
             "the statistics do not look like independent draws of one law: their means, spreads or "
             "covariances, among them or with a parameter, differ from column to column, and what is in their "
-            "order is lost; take another form",
+            "order is lost, or they are sorted and as evenly spaced as quantiles are; take another form",
             UserWarning,
             stacklevel=2,
         )

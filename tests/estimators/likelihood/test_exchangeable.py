@@ -358,18 +358,28 @@ def test_observations_that_no_row_is_like_are_refused():
     assert np.isfinite(raw.condition(x[0, ::-1]).mean()).all()
 
 
-@pytest.mark.parametrize("kind", ["trend", "series", "one law"])
+@pytest.mark.parametrize("kind", ["trend", "series", "quantiles", "one law", "one law, sorted"])
 def test_columns_that_are_not_of_one_law_are_warned_of(kind):
     rng = np.random.default_rng(22)
     theta, noise = rng.normal(size=(400, 1)), rng.normal(size=(400, 9))
     series = np.cumsum(noise, axis=1)
-    x = theta + {"trend": noise + np.linspace(-1, 1, 9), "series": series, "one law": noise}[kind]
+    x = (
+        theta
+        + {
+            "trend": noise + np.linspace(-1, 1, 9),
+            "series": series,
+            "quantiles": np.quantile(rng.normal(size=(400, 40)), np.linspace(0.1, 0.9, 9), axis=1).T,
+            "one law": noise,
+            "one law, sorted": np.sort(noise, axis=1),
+        }[kind]
+    )
     learnt = pk.KernelLikelihood("exchangeable", 50)
-    if kind == "one law":
+    if "one law" in kind:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             learnt.fit(theta, x, random_seed=1)
-        assert not hasattr(learnt, "transforms_worst_")  # those of the order are of no column
+        # Those of the order are of no column.
+        assert hasattr(learnt, "transforms_worst_") == (kind == "one law, sorted")
     else:
         with pytest.warns(UserWarning, match="do not look like independent draws of one law"):
             learnt.fit(theta, x, random_seed=1)
