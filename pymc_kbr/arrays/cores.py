@@ -1,11 +1,11 @@
-"""How many cores there are, and how many threads are at work on them."""
+"""How many cores there are, and which threads are at work on them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Condition
+from threading import Condition, RLock, get_ident
 
 
 def cores() -> int:
@@ -13,44 +13,51 @@ def cores() -> int:
     # A container or a scheduler may give a process fewer than the machine has.
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return min(given, max(1, int(asked))) if asked.isdigit() else given
+    return min(given, max(1, int(asked))) if asked.isdecimal() else given
 
 
 class ThreadsAtWork:
-    """Counts threads that work, so that there are no more of them than cores."""
+    """The threads that work, so that there are no more of them than cores.
+
+    By their numbers: one that an interrupt keeps from leaving is not counted twice when it comes again.
+    """
 
     def __init__(self) -> None:
-        self._changed, self._count, self._process = Condition(), 0, os.getpid()
+        # The lock itself is entered: an interrupt between a condition's lines would leave it locked.
+        self._lock, self._working = RLock(), set[int]()
+        self._changed = Condition(self._lock)
+
+    def __len__(self) -> int:
+        return len(self._working)
 
     def free(self) -> bool:
         """Whether there is a core for another thread."""
-        with self._counted():
-            return self._count < cores()
+        return len(self._working) < cores()
 
     def join(self) -> None:
-        """One more, once there is a core for it."""
-        with self._counted():
-            self._changed.wait_for(lambda: self._count < cores())
-            self._count += 1
+        """The thread that calls is at work, once there is a core for it."""
+        with self._lock:
+            self._changed.wait_for(self.free)
+            self._working.add(get_ident())
 
     def join_if_free(self) -> bool:
-        """One more, if there is a core for it; whether there is."""
-        with self._counted():
-            free = self._count < cores()
-            self._count += free
+        """The same, if there is one; whether there is."""
+        with self._lock:
+            if free := self.free():
+                self._working.add(get_ident())
         return free
 
     def leave(self) -> None:
-        """One fewer."""
-        with self._counted():
-            self._count -= 1
-            self._changed.notify()
+        """The thread that calls is no longer at work."""
+        with self._lock:
+            self._working.discard(get_ident())
+            self._changed.notify()  # one core is free, for one of those that wait
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Within it the thread that called counts, whether or not there is a core for it."""
-        with self._counted():
-            self._count += 1
+        """Within it the thread that calls is at work, whether or not there is a core for it."""
+        with self._lock:
+            self._working.add(get_ident())
         try:
             yield
         finally:
@@ -58,21 +65,20 @@ class ThreadsAtWork:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Within it a thread that counts does not."""
+        """Within it the thread that calls is not at work; after it, if it was before."""
+        was = get_ident() in self._working
         self.leave()
         try:
             yield
         finally:
-            with self._counted():
-                self._count += 1
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        if self._process != os.getpid():  # a fork has one thread, and its parent's count
-            self.__init__()  # type: ignore[misc]
-        with self._changed:
-            yield
+            if was:
+                with self._lock:
+                    self._working.add(get_ident())
 
 
 AT_WORK = ThreadsAtWork()
 """Of this process."""
+
+if hasattr(os, "register_at_fork"):
+    # Of the parent's threads a child has one, which has its own way to go.
+    os.register_at_fork(after_in_child=AT_WORK.__init__)  # type: ignore[misc]

@@ -9,9 +9,9 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from threading import Event, Lock, local
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from pymc_kbr.arrays.cores import AT_WORK, cores
 
@@ -27,14 +27,45 @@ class Map(Protocol):
         ...
 
 
+class OneBlasThread:
+    """Within it, on every thread, BLAS works on one thread.
+
+    Notes
+    -----
+    The setting belongs to the process: the first to enter keeps it and the last to leave puts it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._kept = _blas().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                # Later versions of threadpoolctl let the thread alone change OpenBLAS that did so before.
+                release = getattr(OpenBLASController, "clear_controlling_thread", lambda **_: None)
+                release(force=True)
+                self._kept.restore_original_limits()
+                release(force=True)
+
+
+_ONE = OneBlasThread()
+
+
 def one_blas_thread() -> AbstractContextManager[object]:
     """Within it BLAS works on one thread."""
-    return _blas().limit(limits=1, user_api="blas")
+    return _ONE
 
 
 @contextmanager
 def side_by_side(items: int) -> Iterator[Map]:
-    """A map for so many items at a time, on as many cores as there are.
+    """A map on at most so many threads, and as many as there are cores.
 
     Notes
     -----
@@ -43,52 +74,103 @@ def side_by_side(items: int) -> Iterator[Map]:
     one core, or one item, all is done where it is called.
     """
     workers = min(cores(), items)
-    with _entered():
+    with one_blas_thread():
         if workers < 2:
             yield lambda work, items: [work(item) for item in items]
-        else:
-            with ThreadPoolExecutor(workers - 1, initializer=_enter) as pool:
-                yield lambda work, items: _shared(pool, work, list(items))
+            return
+        inside = _inside()
+        # Elsewhere an interrupt may come, in the midst of what a thread does: there it waits only.
+        with ThreadPoolExecutor(workers - inside, initializer=_enter) as pool:
+
+            def mapped(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+                shared = _Shared(work, list(items), pool, workers - 1)
+                if inside:
+                    shared.lead()
+                else:
+                    shared.wait()
+                return shared.results()
+
+            yield mapped
 
 
-def _shared(pool: ThreadPoolExecutor, work: Callable[[T], R], items: list[T]) -> list[R]:
-    """What comes out of all items, done here and by further threads where there are cores for them."""
-    places, results, errors = deque(range(len(items))), dict[int, R](), dict[int, Exception]()
+class _Shared(Generic[T, R]):
+    """Items that several threads work on.
 
-    def next_one() -> bool:
+    Parameters
+    ----------
+    work : callable
+    items : list
+    pool : ThreadPoolExecutor
+        Of further threads, beside the one that leads.
+    helpers : int
+        How many at most.
+    """
+
+    def __init__(
+        self, work: Callable[[T], R], items: list[T], pool: ThreadPoolExecutor, helpers: int
+    ) -> None:
+        self._work, self._items, self._pool, self._most = work, items, pool, helpers
+        self._places = deque(range(len(items)))
+        self._done, self._errors = dict[int, R](), dict[int, BaseException]()
+
+    def lead(self) -> None:
+        """Do all items here, and on further threads where there are cores for them; wait for these."""
+        helpers: list[Future[None]] = []
         try:
-            place = places.popleft()
-        except IndexError:
-            return False
-        try:
-            results[place] = work(items[place])
-        except Exception as error:
-            errors[place] = error
-            places.clear()
-        return True
-
-    def help_out() -> None:
-        try:
-            while next_one():
-                pass
+            while self._places:
+                # Before each item: a core may have become free.
+                while len(self._places) > 1 and len(helpers) < self._most and AT_WORK.free():
+                    helpers.append(self._pool.submit(self._help))
+                self._next()
+                helpers = [helper for helper in helpers if not helper.done()]
         finally:
-            AT_WORK.leave()
+            self._places.clear()
+            with AT_WORK.waiting():
+                wait(helpers)
 
-    helpers = []
-    try:
-        while True:
-            # Before each item: a core may have become free.
-            while len(places) > 1 and AT_WORK.join_if_free():
-                helpers.append(pool.submit(help_out))
-            if not next_one():
-                break
-    finally:
-        places.clear()
-        with AT_WORK.waiting():
-            wait(helpers)
-    if errors:
-        raise errors[min(errors)]  # as if one had been done after the other
-    return [results[place] for place in range(len(items))]
+    def wait(self) -> None:
+        """Until another thread has led; interrupted, no further items are begun."""
+        try:
+            leader = self._pool.submit(self._lead_at_work)
+            with AT_WORK.waiting():
+                leader.result()
+        except BaseException:
+            self._places.clear()
+            raise
+
+    def _lead_at_work(self) -> None:
+        with AT_WORK.working():
+            self.lead()
+
+    def results(self) -> list[R]:
+        """In the order of the items, or the first one's error."""
+        if not self._errors:
+            return [self._done[place] for place in range(len(self._items))]
+        first = self._errors[min(self._errors)]  # as if one had been done after the other
+        self._errors.clear()  # an error knows the frames that know it: their arrays would stay
+        try:
+            raise first
+        finally:
+            del first
+
+    def _help(self) -> None:
+        if AT_WORK.join_if_free():
+            try:
+                while self._places:
+                    self._next()
+            finally:
+                AT_WORK.leave()
+
+    def _next(self) -> None:
+        try:
+            place = self._places.popleft()
+        except IndexError:  # another thread was sooner
+            return
+        try:
+            self._done[place] = self._work(self._items[place])
+        except BaseException as error:
+            self._errors[place] = error
+            self._places.clear()
 
 
 class Begin(Protocol):
@@ -132,15 +214,17 @@ def beside() -> Iterator[Begin]:
         with AT_WORK.waiting():
             return future.result()
 
-    with _entered(), ThreadPoolExecutor(cores(), initializer=_enter) as pool:
+    with one_blas_thread(), AT_WORK.working():
+        pool = ThreadPoolExecutor(cores(), initializer=_enter)
         try:
             yield lambda work: partial(waited_for, pool.submit(in_turn, work))
-            with AT_WORK.waiting():
-                pool.shutdown()
         except BaseException:
             abandoned.set()
-            pool.shutdown(wait=False, cancel_futures=True)  # what goes on already is waited for
             raise
+        finally:
+            # What waits for a core gets this one's.
+            with AT_WORK.waiting():
+                pool.shutdown(cancel_futures=abandoned.is_set())  # what goes on already is waited for
 
 
 def at_once(work: Callable[[], R], /) -> Callable[[], R]:
@@ -195,20 +279,6 @@ def _inside() -> bool:
 
 def _enter() -> None:
     _here.inside = True
-
-
-@contextmanager
-def _entered() -> Iterator[None]:
-    """Within it this thread is in a map, BLAS works on one thread, and other maps know of it."""
-    if _inside():  # of one that limits BLAS until it ends
-        yield
-        return
-    with one_blas_thread(), AT_WORK.working():
-        _here.inside = True
-        try:
-            yield
-        finally:
-            _here.inside = False
 
 
 @cache

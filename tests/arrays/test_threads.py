@@ -1,15 +1,28 @@
+import gc
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 import warnings
+import weakref
+from functools import partial
 
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_kbr.arrays import cores as machine
 from pymc_kbr.arrays import threads
 from pymc_kbr.arrays.cores import AT_WORK
-from pymc_kbr.arrays.threads import Silence, at_once, beside, one_blas_thread, side_by_side
+from pymc_kbr.arrays.threads import (
+    Silence,
+    at_once,
+    beside,
+    one_at_a_time,
+    one_blas_thread,
+    side_by_side,
+)
 
 
 @pytest.fixture
@@ -21,6 +34,21 @@ def of_cores(monkeypatch):
             monkeypatch.setattr(module, "cores", lambda: count)
 
     return has
+
+
+def until(holds):
+    """Wait until something holds, five seconds at most."""
+    ends = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.001)
+
+
+def held(context, inside, leave):
+    """Stay in a context until it is to be left."""
+    with context:
+        inside.set()
+        leave.wait(5)
 
 
 def blas_threads():
@@ -56,23 +84,106 @@ def test_never_more_threads_work_than_there_are_cores(of_cores):
     with side_by_side(4) as each:
         each(several, range(4))
     assert most[0] == 3
-    assert not AT_WORK._count
+    assert len(AT_WORK) == 0
 
 
-def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores):
+@pytest.mark.parametrize("time", range(20))
+def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores, time):
+    of_cores(2)
+    both, begun = threading.Barrier(2), threading.Event()
+
+    def inner(i):
+        if i == 0:
+            begun.set()
+            until(AT_WORK.free)  # and from here on two items are done at a time
+            return 0
+        return both.wait(5)
+
+    def outer(i):  # either of the two threads may have it
+        if i == 0:
+            return begun.wait(5)
+        with side_by_side(3) as each:
+            return each(inner, range(3))
+
+    with side_by_side(2) as each:
+        found = each(outer, range(2))
+    assert found[0]
+    assert sorted(found[1]) == [0, 0, 1]
+
+
+def test_as_many_threads_begin_at_once_as_there_are_cores(of_cores):
+    of_cores(3)
+    three = threading.Barrier(3)
+    with side_by_side(3) as each:
+        assert sorted(each(lambda _: three.wait(5), range(3))) == [0, 1, 2]
+
+
+def test_a_map_of_few_items_leaves_the_other_cores_to_others(of_cores):
+    of_cores(16)
+
+    def work(_):
+        return len(AT_WORK)
+
+    with side_by_side(2) as each:
+        assert max(max(each(work, range(12))) for _ in range(20)) <= 2
+
+
+def test_after_an_error_nothing_more_is_begun(of_cores):
+    of_cores(2)
+    begun = []
+
+    def work(i):
+        begun.append(i)
+        if i == 0:
+            return 1 // 0
+        time.sleep(0.02)
+
+    with side_by_side(2) as each, pytest.raises(ZeroDivisionError):
+        each(work, range(50))
+    assert len(begun) < 10
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit])
+def test_an_error_on_any_thread_is_the_callers_and_its_arrays_are_let_go(of_cores, kind):
     of_cores(2)
     both = threading.Barrier(2)
 
-    def late(i):
-        if i == 0:
-            return 0
-        with side_by_side(2) as each:  # once the first item is done, two work here at a time
-            while not AT_WORK.free():
-                time.sleep(0.001)
-            return sum(each(lambda _: both.wait(30) >= 0, range(2)))
+    class Large:
+        pass
+
+    large = Large()
+    seen = weakref.ref(large)
+
+    def work(i, held):
+        both.wait(5)
+        if i == 1:
+            raise kind("second")
+
+    gc.disable()
+    try:
+        with side_by_side(2) as each, pytest.raises(kind, match="second"):
+            each(partial(work, held=large), range(2))
+        del large
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+def test_on_one_core_or_while_all_work_a_map_would_do_one_thing_at_a_time(of_cores):
+    of_cores(1)
+    assert one_at_a_time()
+    of_cores(2)
+    assert not one_at_a_time()
+    both = threading.Barrier(2)
+
+    def work(_):
+        both.wait(5)
+        found = one_at_a_time()
+        both.wait(5)
+        return found
 
     with side_by_side(2) as each:
-        assert each(late, range(2)) == [0, 2]
+        assert each(work, range(2)) == [True, True]
 
 
 def test_of_several_errors_the_first_items_is_raised(of_cores):
@@ -86,25 +197,48 @@ def test_of_several_errors_the_first_items_is_raised(of_cores):
     for _ in range(20):
         with side_by_side(2) as each, pytest.raises(ValueError, match="0"):
             each(fails, range(2))
-    assert not AT_WORK._count
+    assert len(AT_WORK) == 0
 
 
 def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_cores):
+    """Whenever an interrupt comes, nothing hangs, and nothing is left that counts or is limited."""
     of_cores(2)
-    both, done = threading.Barrier(2), []
+    code = """
+        import signal, time
+        import numpy as np
+        from threadpoolctl import threadpool_info
+        from pymc_kbr.arrays import cores, threads
+        cores.cores = threads.cores = lambda: 2
+        a, begun = np.ones((60, 60)), []
 
-    def work(i):
-        if i < 2:
-            both.wait(30)
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        time.sleep(0.05)
-        done.append(i)
+        def work(i):
+            begun.append(i)
+            time.sleep(0.0002)
+            return a.T @ a
 
-    with side_by_side(9) as each, pytest.raises(KeyboardInterrupt):
-        each(work, range(9))
-    assert len(done) == 1
-    assert not AT_WORK._count
+        def limits():
+            return [one["num_threads"] for one in threadpool_info()]
+
+        before = limits()
+        for seed in range(150):
+            begun.clear()
+            try:
+                with threads.side_by_side(4) as each:
+                    signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.004 * np.random.default_rng(seed).random())
+                    each(work, range(5000))
+            except KeyboardInterrupt:
+                assert len(begun) < 5000, len(begun)
+            else:
+                raise AssertionError("not interrupted")
+        with threads.beside() as begin:
+            assert begin(lambda: 1)() == 1
+        assert not len(cores.AT_WORK)
+        assert limits() == before
+        print("went on")
+    """
+    handler = "import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+    run = [sys.executable, "-c", handler + textwrap.dedent(code)]
+    assert "went on" in subprocess.run(run, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 def test_what_is_begun_goes_on_beside_what_follows(of_cores):
@@ -120,14 +254,14 @@ def test_what_is_begun_goes_on_beside_what_follows(of_cores):
         result = begin(work)
         followed.set()
         assert result() == ([*range(8)], {1})
-    assert not AT_WORK._count
+    assert len(AT_WORK) == 0
 
 
 def test_what_is_begun_waits_for_a_core(of_cores):
     of_cores(2)
     go_on, done = threading.Event(), []
     with beside() as begin:
-        first = begin(lambda: go_on.wait(30))
+        first = begin(lambda: go_on.wait(5))
         second = begin(lambda: done.append("second"))
         time.sleep(0.05)
         assert done == []  # this thread and the first are at work
@@ -137,8 +271,68 @@ def test_what_is_begun_waits_for_a_core(of_cores):
         assert done == ["second"]
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_waits_for_what_is_begun_leaves_it_its_core(of_cores, asked):
+    of_cores(2)
+    second, found = threading.Event(), []
+    with beside() as begin:
+        first = begin(lambda: found.append(second.wait(5)))
+        begin(second.set)
+        if asked:
+            first()
+    assert found == [True]
+
+
+def test_what_is_begun_begins_nothing_beside_it(of_cores):
+    of_cores(2)
+
+    def work():
+        with beside() as begin:
+            return begin(threading.current_thread)() == threading.current_thread()
+
+    with beside() as begin:
+        assert begin(work)()
+
+
+def test_users_that_fail_at_the_same_time_end_what_they_have_begun(of_cores):
+    of_cores(2)
+    both, errors = threading.Barrier(2), []
+
+    def user():
+        try:
+            with beside() as begin:
+                begin(lambda: None)
+                both.wait(5)
+                raise ValueError
+        except ValueError as error:
+            errors.append(error)
+
+    users = [threading.Thread(target=user, daemon=True) for _ in range(2)]
+    for one in users:
+        one.start()
+    for one in users:
+        one.join(10)
+    assert len(errors) == 2
+    assert len(AT_WORK) == 0
+
+
+def test_users_at_the_same_time_leave_blas_as_it_was():
+    inside, leave = threading.Event(), threading.Event()
+
+    with threadpool_limits(2, "blas"):
+        other = threading.Thread(target=held, args=(one_blas_thread(), inside, leave))
+        with one_blas_thread():
+            other.start()
+            inside.wait(5)
+        assert blas_threads() == {1}  # the first has left
+        leave.set()
+        other.join()
+        assert blas_threads() == {2}
+
+
 @pytest.mark.parametrize(
-    ("asked", "cores"), [("1", 1), ("0", 1), ("1,4", 1), ("some", None), ("", None), ("99", None)]
+    ("asked", "cores"),
+    [("1", 1), ("0", 1), ("1,4", 1), ("some", None), ("\u00b2", None), ("", None), ("99", None)],
 )
 def test_no_more_cores_are_used_than_are_asked_for(monkeypatch, asked, cores):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -151,12 +345,20 @@ def test_no_more_cores_are_used_than_are_asked_for(monkeypatch, asked, cores):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_does_not_count_its_parents_threads(of_cores):
     of_cores(2)
-    with AT_WORK.working(), AT_WORK.working():
+    other = threading.Thread(
+        target=held, args=(AT_WORK.working(), inside := threading.Event(), leave := threading.Event())
+    )
+    other.start()
+    inside.wait(5)
+    with AT_WORK.working():
         child = os.fork()
         if child == 0:
             os._exit(not AT_WORK.free())
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert not AT_WORK.free()
+    leave.set()
+    other.join()
+    assert len(AT_WORK) == 0
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -213,13 +415,15 @@ def test_what_has_not_begun_is_left_where_what_follows_is_interrupted(monkeypatc
     assert done == []
 
 
-def test_blas_is_limited_within_and_only_there():
-    before = blas_threads()
-    with one_blas_thread():
-        assert blas_threads() == {1}
-    assert blas_threads() == before
-    with side_by_side(4) as each:
-        assert each(lambda _: blas_threads(), range(4)) == [{1}] * 4
+@pytest.mark.parametrize("items", [1, 4])
+def test_blas_is_limited_within_and_only_there(items):
+    with threadpool_limits(2, "blas"):
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {2}
+        with side_by_side(items) as each:
+            assert each(lambda _: blas_threads(), range(items)) == [{1}] * items
+        assert blas_threads() == {2}
 
 
 def test_threads_that_silence_warnings_leave_the_filters_as_they_were():

@@ -78,7 +78,8 @@ class Choice(NamedTuple):
     form : Form
         Fitted to those fewer rows.
     densities : dict of str to float
-        Mean log density of held-out rows under each form that was fitted to fewer rows.
+        Mean log density of held-out rows under each form that was fitted to fewer rows, with less effort
+        where that decided.
     pvalue : float
         Of the hypothesis that held-out rows' transforms are uniform, whatever the parameters: the smallest
         over statistics, and over all rows and those with one parameter below or above its median, times the

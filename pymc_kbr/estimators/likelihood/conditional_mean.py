@@ -91,7 +91,7 @@ def regress_weighted(
     ----------
     precisions : ndarray of shape (n, e)
         One over the variance of each statistic at each row.
-    before : Fitted
+    before : BasisRegression
         Unweighted.
 
     Notes

@@ -128,7 +128,7 @@ def fit_location_scale(
         Of the mean's kernel.
     compared : Form, optional
         One that was fitted to some of the rows: its mean's directions and bandwidth, and what its spread's
-        functions are, are taken: it has found them on as many rows as they are chosen on here.
+        functions are, are taken: it has found them on about as many rows as they are chosen on here.
 
     Notes
     -----

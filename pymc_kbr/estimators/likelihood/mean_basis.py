@@ -84,7 +84,7 @@ def mean_basis(
         Drawn from the rows.
     known : Landmarks, optional
         A kernel whose directions and bandwidth are taken, where these have been chosen before.
-    search : Search
+    search : MeanSearch
 
     Notes
     -----

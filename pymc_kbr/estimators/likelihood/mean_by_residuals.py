@@ -146,7 +146,7 @@ def regress_by_law(
         Orthonormal over the rows.
     penalties : ndarray of shape (f,)
     points : ndarray of shape (n, e)
-    before : Fitted
+    before : BasisRegression
         By least squares, or another law.
     law : Law
     held_out : ndarray of bool, shape (n,)
@@ -154,7 +154,7 @@ def regress_by_law(
 
     Returns
     -------
-    Fitted or None
+    BasisRegression or None
         None where held-out rows gain nothing.
     """
     smooth = np.argsort(penalties, kind="stable")[:FUNCTIONS]

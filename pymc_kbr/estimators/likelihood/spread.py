@@ -123,7 +123,8 @@ def fit_spread(
         return whole
     curvature, directions = _curvature(factor_at(features @ first, residuals, below), below)
     unit = 1 / np.sqrt(np.maximum(curvature, 0) + LEAST_CURVATURE + penalties[:, None])
-    parts = [(features[rows], residuals[rows]) for rows in row_parts(n)]
+    # Residuals column by column in memory, as they are worked on.
+    parts = [(features[rows], np.asfortranarray(residuals[rows])) for rows in row_parts(n)]
 
     with side_by_side(len(parts)) as map_:
 
@@ -149,9 +150,8 @@ def _loss(
 ) -> tuple[float, np.ndarray]:
     """Sum of |z|^2 / 2 - log det T over rows, and its slopes (f, e + b)."""
     e = residuals.shape[1]
-    # Column by column in memory, as they are worked on below.
-    values = (coefficients.T @ features.T).T
-    at = factor_at(values, np.asfortranarray(residuals), below)
+    values = (coefficients.T @ features.T).T  # column by column in memory, too
+    at = factor_at(values, residuals, below)
     through, slopes = at.z.copy(order="K"), np.empty_like(values)
     for place, (j, k) in enumerate(zip(below.rows.tolist(), below.columns.tolist(), strict=True)):
         through[:, k] += at.entries[:, place] * at.z[:, j]
