@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
-from threading import Event, Lock, local
-from typing import Generic, Protocol, TypeVar
+from queue import SimpleQueue
+from threading import Event, Lock, Thread, local
+from typing import Any, Generic, Protocol, TypeVar
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from pymc_kbr.arrays.cores import AT_WORK, cores
+
+LONGEST_WAIT = 0.1
+"""Seconds after which an interrupt is looked for."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,20 +81,29 @@ def side_by_side(items: int) -> Iterator[Map]:
     with one_blas_thread():
         if workers < 2:
             yield lambda work, items: [work(item) for item in items]
-            return
-        inside = _inside()
-        # Elsewhere an interrupt may come, in the midst of what a thread does: there it waits only.
-        with ThreadPoolExecutor(workers - inside, initializer=_enter) as pool:
+        elif _inside():
+            with ThreadPoolExecutor(workers - 1, initializer=_enter) as pool:
+                yield lambda work, items: _Shared(work, list(items), workers - 1).led_here(pool)
+        else:
+            # Interrupts come to the main thread: it had better wait than work, with locks that are of others.
+            inbox: SimpleQueue[_Shared[Any, Any] | None] = SimpleQueue()
+            leader = Thread(target=_lead, args=(inbox, workers - 1), daemon=True)
+            try:
+                leader.start()
+                yield lambda work, items: _Shared(work, list(items), workers - 1).led_by(inbox)
+            finally:
+                inbox.put(None)
+                if leader.is_alive():
+                    leader.join()
 
-            def mapped(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-                shared = _Shared(work, list(items), pool, workers - 1)
-                if inside:
-                    shared.lead()
-                else:
-                    shared.wait()
-                return shared.results()
 
-            yield mapped
+def _lead(inbox: SimpleQueue[_Shared[Any, Any] | None], helpers: int) -> None:
+    """On a thread of its own, what comes in, until it is None."""
+    _enter()
+    with ThreadPoolExecutor(helpers, initializer=_enter) as pool:
+        while (shared := inbox.get()) is not None:
+            with AT_WORK.working():
+                shared.lead(pool)
 
 
 class _Shared(Generic[T, R]):
@@ -100,58 +113,50 @@ class _Shared(Generic[T, R]):
     ----------
     work : callable
     items : list
-    pool : ThreadPoolExecutor
-        Of further threads, beside the one that leads.
     helpers : int
-        How many at most.
+        Most threads beside the one that leads.
     """
 
-    def __init__(
-        self, work: Callable[[T], R], items: list[T], pool: ThreadPoolExecutor, helpers: int
-    ) -> None:
-        self._work, self._items, self._pool, self._most = work, items, pool, helpers
+    def __init__(self, work: Callable[[T], R], items: list[T], helpers: int) -> None:
+        self._work, self._items, self._most = work, items, helpers
         self._places = deque(range(len(items)))
-        self._done, self._errors = dict[int, R](), dict[int, BaseException]()
+        self._results, self._errors = dict[int, R](), dict[int, BaseException]()
+        self._going_on = Lock()
+        self._going_on.acquire()
 
-    def lead(self) -> None:
+    def led_here(self, pool: ThreadPoolExecutor) -> list[R]:
+        """What comes out."""
+        self.lead(pool)
+        return self._outcome()
+
+    def led_by(self, inbox: SimpleQueue[_Shared[Any, Any] | None]) -> list[R]:
+        """The same, by a thread that reads the inbox; interrupted, no further items are begun."""
+        try:
+            inbox.put(self)
+            # Not for ever: an interrupt may be given to another thread, and is seen here after a wait.
+            while not self._going_on.acquire(timeout=LONGEST_WAIT):
+                pass
+        except BaseException:
+            self._places.clear()
+            raise
+        return self._outcome()
+
+    def lead(self, pool: ThreadPoolExecutor) -> None:
         """Do all items here, and on further threads where there are cores for them; wait for these."""
         helpers: list[Future[None]] = []
         try:
             while self._places:
                 # Before each item: a core may have become free.
                 while len(self._places) > 1 and len(helpers) < self._most and AT_WORK.free():
-                    helpers.append(self._pool.submit(self._help))
+                    helpers.append(pool.submit(self._help))
                 self._next()
                 helpers = [helper for helper in helpers if not helper.done()]
+        except BaseException as error:  # there is no further thread
+            self._failed(-1, error)
         finally:
-            self._places.clear()
             with AT_WORK.waiting():
                 wait(helpers)
-
-    def wait(self) -> None:
-        """Until another thread has led; interrupted, no further items are begun."""
-        try:
-            leader = self._pool.submit(self._lead_at_work)
-            with AT_WORK.waiting():
-                leader.result()
-        except BaseException:
-            self._places.clear()
-            raise
-
-    def _lead_at_work(self) -> None:
-        with AT_WORK.working():
-            self.lead()
-
-    def results(self) -> list[R]:
-        """In the order of the items, or the first one's error."""
-        if not self._errors:
-            return [self._done[place] for place in range(len(self._items))]
-        first = self._errors[min(self._errors)]  # as if one had been done after the other
-        self._errors.clear()  # an error knows the frames that know it: their arrays would stay
-        try:
-            raise first
-        finally:
-            del first
+            self._going_on.release()
 
     def _help(self) -> None:
         if AT_WORK.join_if_free():
@@ -167,10 +172,24 @@ class _Shared(Generic[T, R]):
         except IndexError:  # another thread was sooner
             return
         try:
-            self._done[place] = self._work(self._items[place])
+            self._results[place] = self._work(self._items[place])
         except BaseException as error:
-            self._errors[place] = error
-            self._places.clear()
+            self._failed(place, error)
+
+    def _failed(self, place: int, error: BaseException) -> None:
+        self._errors[place] = error
+        self._places.clear()
+
+    def _outcome(self) -> list[R]:
+        """In the order of the items, or the first one's error."""
+        if not self._errors:
+            return [self._results[place] for place in range(len(self._items))]
+        first = self._errors[min(self._errors)]  # as if one had been done after the other
+        self._errors.clear()  # an error knows the frames that know it: their arrays would stay
+        try:
+            raise first
+        finally:
+            del first
 
 
 class Begin(Protocol):

@@ -225,10 +225,10 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
             try:
                 with threads.side_by_side(4) as each:
                     signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.004 * np.random.default_rng(seed).random())
-                    each(work, range(5000))
+                    each(work, range(20_000))
             except KeyboardInterrupt:
                 interrupted += 1
-                assert len(begun) < 5000
+                assert len(begun) < 20_000
         assert interrupted > 100  # one that falls on a destructor is lost
         with threads.beside() as begin:
             assert begin(lambda: 1)() == 1
