@@ -18,6 +18,7 @@ from case_studies.speed.conditioning import (
 from case_studies.speed.embeddings import embeddings
 from case_studies.speed.factorisations import incomplete_cholesky
 from case_studies.speed.filtering import exact_step, low_rank_step, thousand_steps
+from case_studies.speed.likelihoods import choice, fit_and_draws
 from case_studies.speed.measure import History, Row, machine, versions
 from case_studies.speed.simulations import batched_simulation, two_cores
 from case_studies.speed.streaming import large_table, streamed_against_memory
@@ -50,6 +51,13 @@ def filtering(quick: bool) -> Iterator[Row]:
     yield thousand_steps(1_000, 100 if quick else 1_000)
 
 
+def likelihoods(quick: bool) -> Iterator[Row]:
+    """Learned likelihoods, and the choice among them and others."""
+    yield from fit_and_draws(1_000 if quick else 10_000, 1_000 if quick else 10_000)
+    if not quick:
+        yield from choice(10_000)
+
+
 def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Row]]]:
     """Lines that belong together, by name, measured when they are called."""
     observations = 200 if quick else 1000
@@ -65,6 +73,7 @@ def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Ro
         "embeddings": lambda: embeddings(quick),
         "streaming": lambda: streaming(quick),
         "filtering": lambda: filtering(quick),
+        "likelihoods": lambda: likelihoods(quick),
     }
 
 
