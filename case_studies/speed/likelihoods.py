@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ def fit_and_draws(rows: int, draws: int) -> Iterator[Row]:
         f"{what}: seconds of a fit / {FIT:.0f} s", f"{fit:.1f} s", f"{FIT:.0f} s", fit / FIT, "at most 1"
     )
     # The first observation also pays for the density of the prior, which is estimated.
-    first, *others = (seconds(lambda x=x: learnt.condition(x)) for x in table.statistics[:4])
+    first, *others = (seconds(partial(learnt.condition, x)) for x in table.statistics[:4])
     drawn = float(np.mean(others))
     yield Row(
         f"{what}: seconds of {draws:,} draws / {DRAWS:.0f} s",
@@ -44,7 +45,7 @@ def choice(rows: int) -> Iterator[Row]:
         names = [f"t{i}" for i in range(parameters.shape[1])], [f"x{i}" for i in range(statistics.shape[1])]
         frame = pd.DataFrame(np.hstack([parameters, statistics]), columns=[*names[0], *names[1]])
         table = pk.ReferenceTable.from_dataframe(frame, parameters=names[0], statistics=names[1])
-        taken = seconds(lambda table=table: pk.select(table, random_seed=1, progressbar=False))
+        taken = seconds(partial(pk.select, table, random_seed=1, progressbar=False))
         size = len(names[1])
         most = CHOICE if size <= 10 else CHOICE_OF_MANY
         yield Row(
