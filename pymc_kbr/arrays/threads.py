@@ -6,14 +6,13 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache, partial
+from contextlib import contextmanager
+from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, local
 from typing import Any, Generic, Protocol, TypeVar
 
-from threadpoolctl import OpenBLASController, ThreadpoolController
-
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.cores import AT_WORK, cores
 
 LONGEST_WAIT = 0.1
@@ -29,42 +28,6 @@ class Map(Protocol):
     def __call__(self, work: Callable[[T], R], items: Iterable[T], /) -> list[R]:
         """See the class."""
         ...
-
-
-class OneBlasThread:
-    """Within it, on every thread, BLAS works on one thread.
-
-    Notes
-    -----
-    The setting belongs to the process: the first to enter keeps it and the last to leave puts it back.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside = Lock(), 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._kept = _blas().limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                # Later versions of threadpoolctl let the thread alone change OpenBLAS that did so before.
-                release = getattr(OpenBLASController, "clear_controlling_thread", lambda **_: None)
-                release(force=True)
-                self._kept.restore_original_limits()
-                release(force=True)
-
-
-_ONE = OneBlasThread()
-
-
-def one_blas_thread() -> AbstractContextManager[object]:
-    """Within it BLAS works on one thread."""
-    return _ONE
 
 
 @contextmanager
@@ -298,8 +261,3 @@ def _inside() -> bool:
 
 def _enter() -> None:
     _here.inside = True
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all loaded libraries, which takes milliseconds

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
-from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.observations import Observations
-from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_scaled, warn_of_impossible
 from pymc_kbr.estimators.fitted_table import FittedTable

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.embedding.rules import Rule
 from pymc_kbr.filtering.conditioning import conditioned
 from pymc_kbr.filtering.grams import Joint, gram_of, of_columns

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_by_weight
-from pymc_kbr.arrays.threads import one_blas_thread, side_by_side
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.kernels.bandwidth import parameter_kernel
 from pymc_kbr.kernels.kernel import Kernel

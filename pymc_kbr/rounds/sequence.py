@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.sets.columns import columns_of_sets

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
-from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
 from pymc_kbr.estimators.refitted import after_comparison, on_all_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.simulation.destination import InMemory
 from pymc_kbr.simulation.failures import check_failures, split_failures
 from pymc_kbr.simulation.forward_model import Forward

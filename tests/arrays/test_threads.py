@@ -14,13 +14,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_kbr.arrays import cores as machine
 from pymc_kbr.arrays import threads
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.cores import AT_WORK
 from pymc_kbr.arrays.threads import (
     Silence,
     at_once,
     beside,
     one_at_a_time,
-    one_blas_thread,
     side_by_side,
 )
 
