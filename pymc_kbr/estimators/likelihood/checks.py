@@ -24,6 +24,10 @@ Squared steps, in variances, and how ten steps exceed one.
 """
 
 
+STEPS_LOOKED_AT = 100
+"""Of these rows' steps, to begin with."""
+
+
 def fewest_rows(parameters: int, statistics: int) -> int:
     """Rows that a likelihood of so many statistics given so many parameters takes."""
     return max(FEWEST_FOR_FORM, ROWS_A_COLUMN * (parameters + statistics))
@@ -94,13 +98,18 @@ def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
     moves it as far in one step as in ten.
     """
     variances = points.var(axis=0)
+    steps = np.linspace(0, len(points) - 2, STEPS_LOOKED_AT).astype(int)
     for i, column in enumerate(points.T):
-        ordered = points[np.argsort(column, kind="stable")]
-        # Counted, as medians of so many numbers take long; of what moves slowly there are few.
-        small = (ordered[1:] - ordered[:-1]) ** 2 < SMALL_STEP * variances
-        slow = np.flatnonzero(2 * np.count_nonzero(small, axis=0) > len(small))
+        order = np.argsort(column, kind="stable")
+        # Of columns that move slowly there are few: a few steps tell where all of them are worth a look.
+        few = (points[order[steps + 1]] - points[order[steps]]) ** 2 < SMALL_STEP * variances
+        slow = np.flatnonzero(4 * np.count_nonzero(few, axis=0) > len(steps))
         slow = slow[slow != i]
-        one, ten = (np.median((ordered[k:, slow] - ordered[:-k, slow]) ** 2, axis=0) for k in (1, 10))
+        ordered = points[np.ix_(order, slow)]
+        small = (ordered[1:] - ordered[:-1]) ** 2 < SMALL_STEP * variances[slow]
+        of_most = 2 * np.count_nonzero(small, axis=0) > len(small)
+        slow, ordered = slow[of_most], ordered[:, of_most]
+        one, ten = (np.median((ordered[k:] - ordered[:-k]) ** 2, axis=0) for k in (1, 10))
         smooth = slow[ten > GROWTH * one]
         if len(smooth):
             return i, int(smooth[0])

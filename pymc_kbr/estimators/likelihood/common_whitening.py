@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import ledoit_wolf
 
+from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.conditional_mean import regress
 from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE
 
@@ -67,8 +68,10 @@ def fit_whitened(
     statistic adds to it, each with its own ridge. As these logarithms know only two fifths of what residuals
     tell of their scale, a step of Fisher's scoring follows, the same regression of log variance + z^2 - 1.
     """
-    tried = [_alike(residuals @ w.T, w, features, penalties, held_out) for w in _frames(residuals, held_out)]
-    apart, together = tried
+    with side_by_side(2) as map_:
+        apart, together = map_(
+            lambda w: _alike(residuals @ w.T, w, features, penalties, held_out), _frames(residuals, held_out)
+        )
     least = apart.held_out + FRAME_GAIN * residuals.shape[1]
     whiten = together.whiten if together.held_out > least else apart.whiten
     u = residuals @ whiten.T
@@ -78,7 +81,8 @@ def fit_whitened(
     first += np.log(np.mean(squares * np.exp(-first), axis=0))
     # The score (z^2 - 1) / 2 over the information 1 / 2 of a log variance.
     scored = first + np.minimum(squares * np.exp(-first), LARGEST_STEP) - 1
-    return _finished(u, whiten, -0.5 * _each(scored, features, penalties), features, held_out)
+    coefficients = -0.5 * _each(scored, features, penalties)
+    return _finished(u, whiten, coefficients, features @ coefficients, held_out)
 
 
 def _frames(residuals: np.ndarray, held_out: np.ndarray) -> list[np.ndarray]:
@@ -100,8 +104,9 @@ def _alike(
     u: np.ndarray, whiten: np.ndarray, features: np.ndarray, penalties: np.ndarray, held_out: np.ndarray
 ) -> Whitened:
     """With one function of the parameters for the scales of all statistics."""
-    common = regress(features, penalties, _logs(u).mean(axis=1)[:, None]).coefficients
-    return _finished(u, whiten, -0.5 * np.repeat(common, u.shape[1], axis=1), features, held_out)
+    common = -0.5 * regress(features, penalties, _logs(u).mean(axis=1)[:, None]).coefficients
+    whole, logs = (np.repeat(one, u.shape[1], axis=1) for one in (common, features @ common))
+    return _finished(u, whiten, whole, logs, held_out)
 
 
 def _each(logs: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> np.ndarray:
@@ -112,10 +117,9 @@ def _each(logs: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> np.n
 
 
 def _finished(
-    u: np.ndarray, whiten: np.ndarray, coefficients: np.ndarray, features: np.ndarray, held_out: np.ndarray
+    u: np.ndarray, whiten: np.ndarray, coefficients: np.ndarray, logs: np.ndarray, held_out: np.ndarray
 ) -> Whitened:
     """With constants such that elements of z have variance one in the rows that are not held out."""
-    logs = features @ coefficients
     z = u * np.exp(logs)
     deviations = np.sqrt(np.mean(z[~held_out] ** 2, axis=0))
     coefficients, logs, z = coefficients.copy(), logs - np.log(deviations), z / deviations

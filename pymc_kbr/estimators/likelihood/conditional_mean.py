@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_kbr.arrays.row_parts import product, product_over_rows, row_parts
+from pymc_kbr.arrays.row_parts import product_over_rows, row_parts
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.spread import UNEVEN
@@ -46,7 +46,7 @@ def regress(
     ridges : slice
         Of `BASIS_RIDGES`: those that are tried.
     """
-    n = len(features)
+    n, columns = points.shape
     parts = row_parts(n)
     with side_by_side(len(parts)) as map_:
         right, shrinks = product_over_rows(features, points, map_) / n, _shrinks(penalties)[:, ridges]
@@ -54,17 +54,27 @@ def regress(
         # All ridges in one product: a matrix is read once, and not once for each of them.
         hats = np.concatenate(map_(lambda rows: (features[rows] ** 2 / n) @ shrinks, parts))
         leverage = np.minimum(hats, LARGEST_LEVERAGE)
-        coefficients, residuals = np.empty((features.shape[1], points.shape[1])), np.empty_like(points)
-        lowest, best = np.full(points.shape[1], np.inf), np.empty(points.shape[1])
-        # The first fit stands whatever its freedom: there must be one.
-        for k in range(_within_freedom(leverage, least=1)):
+
+        def left_out(rows: slice, slopes: np.ndarray, k: int | np.ndarray) -> np.ndarray:
+            found = features[rows] @ slopes
+            np.subtract(points[rows], found, out=found)
+            found /= 1 - leverage[rows, k].reshape(len(found), -1)
+            return found
+
+        def errors(k: int) -> np.ndarray:
             slopes = shrinks[:, k, None] * right
-            left_out = (points - product(features, slopes, map_)) / (1 - leverage[:, k, None])
-            errors = np.mean(left_out**2, axis=0)
-            better = errors < lowest
-            lowest[better], best[better] = errors[better], BASIS_RIDGES[ridges][k]
-            coefficients[:, better], residuals[:, better] = slopes[:, better], left_out[:, better]
-    return BasisRegression(coefficients, residuals, best)
+            each = map_(lambda rows: np.sum(left_out(rows, slopes, k) ** 2, axis=0), parts)
+            return np.sum(each, axis=0)
+
+        # The first fit stands whatever its freedom: there must be one.
+        best = np.argmin([errors(k) for k in range(_within_freedom(leverage, least=1))], axis=0)
+        coefficients, residuals = shrinks[:, best] * right, np.empty((n, columns))
+
+        def fill(rows: slice) -> None:
+            residuals[rows] = left_out(rows, coefficients, best)
+
+        map_(fill, parts)
+    return BasisRegression(coefficients, residuals, np.array(BASIS_RIDGES[ridges])[best])
 
 
 def _shrinks(penalties: np.ndarray) -> np.ndarray:
