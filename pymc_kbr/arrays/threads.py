@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
@@ -217,39 +216,6 @@ def at_once(work: Callable[[], R], /) -> Callable[[], R]:
     except Exception as error:
         future.set_exception(error)
     return future.result
-
-
-class Silence:
-    """Within it, on every thread, warnings of one kind are not given.
-
-    Parameters
-    ----------
-    category : type of Warning
-
-    Notes
-    -----
-    Filters belong to the process: if each of two threads put back the filters that it found, the later one
-    could put back those of the other, for good. Here the first to enter keeps them and the last to leave
-    puts them back.
-    """
-
-    def __init__(self, category: type[Warning]) -> None:
-        self._category = category
-        self._lock, self._inside = Lock(), 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._kept = warnings.catch_warnings()
-                self._kept.__enter__()
-                warnings.simplefilter("ignore", self._category)
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._kept.__exit__(None, None, None)
 
 
 _here = local()

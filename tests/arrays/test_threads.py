@@ -16,8 +16,8 @@ from pymc_kbr.arrays import cores as machine
 from pymc_kbr.arrays import threads
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.cores import AT_WORK
+from pymc_kbr.arrays.process_wide import silence
 from pymc_kbr.arrays.threads import (
-    Silence,
     at_once,
     beside,
     one_at_a_time,
@@ -427,10 +427,10 @@ def test_blas_is_limited_within_and_only_there(items):
 
 
 def test_threads_that_silence_warnings_leave_the_filters_as_they_were():
-    silence, entered, leaves = Silence(RuntimeWarning), threading.Event(), threading.Event()
+    silent, entered, leaves = silence(RuntimeWarning), threading.Event(), threading.Event()
 
     def work():
-        with silence:
+        with silent:
             entered.set()
             leaves.wait()
 
@@ -438,7 +438,7 @@ def test_threads_that_silence_warnings_leave_the_filters_as_they_were():
         warnings.simplefilter("error")
         before = list(warnings.filters)
         other = threading.Thread(target=work)
-        with silence:
+        with silent:
             other.start()
             entered.wait()
         # The first to enter has left, and the other one is still inside.
@@ -451,10 +451,10 @@ def test_threads_that_silence_warnings_leave_the_filters_as_they_were():
 
 
 def test_what_is_silent_gives_other_warnings_and_passes_errors_on():
-    silence = Silence(RuntimeWarning)
+    silent = silence(RuntimeWarning)
 
     def fails():
-        with silence:
+        with silent:
             warnings.warn("another", UserWarning, stacklevel=1)
             raise KeyError
 

@@ -11,7 +11,8 @@ from scipy.special import logsumexp, ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from pymc_kbr.arrays.threads import Silence, one_at_a_time, side_by_side
+from pymc_kbr.arrays.process_wide import silence
+from pymc_kbr.arrays.threads import one_at_a_time, side_by_side
 
 MIXTURE_SIZES = (1, 2, 3, 4, 6, 8, 12)
 """Numbers of parts among which is chosen."""
@@ -26,7 +27,7 @@ GAIN_OF_MIXTURE = 0.003
 """Of mean held-out log density, for which a larger mixture is taken."""
 
 
-UNSETTLED = Silence(ConvergenceWarning)
+UNSETTLED = silence(ConvergenceWarning)
 """What mixtures are fitted in, on several threads."""
 
 
