@@ -12,9 +12,9 @@ MOST_ROWS_IN_PART = 2500
 """At most. Were it as many as there are for each core, rounding would differ between machines."""
 
 
-def row_parts(rows: int) -> list[slice]:
-    """Parts of about one size, which together are so many rows."""
-    ends = np.linspace(0, rows, max(1, -(-rows // MOST_ROWS_IN_PART)) + 1).astype(int).tolist()
+def row_parts(rows: int, most: int = MOST_ROWS_IN_PART) -> list[slice]:
+    """Parts of about one size, at most `most`, which together are so many rows."""
+    ends = np.linspace(0, rows, max(1, -(-rows // most)) + 1).astype(int).tolist()
     return [slice(a, b) for a, b in pairwise(ends)]
 
 

@@ -94,10 +94,11 @@ class _Shared(Generic[T, R]):
     def led_by(self, inbox: SimpleQueue[_Shared[Any, Any] | None]) -> list[R]:
         """The same, by a thread that reads the inbox; interrupted, no further items are begun."""
         try:
-            inbox.put(self)
-            # Not for ever: an interrupt may be given to another thread, and is seen here after a wait.
-            while not self._going_on.acquire(timeout=LONGEST_WAIT):
-                pass
+            with AT_WORK.waiting():  # its core is for the others
+                inbox.put(self)
+                # Not for ever: an interrupt may be given to another thread, and is seen here after a wait.
+                while not self._going_on.acquire(timeout=LONGEST_WAIT):
+                    pass
         except BaseException:
             self._places.clear()
             raise

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.threads import Begin
 from pymc_kbr.estimators import Adjusted, Estimator
 from pymc_kbr.estimators.adjustments import make_adjustment
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -30,6 +31,7 @@ class Fitting:
     def __init__(self, rows: CheckedRows, seed: int) -> None:
         self._rows, self._seed = rows, seed
         self._summaries: dict[str, Any] = {}
+        self._begun: dict[str, Callable[[], Any]] = {}
         self._charged: set[str] = set()
         self._tables: dict[int, FittedTable] = {}
         self._fitted: dict[int, list[Adjusted]] = {}
@@ -51,6 +53,15 @@ class Fitting:
         """Note that the summaries of a candidate are charged: others of the same are not."""
         self._charged |= set(names_of_summaries(estimator).values())
 
+    def begin(self, estimator: Estimator, begin: Begin) -> None:
+        """Begin the summaries of a candidate that are not fitted yet, for when they are asked for."""
+        for name in names_of_summaries(estimator).values():
+            if name not in self._summaries and name not in self._begun:
+                self._begun[name] = begin(self._summary(name))
+
+    def _summary(self, name: str) -> Callable[[], Any]:
+        return partial(SUMMARIES[name].fit, self._rows.statistics, self._rows.parameters)
+
     def fit(self, estimator: Estimator) -> Estimator:
         """A fitted copy, whose summaries count as charged."""
         self.charge(estimator)
@@ -63,7 +74,7 @@ class Fitting:
         """
         for name in names_of_summaries(estimator).values():
             if name not in self._summaries:
-                self._summaries[name] = SUMMARIES[name].fit(self._rows.statistics, self._rows.parameters)
+                self._summaries[name] = self._begun.pop(name, self._summary(name))()
         prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
         if isinstance(prepared, Adjusted):
             return partial(self._fit_sharing, prepared, self._nearest(estimator), rng)

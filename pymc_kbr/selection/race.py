@@ -98,6 +98,9 @@ class Race:
                     break
                 self._drop(alive, self.rule.rounds.get(stop, len(alive)), stop)
                 if stop >= self.rule.rows_in_part:
+                    # Of these no more rows are scored, and of candidates that are tied they come first.
+                    if alive[0].in_part and alive[0].holds:
+                        break
                     aside += _set_aside(alive)
                 if self._decided(alive, stop):
                     break
@@ -138,18 +141,21 @@ class Race:
         return True
 
     def _ahead(self, order: list[Candidate], stop: int, begin: Begin) -> dict[int, Callable[[], _Scored]]:
-        """Begin learned likelihoods before their turn, beside the others: they take longest.
+        """Begin summaries and learned likelihoods before their turn, beside the others: they take longest.
 
-        Those alone whose turn will come, even if nothing that candidates share were charged only once; they
-        are charged in their turn, so that the choice is the same as without.
+        Of those alone whose turn will come, even if nothing that candidates share were charged only once;
+        they are charged in their turn, so that the choice is the same as without.
         """
-        needed, found = 0.0, {}
+        needed, sure = 0.0, []
         for one in order:
             cost = self.fitting.cost(one.estimator)
             needed += cost.fit + stop * cost.a_row
-            if one.in_part and self.budget.surely(needed):
-                found[id(one)] = self._working(one, 0, stop, begin)
-        return found
+            if self.budget.surely(needed):
+                sure.append(one)
+        for one in sure:
+            if not one.in_part:  # several others wait for its summaries
+                self.fitting.begin(one.estimator, begin)
+        return {id(one): self._working(one, 0, stop, begin) for one in sure if one.in_part}
 
     def _may_score(self, one: Candidate, rows: int) -> bool:
         return self.budget.may_score(rows, one.cost, one.seconds_a_row)

@@ -111,6 +111,17 @@ def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores, ti
     assert sorted(found[1]) == [0, 0, 1]
 
 
+@pytest.mark.parametrize("time", range(20))
+def test_a_thread_that_waits_for_its_map_leaves_its_core_to_it(of_cores, time):
+    of_cores(2)
+    both = threading.Barrier(2)
+    with beside(), side_by_side(2) as each:
+        assert len(AT_WORK) == 1
+        assert sorted(each(lambda _: both.wait(5), range(2))) == [0, 1]
+        assert len(AT_WORK) == 1  # at work again
+    assert len(AT_WORK) == 0
+
+
 def test_as_many_threads_begin_at_once_as_there_are_cores(of_cores):
     of_cores(3)
     three = threading.Barrier(3)

@@ -6,15 +6,19 @@ import warnings
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays import threads
+from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate
 from pymc_kbr.selection.race import Race
+from pymc_kbr.selection.race_rule import RaceRule
 from pymc_kbr.selection.select import choose
 
 LINEAR = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "local_linear")
@@ -256,7 +260,8 @@ def run(monkeypatch, cores, candidates, work=100.0):
         return working(self, table, rng)
 
     monkeypatch.setattr(pk.KernelLikelihood, "fit_table", fit_table)
-    ranked = race.run([Candidate(str(i), one) for i, one in enumerate(candidates)], False)
+    with one_blas_thread():  # as `choose` does: rounding would differ
+        ranked = race.run([Candidate(str(i), one) for i, one in enumerate(candidates)], False)
     monkeypatch.setattr(pk.KernelLikelihood, "fit_table", working)
     return (
         [(one.label, one.note, one.scores.tolist(), one.cost) for one in ranked],
@@ -278,6 +283,53 @@ def test_learned_likelihoods_are_fitted_beside_others_and_the_choice_is_the_same
     assert here == [threading.main_thread()] * len(here)
     assert [thread is not threading.main_thread() for thread in there] == [ahead]
     assert warnings.filters == filters
+
+
+@pytest.mark.parametrize(("lead", "pvalue", "rows"), [(0.01, 0.5, 40), (0.01, 1e-4, 100), (-0.01, 0.5, 100)])
+def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored_on(
+    monkeypatch, lead, pvalue, rows
+):
+    """Nothing that the others could still do would change the choice."""
+    race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
+    learnt = Candidate("learnt", pk.KernelLikelihood(particles=20))
+    others = [Candidate(name, clone(LINEAR)) for name in ("one", "two")]
+
+    def scored(fitted, at):
+        # Two others that differ by chance alone: they are raced to the end.
+        ahead = lead if fitted is learnt.estimator else 0.0
+        noise = 0.2 * (-1.0) ** (at // 2 + at * (fitted is others[0].estimator))
+        return [(value, np.ones(2, bool), 10.0) for value in scores[at] + noise - ahead]
+
+    learnt.estimator.transforms_pvalue_ = pvalue
+    monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+    monkeypatch.setattr(race, "_scored", scored)
+    race.rule = RaceRule(behind={20: 99.0, 40: 99.0})
+    ranked = race.run([*others, learnt], False)
+    assert [len(one.scores) for one in others] == [rows, rows]
+    assert len(learnt.scores) == 40
+    assert not race.ended_early
+    if rows == 40:
+        assert ranked[0] is learnt
+
+
+def test_a_summary_is_begun_once_beside_others_and_its_refusal_is_theirs(monkeypatch):
+    began, outcomes = [], {}
+
+    class Refusing:
+        @staticmethod
+        def fit(statistics, parameters):
+            began.append(threading.current_thread())
+            raise ValueError("no such summary today")
+
+    monkeypatch.setitem(SUMMARIES, "relevance", Refusing)
+    by_relevance = [pk.Rejection(share, scale="relevance") for share in (50, 60)]
+    for cores in (1, 2):
+        found, *_ = run(monkeypatch, cores, [LINEAR, *by_relevance])
+        outcomes[cores] = found
+        assert found[0][0] == "0"
+        assert [note for _, note, *_ in found[1:]] == ["refused: no such summary today"] * 2
+    assert outcomes[1] == outcomes[2]
+    assert sum(thread is not threading.main_thread() for thread in began) == 1
 
 
 def test_one_that_was_begun_ahead_and_refuses_the_rows_is_dropped(monkeypatch):

@@ -34,7 +34,7 @@ PROBES = 3
 """Statistics on which one conditional for all is compared with one for each."""
 
 ROWS_FITTED_ONCE = 5000
-"""From which a conditional fitted to four fifths of them is not fitted again."""
+"""From which a conditional fitted to four fifths of them is not fitted again; nor one with less effort."""
 
 TIMES = 10
 """At which series of different lags are compared."""
@@ -105,11 +105,17 @@ class Autoregressive:
         return theta
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
-        """Log densities (k, r) of points (k, r, e) or (1, r, e); see `Form`."""
+        """Log densities (k, r) of points (k, r, e) or (1, r, e); see `Form`.
+
+        With NumPy also of points (g, r, e), each of k / g rows one after another: what depends on earlier
+        statistics alone is then computed once for all of these.
+        """
         if xp is not np:
             return self._log_density(
                 described, points, xp, shared=getattr(points, "type", points).shape[0] == 1
             )
+        if 1 < len(points) < len(described):
+            return self._log_density(described, points, np, shared=True)
         shared = len(points) == 1
         rows = max(1, CELLS_AT_ONCE // (300 * (1 if shared else points.shape[1])))
         parts = [slice(i, i + rows) for i in range(0, len(described), rows)]
@@ -242,7 +248,7 @@ def _lags_of_series(
     lost = own.mean() - best.log_densities(*seen, probes).mean()
     if lost < (LOST_TO_SINGLES if size > MOST_SPARINGLY else 0.0):
         return np.array(best.lags)
-    if n >= ROWS_FITTED_ONCE:
+    if n >= ROWS_FITTED_ONCE or effort is not None:
         single.adopt(probing)
     return None
 

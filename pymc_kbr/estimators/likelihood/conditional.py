@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_kbr.estimators.likelihood.evidence import Effort, choose_kernel
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs, for_rows
 from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
 from pymc_kbr.estimators.likelihood.smooth_function import (
     SmoothFit,
@@ -54,15 +54,22 @@ class Conditional:
     scale: float
 
     def standardised(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
-        """Residuals in units of their deviations, and the logs of these, both (k, r)."""
+        """Residuals in units of their deviations, and the logs of these, both (k, r).
+
+        What is `shared` is of one parameter after another: see `SmoothFunction.__call__`.
+        """
+        if shared and xp is np:
+            y = for_rows(y, len(theta))
         log_variance = self.log_variance(theta, past, xp, shared=shared)
         half = 0.5 * xp.clip(log_variance, *self.range)
         mean = self.mean(theta, past, xp, shared=shared)
         return ((y - self.centre) / self.scale - mean) * xp.exp(-half), half
 
     def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
-        """Log densities (k, r) of statistics (k, r) or (1, r)."""
+        """Log densities (k, r) of statistics (k, r), or of `shared` ones."""
         z, log_deviation = self.standardised(theta, y, past, xp, shared=shared)
+        if shared and xp is np:
+            past = for_rows(past, len(theta))
         return self.shape.log_density(z, theta, past, xp) - log_deviation - float(np.log(self.scale))
 
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:

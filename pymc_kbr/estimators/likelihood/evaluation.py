@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.order_statistics import OrderStatistics
@@ -74,6 +75,19 @@ class Evaluation:
         parts = [each.sum(axis=1) for each in self._each(described, trials)]
         return np.concatenate(parts)
 
+    def log_likelihoods(self, described: np.ndarray, trials: Sequence[Prepared]) -> np.ndarray:
+        """Log-likelihoods (g, m) of g data sets, each at its own rows of `described` (g, m, w)."""
+        g, m, w = described.shape
+        (r, s, e), sizes = trials[0].points.shape, {data.points.shape for data in trials}
+        if g == 1 or len(sizes) > 1 or g * m * r * s * e > RESIDUALS_AT_ONCE:
+            pairs = zip(described, trials, strict=True)
+            return np.stack([self.log_likelihood(rows, data) for rows, data in pairs])
+        points = np.stack([data.points.reshape(r * s, e) for data in trials])
+        if not isinstance(self.form, Autoregressive):
+            points = np.repeat(points, m, axis=0)
+        logs = self.form.log_density(described.reshape(g * m, w), points).reshape(g, m, r, s)
+        return _averaged(logs + np.stack([data.log_volume for data in trials])[:, None]).sum(axis=2)
+
     def log_densities(self, described: np.ndarray, observations: Prepared) -> np.ndarray:
         """Log densities (k, r) of r observations, each under every row of `described` (k, w)."""
         return np.concatenate(list(self._each(described, observations)))
@@ -84,7 +98,8 @@ class Evaluation:
         step = max(1, RESIDUALS_AT_ONCE // max(1, r * s * e))
         points = trials.points.reshape(1, r * s, e)
         for i in range(0, max(1, len(described)), step):
-            yield _averaged(self.form.log_density(described[i : i + step], points), trials)
+            logs = self.form.log_density(described[i : i + step], points).reshape(-1, r, s)
+            yield _averaged(logs + trials.log_volume)
 
     def draw(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, d) of the statistics for each of k parameters.
@@ -108,13 +123,11 @@ class Evaluation:
         return whole
 
 
-def _averaged(logs: np.ndarray, trials: Prepared) -> np.ndarray:
-    """Log densities (k, r * s), averaged over the points of each trial: (k, r)."""
-    r, s, _ = trials.points.shape
-    each = logs.reshape(len(logs), r, s) + trials.log_volume
-    if s == 1:
-        return each[:, :, 0]
-    highest = each.max(axis=2, keepdims=True)
+def _averaged(each: np.ndarray) -> np.ndarray:
+    """Log densities (..., r, s), averaged over the s points of each trial: (..., r)."""
+    if each.shape[-1] == 1:
+        return each[..., 0]
+    highest = each.max(axis=-1, keepdims=True)
     # Where a trial is impossible at all points of its cell this is infinity less infinity.
     with np.errstate(invalid="ignore"):
-        return highest[:, :, 0] + np.log(np.mean(np.exp(each - highest), axis=2))
+        return highest[..., 0] + np.log(np.mean(np.exp(each - highest), axis=-1))

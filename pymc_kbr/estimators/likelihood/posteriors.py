@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.tempered import tempered
+
+
+MOST_PARTICLES_IN_PART = 500
+"""That a thread evaluates together: each step of theirs is then worth another thread."""
 
 
 class Start(NamedTuple):
@@ -46,34 +51,43 @@ def drawn_posteriors(
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
     """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
 
-    def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        k, m, q = free.shape
-        flat, parts = free.reshape(-1, q), row_parts(k * m)
-        each = [(place, rows) for place in range(k) for rows in row_parts(m)]
-        with side_by_side(max(len(parts), len(each))) as map_:
-            describe = map_(lambda rows: evaluation.describe(support.backward(flat[rows])), parts)
-            described = np.concatenate(describe).reshape(k, m, -1)
+    with side_by_side(len(prepared) * particles) as map_:
 
-            def likelihoods(one: tuple[int, slice]) -> np.ndarray:
-                place, rows = one
-                return evaluation.log_likelihood(described[place, rows], prepared[numbers[place]])
+        def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            found = np.empty(free.shape[:2])
 
-            return np.concatenate(map_(likelihoods, each)).reshape(k, m)
+            def fill(part: tuple[slice, slice]) -> None:
+                some = free[part]
+                described = evaluation.describe(support.backward(some.reshape(-1, some.shape[2])))
+                data = [prepared[number] for number in numbers[part[0]]]
+                found[part] = evaluation.log_likelihoods(described.reshape(*some.shape[:2], -1), data)
 
-    found = tempered(
-        log_likelihood,
-        free_log_prior,
-        support.forward(start.rows),
-        np.stack([evaluation.log_likelihood(start.described, data) for data in prepared]),
-        particles,
-        np.random.default_rng(start.seed),
-        start_log_weights=start.log_weights,
-    )
+            map_(fill, _parts(*free.shape[:2]))
+            return found
+
+        found = tempered(
+            log_likelihood,
+            free_log_prior,
+            support.forward(start.rows),
+            np.stack(map_(partial(evaluation.log_likelihood, start.described), prepared)),
+            particles,
+            np.random.default_rng(start.seed),
+            start_log_weights=start.log_weights,
+        )
     notes = ("log_evidence", "ancestors", "acceptance", "capped")
     return [
         (support.backward(free), {name: float(getattr(found, name)[i]) for name in notes})
         for i, free in enumerate(found.particles)
     ]
+
+
+def _parts(observations: int, particles: int) -> Iterator[tuple[slice, slice]]:
+    """Some observations with all their particles each, or some particles of one."""
+    together = max(1, MOST_PARTICLES_IN_PART // particles)
+    pieces = row_parts(particles, MOST_PARTICLES_IN_PART)
+    for first in range(0, observations, together):
+        for rows in pieces:
+            yield slice(first, first + together), rows
 
 
 def weighted_rows(

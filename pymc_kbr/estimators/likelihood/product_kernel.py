@@ -30,6 +30,11 @@ class Inputs(NamedTuple):
         return np.column_stack([np.ones(len(self.theta)), self.theta, self.past])
 
 
+def for_rows(values: np.ndarray, k: int) -> np.ndarray:
+    """Values (k, ...), or (1, ...), of (g, ...) that are each of k / g rows one after another."""
+    return values if len(values) in (1, k) else np.repeat(values, k // len(values), axis=0)
+
+
 def gaussian(a: Any, b: np.ndarray, scales: np.ndarray, xp: Any = np) -> Any:
     """exp(-|D (a - b)|^2 / 2) of rows a (..., d) and b (m, d), shape (..., m), for scales D (d,)."""
     a, b = a * scales, b * scales

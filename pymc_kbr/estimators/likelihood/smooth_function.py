@@ -11,7 +11,7 @@ from scipy.linalg import cho_solve
 
 from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, with_jitter, with_unit_prior
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel, for_rows
 from pymc_kbr.regression.ridge import FEATURE_ROWS_AT_ONCE
 
 LARGEST_SMOOTH_LEVERAGE = 0.95
@@ -46,9 +46,16 @@ class SmoothFunction:
     past_slopes: np.ndarray
 
     def __call__(self, theta: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
-        """Values (k, r) at parameters (k, q) and a past (k, r, l), or (1, r, l) where `shared`."""
+        """Values (k, r) at parameters (k, q) and a past (k, r, l), or (1, r, l) where `shared`.
+
+        With NumPy `shared` may also be (g, r, l), each of k / g parameters one after another.
+        """
         by_theta = self.kernel.theta_factor(theta, self.landmarks.theta, xp)
         linear = self.constant + (theta @ self.theta_slopes)[:, None]
+        if shared and xp is np and len(past) > 1:
+            by_past = self.kernel.past_factor(past, self.landmarks.past) * self.coefficients
+            smooth = by_theta.reshape(len(past), -1, by_theta.shape[1]) @ by_past.swapaxes(1, 2)
+            return linear + for_rows(past @ self.past_slopes, len(theta)) + smooth.reshape(len(theta), -1)
         if shared:
             by_past = self.kernel.past_factor(past[0], self.landmarks.past, xp) * self.coefficients
             return linear + (past[0] @ self.past_slopes)[None, :] + by_theta @ by_past.T

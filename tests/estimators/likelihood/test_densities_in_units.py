@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.local_mixture import FREEDOM, LocalMixture, propose_within
+from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
 from pymc_kbr.estimators.likelihood.posteriors import Start, weighted_rows
 from pymc_kbr.estimators.likelihood.streams import Streams
 
@@ -34,6 +36,49 @@ def test_densities_are_in_the_statistics_own_units(rng):
     np.testing.assert_allclose(evaluation.log_density(described, prepared), expected)
     trials = evaluation.log_likelihood(evaluation.describe(np.zeros((2, 2))), prepared)
     np.testing.assert_allclose(trials, np.full(2, expected.sum()))
+
+
+def data_of(kind, rng):
+    """Parameters and statistics for a form."""
+    theta = rng.normal(size=(700, 2))
+    noise = rng.normal(size=(700, 30)) * np.exp(0.3 * theta[:, :1])
+    if kind == "series":
+        return theta, np.cumsum(noise, axis=1) + theta[:, 1:]
+    if kind == "moving":  # which of two modes the second is in is told by the first
+        first = theta[:, 0] + noise[:, 0]
+        side = np.where(rng.random(700) < 1 / (1 + np.exp(-3 * first)), -1.5, 1.5)
+        return theta, np.column_stack([first, theta[:, 1] + side + 0.3 * noise[:, 1]])
+    x = theta @ rng.normal(size=(2, 3)) + noise[:, :3]
+    return theta, np.round(x) if kind == "counts" else x
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("plain", "location_scale"),
+        ("counts", "location_scale"),
+        ("plain", "autoregressive"),
+        ("moving", "autoregressive"),
+        ("series", "autoregressive"),
+        ("plain", "diagonal_scale"),
+    ],
+)
+def test_data_sets_that_are_evaluated_together_have_the_likelihoods_that_they_have_alone(kind, form, rng):
+    theta, x = data_of(kind, rng)
+    fitted = pk.KernelLikelihood(form).fit(theta, x, random_seed=1)
+    evaluation = fitted._evaluation
+    if form == "autoregressive":
+        assert (fitted.form_.series is not None) == (kind == "series")
+        assert isinstance(fitted.form_.conditionals[-1].shape, MovingShape) == (kind == "moving")
+    at = evaluation.describe(rng.normal(size=(24, 2))).reshape(4, 6, -1)
+    for trials in (1, 3):
+        sets = [evaluation.prepare(x[i : i + trials]) for i in (0, 10, 20, 30)]
+        assert (sets[0].points.shape[1] > 1) == (kind == "counts")
+        alone = [evaluation.log_likelihood(rows, data) for rows, data in zip(at, sets, strict=True)]
+        np.testing.assert_allclose(evaluation.log_likelihoods(at, sets), alone, rtol=1e-9, atol=1e-9)
+    uneven = [*sets[:3], evaluation.prepare(x[:5])]
+    alone[3] = evaluation.log_likelihood(at[3], uneven[3])
+    np.testing.assert_allclose(evaluation.log_likelihoods(at, uneven), alone, rtol=1e-9, atol=1e-9)
 
 
 class Discrete:
