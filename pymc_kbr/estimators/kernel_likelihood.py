@@ -128,9 +128,9 @@ class KernelLikelihood(LearnedDensity):
             self.statistics_left_out_ = int(np.sum(~fitted))
         if isinstance(scaler, Transformed):
             points = scaler.dequantised(points, rng)
-        check_rows(theta, points, fitted, draws=self.form == "exchangeable")
-        names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
         few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
+        check_rows(theta, points, fitted, draws=self.form == "exchangeable", seen=known is not None)
+        names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
         self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
         self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
         self.transforms_pvalue_ = self.choice_.pvalue

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, look_exchangeable
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.threads import side_by_side
 
 FEWEST_FOR_FORM, ROWS_A_COLUMN = 50, 5
 """Rows that means, spreads and a mixture take: at least, and for each parameter and statistic."""
@@ -33,7 +34,9 @@ def fewest_rows(parameters: int, statistics: int) -> int:
     return max(FEWEST_FOR_FORM, ROWS_A_COLUMN * (parameters + statistics))
 
 
-def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, draws: bool = False) -> None:
+def check_rows(
+    theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False, seen: bool = False
+) -> None:
     """Refuse too few rows, constant parameters, and statistics that are functions of others.
 
     Parameters
@@ -44,6 +47,8 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, draws: b
         Which of the table's statistics `points` are, where there are as many.
     draws : bool
         Whether statistics are draws of one law: all tell of it, and sorted ones nearly follow each other.
+    seen : bool
+        Whether some of these rows have been checked: no function is looked for again.
     """
     n, e = points.shape
     least = fewest_rows(theta.shape[1], 1 if draws else e)
@@ -58,7 +63,7 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, draws: b
             f"the parameters in columns {constant.tolist()} have the same value in every row; nothing is "
             "learnt of how the statistics depend on them: leave them out"
         )
-    if draws:
+    if draws or seen:
         return
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
     centred = points - points.mean(axis=0)
@@ -99,8 +104,9 @@ def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
     """
     variances = points.var(axis=0)
     steps = np.linspace(0, len(points) - 2, STEPS_LOOKED_AT).astype(int)
-    for i, column in enumerate(points.T):
-        order = np.argsort(column, kind="stable")
+
+    def function_of(i: int) -> int | None:
+        order = np.argsort(points[:, i], kind="stable")
         # Of columns that move slowly there are few: a few steps tell where all of them are worth a look.
         few = (points[order[steps + 1]] - points[order[steps]]) ** 2 < SMALL_STEP * variances
         slow = np.flatnonzero(4 * np.count_nonzero(few, axis=0) > len(steps))
@@ -111,9 +117,11 @@ def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
         slow, ordered = slow[of_most], ordered[:, of_most]
         one, ten = (np.median((ordered[k:] - ordered[:-k]) ** 2, axis=0) for k in (1, 10))
         smooth = slow[ten > GROWTH * one]
-        if len(smooth):
-            return i, int(smooth[0])
-    return None
+        return int(smooth[0]) if len(smooth) else None
+
+    with side_by_side(points.shape[1]) as map_:
+        found = map_(function_of, range(points.shape[1]))
+    return next(((i, j) for i, j in enumerate(found) if j is not None), None)
 
 
 def check_parameters(parameters: Any, p: int) -> np.ndarray:

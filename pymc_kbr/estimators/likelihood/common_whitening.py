@@ -49,7 +49,11 @@ class Whitened(NamedTuple):
 
 
 def fit_whitened(
-    residuals: np.ndarray, features: np.ndarray, penalties: np.ndarray, held_out: np.ndarray
+    residuals: np.ndarray,
+    features: np.ndarray,
+    penalties: np.ndarray,
+    held_out: np.ndarray,
+    mixed: bool | None = None,
 ) -> Whitened:
     """Choose the frame, and fit the scales in it.
 
@@ -61,6 +65,8 @@ def fit_whitened(
         Orthonormal functions of the parameters, the first of them constant.
     penalties : ndarray of shape (f,)
     held_out : ndarray of bool, shape (n,)
+    mixed : bool, optional
+        Whether the frame is that of all together, where that is known.
 
     Notes
     -----
@@ -68,12 +74,14 @@ def fit_whitened(
     statistic adds to it, each with its own ridge. As these logarithms know only two fifths of what residuals
     tell of their scale, a step of Fisher's scoring follows, the same regression of log variance + z^2 - 1.
     """
-    with side_by_side(2) as map_:
-        apart, together = map_(
-            lambda w: _alike(residuals @ w.T, w, features, penalties, held_out), _frames(residuals, held_out)
-        )
-    least = apart.held_out + FRAME_GAIN * residuals.shape[1]
-    whiten = together.whiten if together.held_out > least else apart.whiten
+    apart, together = _frames(residuals, held_out)
+    if mixed is None:
+        with side_by_side(2) as map_:
+            alike = map_(
+                lambda w: _alike(residuals @ w.T, w, features, penalties, held_out), (apart, together)
+            )
+        mixed = alike[1].held_out > alike[0].held_out + FRAME_GAIN * residuals.shape[1]
+    whiten = together if mixed else apart
     u = residuals @ whiten.T
     squares = u**2
     first = features @ _each(_logs(u), features, penalties)

@@ -189,7 +189,8 @@ def fit_diagonal_scale(
     pooled : int
         Elements from which it is learnt how their law moves.
     compared : Form, optional
-        One that was fitted to some of the rows: its mean's directions and bandwidth are taken.
+        One that was fitted to some of the rows: its mean's directions and bandwidth are taken, and whether
+        its frame mixes statistics.
 
     Notes
     -----
@@ -200,7 +201,9 @@ def fit_diagonal_scale(
     held_out = np.zeros(n, dtype=bool)
     held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
     seed = int(rng.integers(2**31))
-    known = compared.mean if isinstance(compared, DiagonalScale) else None
+    known, mixed = None, None
+    if isinstance(compared, DiagonalScale):
+        known, mixed = compared.mean, bool(np.any(np.tril(compared.whiten, -1)))
     centre, unit = points.mean(axis=0), points.std(axis=0)
     standard = (points - centre) / unit
     # `eigh` has the largest last.
@@ -210,7 +213,7 @@ def fit_diagonal_scale(
     of_spread, parts = spread_basis(theta, rng)
 
     def whitened(residuals: np.ndarray) -> Whitened:
-        return fit_whitened(residuals @ turn.T, parts, of_spread.penalties, held_out)
+        return fit_whitened(residuals @ turn.T, parts, of_spread.penalties, held_out, mixed)
 
     mean = regress(features, of_mean.penalties, components, EVERY_OTHER_RIDGE)
     found = whitened(mean.residuals)

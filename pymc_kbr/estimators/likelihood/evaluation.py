@@ -19,6 +19,9 @@ from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
 
+MOST_TOGETHER = 100
+"""Values of a data set up to which several are evaluated together: steps of one would be small."""
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -79,7 +82,7 @@ class Evaluation:
         """Log-likelihoods (g, m) of g data sets, each at its own rows of `described` (g, m, w)."""
         g, m, w = described.shape
         (r, s, e), sizes = trials[0].points.shape, {data.points.shape for data in trials}
-        if g == 1 or len(sizes) > 1 or g * m * r * s * e > RESIDUALS_AT_ONCE:
+        if g == 1 or len(sizes) > 1 or r * s * e > MOST_TOGETHER:
             pairs = zip(described, trials, strict=True)
             return np.stack([self.log_likelihood(rows, data) for rows, data in pairs])
         points = np.stack([data.points.reshape(r * s, e) for data in trials])

@@ -17,7 +17,6 @@ from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.tempered import tempered
 
-
 MOST_PARTICLES_IN_PART = 500
 """That a thread evaluates together: each step of theirs is then worth another thread."""
 
@@ -50,7 +49,6 @@ def drawn_posteriors(
     particles: int,
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
     """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
-
     with side_by_side(len(prepared) * particles) as map_:
 
         def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -1,11 +1,13 @@
 """The form for many statistics: against its formula, known laws and exact posteriors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm, skew
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood import pooled_law
+from pymc_kbr.estimators.likelihood import common_whitening, pooled_law
 from pymc_kbr.estimators.likelihood.choice import forms_of
 from pymc_kbr.estimators.likelihood.common_whitening import fit_whitened
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
@@ -270,6 +272,23 @@ def test_scales_of_each_statistic_are_found():
     # A slope's error is about sqrt(1 / 2 / 2,000) = .016; the kernels' freedom makes it somewhat larger.
     np.testing.assert_allclose(at, slopes, atol=0.1)
     np.testing.assert_allclose(np.mean(found.z[np.arange(2000) % 5 != 0] ** 2, axis=0), 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("law", [uneven, correlated])
+def test_a_fit_to_all_rows_takes_the_frame_of_the_one_that_was_compared(law, monkeypatch):
+    theta, points = waves(1200, np.random.default_rng(15), law)
+    asked, frame = [], common_whitening._alike
+    monkeypatch.setattr(common_whitening, "_alike", lambda *given: asked.append(1) or frame(*given))
+    few = fit_diagonal_scale(theta[:800], points[:800], np.random.default_rng(1))
+    assert bool(asked)
+    mixed = bool(np.any(np.tril(few.whiten, -1)))
+    assert mixed == (law is correlated)
+    # The covariance of what is independent may be shrunk until nothing is left beside its diagonal.
+    for compared in (few, replace(few, whiten=np.eye(30))) if mixed else (few,):
+        asked.clear()
+        whole = fit_diagonal_scale(theta, points, np.random.default_rng(1), compared=compared)
+        assert not asked
+        assert bool(np.any(np.tril(whole.whiten, -1))) == bool(np.any(np.tril(compared.whiten, -1)))
 
 
 def test_which_forms_are_tried_goes_by_the_number_of_statistics():

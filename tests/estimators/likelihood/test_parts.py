@@ -15,6 +15,7 @@ from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators.likelihood import (
     choice,
+    conditional_mean,
     local_mixture,
     moving_shape,
     normal_mixture,
@@ -566,6 +567,27 @@ def test_residuals_of_the_mean_are_those_without_the_row_at_its_best_ridge(rng):
             found.coefficients[:, j], f.T @ y[:, j] / 50 / (1 + found.ridges[j] * penalties)
         )
     assert found.ridges[1] > found.ridges[0]
+
+
+@pytest.mark.parametrize("looked_at", [600, 199])
+def test_of_large_tables_ridges_are_chosen_by_some_rows_and_all_residuals_are_kept(
+    looked_at, rng, monkeypatch
+):
+    """Every third row goes against the others, and what is learnt of all: to these no ridge is too large."""
+    f, penalties = orthonormal(rng, 300), np.array([0, 1, 2, 4, 8, 16.0])
+    y = f @ rng.normal(size=(6, 2)) + 0.1 * rng.normal(size=(300, 2))
+    y[::3] *= -1
+    monkeypatch.setattr(conditional_mean, "ERRORS_LOOKED_AT", looked_at)
+    found = regress(f, penalties, y)
+    left_out = []
+    for ridge in conditional_mean.BASIS_RIDGES:
+        hat = f / (1 + ridge * penalties) @ f.T / 300
+        left_out.append((y - hat @ y) / (1 - np.diag(hat))[:, None])
+    step = 600 // looked_at
+    best = np.argmin([np.sum(one[::step] ** 2, axis=0) for one in left_out], axis=0)
+    assert (best[0] == 0) == (step == 3)
+    np.testing.assert_array_equal(found.ridges, np.array(conditional_mean.BASIS_RIDGES)[best])
+    np.testing.assert_allclose(found.residuals, np.stack([left_out[b][:, j] for j, b in enumerate(best)], 1))
 
 
 def test_weighted_regression_trusts_rows_of_little_noise(rng):

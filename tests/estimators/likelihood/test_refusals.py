@@ -79,6 +79,11 @@ def test_a_function_of_another_statistic_is_refused(function):
     assert function_of_another(np.column_stack([x, function(x)])) == (0, 1)
 
 
+def test_of_several_functions_the_first_pair_is_named():
+    x, y, z = np.random.default_rng(1).normal(size=(3, 1000))
+    assert function_of_another(np.column_stack([z, x, y, np.exp(y), np.exp(x)])) == (1, 4)
+
+
 def test_noise_however_little_is_no_function():
     rng = np.random.default_rng(2)
     x = rng.normal(size=2000)
@@ -104,5 +109,8 @@ def test_what_others_leave_of_a_statistic_is_compared_whatever_the_rows_and_unit
     if share < 1:
         with pytest.raises(ValueError, match="column 2 is a linear function"):
             check_rows(theta, points, kept)
+        check_rows(theta, points, kept, seen=True)
+        with pytest.raises(ValueError, match="at least"):
+            check_rows(theta[:20], points[:20], kept, seen=True)
     else:
         check_rows(theta, points, kept)
