@@ -28,7 +28,10 @@ LBFGS_STEPS = 40
 """Of L-BFGS, at most."""
 
 LAW_GAIN = 0.01
-"""Nats of a held-out row for which least squares are left."""
+"""Nats of a row, by the others, for which least squares are left."""
+
+HARDLY = 2.0
+"""Standard errors below that at which held-out rows, which are fewer, save asking all."""
 
 LAW_FOLDS = 5
 
@@ -138,7 +141,7 @@ def regress_by_law(
     held_out: np.ndarray,
     rng: np.random.Generator,
 ) -> BasisRegression | None:
-    """The mean by penalised likelihood under a law of its residuals, where held-out rows gain by it.
+    """The mean by penalised likelihood under a law of its residuals, where rows gain by it.
 
     Parameters
     ----------
@@ -155,29 +158,30 @@ def regress_by_law(
     Returns
     -------
     BasisRegression or None
-        None where held-out rows gain nothing.
+        None where rows gain nothing.
     """
     smooth = np.argsort(penalties, kind="stable")[:FUNCTIONS]
     regression = _PenalisedRegression(
         features[:, smooth], penalties[smooth, None] * before.ridges, points, law
     )
-    at = law.rows(held_out)
-    reached = float(np.mean(at.log_density(before.residuals[held_out]))) + LAW_GAIN
-    shrink = 0.0
+    at, now = law.rows(held_out), law.log_density(before.residuals)
+    gain, shrink = np.full(np.count_nonzero(held_out), -np.inf), 0.0
     for tried in SHRINKS:
-        density = float(np.mean(at.log_density(regression.left_out(held_out, tried))))
-        if density <= reached:
+        found = at.log_density(regression.left_out(held_out, tried)) - now[held_out]
+        if found.mean() <= gain.mean():
             break
-        reached, shrink = density, tried
-    if not shrink:
+        gain, shrink = found, tried
+    if gain.mean() <= LAW_GAIN - HARDLY * gain.std() / np.sqrt(len(gain)):
         return None
     n = len(points)
-    coefficients = np.zeros((features.shape[1], points.shape[1]))
-    coefficients[smooth] = regression.fit(np.ones(n, dtype=bool), shrink)
     # Under this law there is no closed form without a row: each fifth is predicted by the others.
     left_out = np.empty_like(points)
     for rows in np.array_split(rng.permutation(n), LAW_FOLDS):
         others = np.zeros(n, dtype=bool)
         others[rows] = True
         left_out[others] = regression.left_out(others, shrink)
+    if np.mean(law.log_density(left_out) - now) <= LAW_GAIN:
+        return None
+    coefficients = np.zeros((features.shape[1], points.shape[1]))
+    coefficients[smooth] = regression.fit(np.ones(n, dtype=bool), shrink)
     return BasisRegression(coefficients, left_out, shrink * before.ridges)

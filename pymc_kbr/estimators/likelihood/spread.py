@@ -25,6 +25,13 @@ constant.
 LEAST_CURVATURE = 0.1
 """Of the likelihood in a direction of the outputs: where it is less, steps are no longer for that."""
 
+ERRORS_GAINED = 1.0
+"""Standard errors of held-out rows' gain that a smaller ridge must reach: squares of heavy-tailed residuals
+scatter, and what they gain by chance is lost on other rows.
+
+``python -m tests.statistical.ridges_of_spreads`` prints what that is worth on problems of 1,000 rows.
+"""
+
 NO_BETTER = 0.02
 """Nats of a held-out row: once a smaller ridge loses as many, none that is smaller still is tried."""
 
@@ -194,19 +201,20 @@ def choose_spread(
     below: Below,
     held_out: np.ndarray,
 ) -> ChosenSpread:
-    """Fitted to the rows that are not held out, at the smallest ridge that still helps.
+    """Fitted to the rows that are not held out, at the smallest ridge that still helps by more than chance.
 
     From the largest ridge down, each fit starting at the one before.
     """
     fitted = ~held_out
     best: ChosenSpread | None = None
-    start = None
+    start, before = None, np.zeros(np.count_nonzero(held_out))
     for count, ridge in enumerate(ridges):
         start = fit_spread(features[fitted], residuals[fitted], ridge * penalties, below, start)
         z, logdet = standardised(features[held_out], residuals[held_out], start, below)
-        reached = float(np.mean(logdet - 0.5 * np.sum(z**2, axis=1)))
-        if best is None or reached > best.held_out:
-            best = ChosenSpread(start, ridge, reached)
+        each = logdet - 0.5 * np.sum(z**2, axis=1)
+        gain, reached = each - before, float(np.mean(each))
+        if best is None or gain.mean() > ERRORS_GAINED * gain.std() / np.sqrt(len(gain)):
+            best, before = ChosenSpread(start, ridge, reached), each
         # The largest ridges may all be far too large, and the second the worse by chance.
         elif reached < best.held_out - NO_BETTER and count > 1:
             break

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from pymc_kbr.estimators.likelihood import mean_by_residuals
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression, regress
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
@@ -69,6 +70,43 @@ def test_a_narrow_peak_with_wide_tails_tells_more_of_the_mean() -> None:
 
 def test_under_a_normal_law_least_squares_stay() -> None:
     assert by_law("normal")[2] is None
+
+
+@pytest.mark.parametrize(
+    ("of_held_out", "of_all", "asked", "taken"),
+    [
+        (0.3, 0.3, True, True),
+        (0.3, -0.3, True, False),  # held-out rows were lucky
+        (-0.005, 0.3, True, True),  # they gain nothing, but their error is .02
+        (-0.2, 0.3, False, False),  # they lose for sure, and nobody else is asked
+    ],
+)
+def test_all_rows_decide_unless_held_out_rows_lose_for_sure(
+    of_held_out: float, of_all: float, asked: bool, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n, held_out = 1000, np.arange(1000) < 200
+    noise, calls = 0.28 * (-1.0) ** np.arange(n), []  # over the root of 200 it is .02
+    points, features = np.linspace(0, 1, n)[:, None], np.ones((n, 1))
+
+    def left_out(self: object, others: np.ndarray, shrink: float) -> np.ndarray:
+        """Residuals whose log density is higher by so much, of the rows that are left out."""
+        calls.append(others)
+        gain = of_held_out if others is held_out else of_all
+        rougher = 0.1 if shrink < 1 and others is held_out else 0.0
+        return (gain - rougher + noise[others])[:, None]
+
+    law = Law(np.ones((n, 1, 1)), NormalMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1))))
+    monkeypatch.setattr(Law, "log_density", lambda self, residuals: residuals[:, 0])
+    monkeypatch.setattr(mean_by_residuals._PenalisedRegression, "left_out", left_out)
+    before = BasisRegression(np.ones((1, 1)), np.zeros((n, 1)), np.ones(1))
+    given = features, np.zeros(1), points, before, law, held_out, np.random.default_rng(0)
+    found = mean_by_residuals.regress_by_law(*given)
+    assert (found is not None) == taken
+    assert sum(rows is held_out for rows in calls) == 2  # a smaller ridge is worse, and ends it
+    folds = [rows for rows in calls if rows is not held_out]
+    assert len(folds) == (5 if asked else 0)
+    if asked:
+        np.testing.assert_array_equal(np.sum(folds, axis=0), 1)
 
 
 @pytest.mark.parametrize("noise", ["peaked", "normal"])
