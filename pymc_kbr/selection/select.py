@@ -184,7 +184,7 @@ def choose(
     # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
     with one_blas_thread():
         ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
-        best = ranked[0]
+        best, compared = ranked[0], time.perf_counter()
         if refit or best.fitted is None or best.estimator.for_scores() is not best.estimator:
             chosen = after_comparison(best.estimator, best.fitted)
             scale: Any = chosen.scale_of_statistics()
@@ -194,12 +194,14 @@ def choose(
             chosen.fit_table(whole if scale is True else scaled(rows, scale), rng)
         else:
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
+        fitting = time.perf_counter() - compared
     if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts
         warn_of_outliers(whole)
     warn_of_strange(whole)
     warn_of_copies(whole)
     seconds = time.perf_counter() - started
-    found = Selection(tuple(ranked), race.weights, seconds, budget.spent, race.ended_early, budget.late)
+    ended = race.ended_early, budget.late
+    found = Selection(tuple(ranked), race.weights, seconds, budget.spent, *ended, fitting)
     if found.cut_short:
         _warn_of_time(found, time_budget)
     return chosen.chosen_by(found, len(chosen.table_))

@@ -32,6 +32,8 @@ class Selection:
         Whether a budget ended the comparison before it was decided: with more another one may be chosen.
     cut_short : bool
         Whether the time budget kept something from being compared: another run may choose another one.
+    seconds_of_fit : float
+        Of all seconds, those in which the chosen one was fitted to all rows.
     """
 
     candidates: tuple[Candidate, ...]
@@ -40,6 +42,7 @@ class Selection:
     work: float = 0.0
     ended_early: bool = False
     cut_short: bool = False
+    seconds_of_fit: float = 0.0
 
     def __repr__(self) -> str:
         return self._shown().text()
@@ -52,6 +55,8 @@ class Selection:
         columns = ("candidate", "rows", "score", "excess", "standard_error", "note")
         lines = [{name: line[name] for name in columns} for line in self.table()]
         heading = f"Selection among {len(lines)} candidate(s) in {self.seconds:.1f} s"
+        if self.seconds_of_fit:
+            heading += f", {self.seconds_of_fit:.1f} s of them for the fit of the chosen one"
         return Shown(heading, lines, len(lines), [f"chosen: {self.reason()}"])
 
     @property
