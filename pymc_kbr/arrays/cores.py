@@ -64,6 +64,20 @@ class ThreadsAtWork:
             self.leave()
 
     @contextmanager
+    def given_to(self, thread: int) -> Iterator[None]:
+        """Within it another thread is at work in place of the one that calls, if that was."""
+        with self._lock:
+            if was := get_ident() in self._working:
+                self._working.discard(get_ident())
+                self._working.add(thread)
+        try:
+            yield
+        finally:
+            if was:
+                with self._lock:
+                    self._working.add(get_ident())
+
+    @contextmanager
     def waiting(self) -> Iterator[None]:
         """Within it the thread that calls is not at work; after it, if it was before."""
         was = get_ident() in self._working

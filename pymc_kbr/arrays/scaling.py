@@ -24,7 +24,7 @@ class Scaler:
     kept: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, scaled: bool = True) -> Scaler:
+    def fit(cls, statistics: np.ndarray, scaled: bool = True, *, warns: bool = True) -> Scaler:
         """Take the standard deviations of a table's columns, or leave the units as they are.
 
         Raises
@@ -35,13 +35,15 @@ class Scaler:
         Warns
         -----
         UserWarning
-            If some columns are constant; they are dropped.
+            If some columns are constant; they are dropped. Where it `warns`: filters of warnings are those
+            of all threads.
         """
         # Dividing by the largest value first keeps squares of huge or tiny units within range.
         unit = nonzero(np.abs(statistics).max(axis=0))
         centre = np.mean(statistics / unit, axis=0) * unit
         deviation = np.std(statistics / unit, axis=0) * unit
-        return cls.of(centre, deviation, statistics.min(axis=0), statistics.max(axis=0), scaled)
+        ranges = statistics.min(axis=0), statistics.max(axis=0)
+        return cls.of(centre, deviation, *ranges, scaled, warns=warns)
 
     @classmethod
     def of(
@@ -51,6 +53,8 @@ class Scaler:
         lowest: np.ndarray,
         highest: np.ndarray,
         scaled: bool = True,
+        *,
+        warns: bool = True,
     ) -> Scaler:
         """The scaler of columns whose means, deviations and ranges, each (d,), are known: see `fit`."""
         largest = np.maximum(np.abs(lowest), np.abs(highest))
@@ -58,7 +62,7 @@ class Scaler:
         kept = highest - lowest > 1e-12 * largest
         if not np.any(kept):
             raise ValueError("all statistics are constant in the reference table; they say nothing")
-        if not np.all(kept):
+        if warns and not np.all(kept):
             warnings.warn(
                 f"the statistics in columns {np.flatnonzero(~kept).tolist()} are constant in the reference "
                 "table; they are dropped",

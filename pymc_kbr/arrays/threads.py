@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, local
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.cores import AT_WORK, cores
@@ -52,7 +52,7 @@ def side_by_side(items: int) -> Iterator[Map]:
             leader = Thread(target=_lead, args=(inbox, workers - 1), daemon=True)
             try:
                 leader.start()
-                yield lambda work, items: _Shared(work, list(items), workers - 1).led_by(inbox)
+                yield lambda work, items: _Shared(work, list(items), workers - 1).led_by(leader, inbox)
             finally:
                 inbox.put(None)
                 if leader.is_alive():
@@ -66,6 +66,7 @@ def _lead(inbox: SimpleQueue[_Shared[Any, Any] | None], helpers: int) -> None:
         while (shared := inbox.get()) is not None:
             with AT_WORK.working():
                 shared.lead(pool)
+    AT_WORK.leave()  # an interrupt may have come before what it was given a core for
 
 
 class _Shared(Generic[T, R]):
@@ -91,10 +92,10 @@ class _Shared(Generic[T, R]):
         self.lead(pool)
         return self._outcome()
 
-    def led_by(self, inbox: SimpleQueue[_Shared[Any, Any] | None]) -> list[R]:
+    def led_by(self, leader: Thread, inbox: SimpleQueue[_Shared[Any, Any] | None]) -> list[R]:
         """The same, by a thread that reads the inbox; interrupted, no further items are begun."""
         try:
-            with AT_WORK.waiting():  # its core is for the others
+            with AT_WORK.given_to(cast(int, leader.ident)):
                 inbox.put(self)
                 # Not for ever: an interrupt may be given to another thread, and is seen here after a wait.
                 while not self._going_on.acquire(timeout=LONGEST_WAIT):

@@ -43,8 +43,9 @@ class Fitting:
         named = sorted(set(names_of_summaries(estimator).values()) - self._charged)
         summaries = sum(summary_cost(name, n, d, p) for name in named)
         nearest = None
-        # A summary that is still to be fitted is a scale of its own, in which nothing is known yet.
-        if isinstance(estimator, Adjusted) and not named:
+        # A summary that is still to be fitted, or refused, is a scale of its own, in which nothing is known.
+        known = set(names_of_summaries(estimator).values()) <= self._charged & set(self._summaries)
+        if isinstance(estimator, Adjusted) and known:
             nearest = self._nearest(estimator)
         own = cost_of(estimator, n, d, p, nearest)
         return Cost(summaries + own.fit, own.a_row)

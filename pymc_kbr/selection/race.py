@@ -31,7 +31,6 @@ SCORED_TOGETHER = 5
 differ between machines.
 """
 
-
 REFUSALS = ValueError, MemoryError, np.linalg.LinAlgError
 """By which an estimator says that it cannot be fitted."""
 
@@ -98,10 +97,9 @@ class Race:
                     break
                 self._drop(alive, self.rule.rounds.get(stop, len(alive)), stop)
                 if stop >= self.rule.rows_in_part:
-                    # Of these no more rows are scored, and of candidates that are tied they come first.
-                    if alive[0].in_part and alive[0].holds:
-                        break
                     aside += _set_aside(alive)
+                    if self._ahead_of_all(aside, alive):
+                        break
                 if self._decided(alive, stop):
                     break
         ranked = self.ranked([*alive, *aside])  # before the best one alone is scored further
@@ -146,12 +144,9 @@ class Race:
         Of those alone whose turn will come, even if nothing that candidates share were charged only once;
         they are charged in their turn, so that the choice is the same as without.
         """
-        needed, sure = 0.0, []
-        for one in order:
-            cost = self.fitting.cost(one.estimator)
-            needed += cost.fit + stop * cost.a_row
-            if self.budget.surely(needed):
-                sure.append(one)
+        costs = [self.fitting.cost(one.estimator) for one in order]
+        needed = np.cumsum([cost.fit + stop * cost.a_row for cost in costs])
+        sure = [one for one, work in zip(order, needed, strict=True) if self.budget.surely(float(work))]
         for one in sure:
             if not one.in_part:  # several others wait for its summaries
                 self.fitting.begin(one.estimator, begin)
@@ -184,6 +179,10 @@ class Race:
         score = mean_score(best.scores, self.weights)
         apart = [difference(one.scores, best.scores, self.weights) for one in others]
         return all(self.rule.decided(excess, error, rows, score) for excess, error in apart)
+
+    def _ahead_of_all(self, aside: list[Candidate], alive: list[Candidate]) -> bool:
+        """Whether the best of those set aside leads: of them no more rows are scored, and they win ties."""
+        return bool(aside) and aside[0].holds and all(self._excess(one, aside[0])[0] >= 0 for one in alive)
 
     def ranked(self, candidates: list[Candidate]) -> list[Candidate]:
         """Those that are tied with the best by effective sample size, then the others by score.

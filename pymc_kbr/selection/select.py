@@ -111,12 +111,13 @@ def select(
     standard error a parameter of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. A learned likelihood, which
     repeats none and is compared by a fit to a part of the rows, is scored on 40 rows at most and taken where
-    it is within two standard errors and 1% of the score, the best of several, unless held-out rows refute
-    its form. After 20, 40, 100 and 200 rows candidates that are behind the best one are dropped, by 3, 2.5, 2
-    and 2 standard errors, and all others but 10, 5, 3 and 2. From 100 rows on the comparison ends as soon as
-    none of the others can be ahead of the best one by a five-hundredth of its score, about a fiftieth of a
-    CRPS, within two standard errors.
-    The best one, if it is no learned likelihood, is then scored on all held-out rows, for its coverage.
+    it is within two standard errors and 1% of the score, the best of several, unless held-out rows refute its
+    form. After 20, 40, 100 and 200 rows candidates that are behind the best one are dropped, by 3, 2.5, 2 and
+    2 standard errors, and all others but 10, 5, 3 and 2. The comparison ends after 40 rows where a learned
+    likelihood is ahead on them and not refuted, and from 100 rows on as soon as none of the others can be
+    ahead of the best one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard
+    errors. The best one, if it is no learned likelihood, is then scored on all held-out rows for its
+    coverage.
 
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
     the comparison, the costly ones have been scored on fewer, and are compared on those. On processors of
@@ -184,7 +185,7 @@ def choose(
     # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
     with one_blas_thread():
         ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
-        best, compared = ranked[0], time.perf_counter()
+        best, compared, fitting = ranked[0], time.perf_counter(), 0.0
         if refit or best.fitted is None or best.estimator.for_scores() is not best.estimator:
             chosen = after_comparison(best.estimator, best.fitted)
             scale: Any = chosen.scale_of_statistics()
@@ -192,9 +193,9 @@ def choose(
             if best.fitted is not None and isinstance(best.fitted.table_.scaler, Dependent):
                 scale = best.fitted.table_.scaler.of_rows(rows.statistics, rows.parameters)
             chosen.fit_table(whole if scale is True else scaled(rows, scale), rng)
+            fitting = time.perf_counter() - compared
         else:
             chosen = best.fitted.set_params(**names_of_summaries(best.estimator))
-        fitting = time.perf_counter() - compared
     if chosen.scale_of_statistics() is True:  # by other scales, such as curves, nothing hardly counts
         warn_of_outliers(whole)
     warn_of_strange(whole)

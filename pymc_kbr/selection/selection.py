@@ -33,7 +33,7 @@ class Selection:
     cut_short : bool
         Whether the time budget kept something from being compared: another run may choose another one.
     seconds_of_fit : float
-        Of all seconds, those in which the chosen one was fitted to all rows.
+        Of these, those in which the chosen one was fitted to all rows that are in memory, where it was.
     """
 
     candidates: tuple[Candidate, ...]

@@ -122,6 +122,25 @@ def test_a_thread_that_waits_for_its_map_leaves_its_core_to_it(of_cores, time):
     assert len(AT_WORK) == 0
 
 
+def test_the_core_of_a_thread_that_waits_for_its_map_goes_to_no_other_work(of_cores):
+    of_cores(2)
+    done, at_work = threading.Event(), []
+
+    def counted(_):
+        time.sleep(0.002)
+        at_work.append(len(AT_WORK))
+
+    with beside() as begin:
+        for _ in range(3):  # one of these finds a core, and the others wait for one
+            begin(lambda: done.wait(5))
+        until(lambda: len(AT_WORK) == 2)
+        with side_by_side(2) as each:
+            each(counted, range(20))
+        done.set()
+    assert max(at_work) == 2
+    assert len(AT_WORK) == 0
+
+
 def test_as_many_threads_begin_at_once_as_there_are_cores(of_cores):
     of_cores(3)
     three = threading.Barrier(3)

@@ -65,6 +65,7 @@ def test_likelihoods_of_trials_add_up(fitted, table):
     theta, x = table
     each = [fitted.log_likelihood(theta[:5], one) for one in x[:4]]
     np.testing.assert_allclose(fitted.log_likelihood(theta[:5], x[:4]), np.sum(each, axis=0), rtol=1e-9)
+    assert fitted.log_likelihoods(theta[:4], np.empty((0, x.shape[1]))).shape == (4, 0)
 
 
 def test_trials_narrow_the_posterior_as_they_should(fitted):

@@ -312,6 +312,25 @@ def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored
         assert ranked[0] is learnt
 
 
+def test_learned_likelihoods_alone_are_compared_on_more_rows(monkeypatch):
+    """The one that leads on forty rows may have been lucky."""
+    race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
+    first, second = (Candidate(name, pk.KernelLikelihood(particles=20)) for name in ("first", "second"))
+    waves = 0.2 * (-1.0) ** np.arange(100), 0.2 * (-1.0) ** (np.arange(100) // 2)
+    waves[1][40:] -= 0.05
+
+    def scored(fitted, at):
+        return [(value, np.ones(2, bool), 10.0) for value in (scores + waves[fitted is second.estimator])[at]]
+
+    first.estimator.transforms_pvalue_ = second.estimator.transforms_pvalue_ = 0.5
+    monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+    monkeypatch.setattr(race, "_scored", scored)
+    race.rule = RaceRule(behind={20: 99.0, 40: 99.0})
+    ranked = race.run([first, second], False)
+    assert [len(one.scores) for one in ranked] == [100, 100]
+    assert ranked[0] is second
+
+
 def test_a_summary_is_begun_once_beside_others_and_its_refusal_is_theirs(monkeypatch):
     began, outcomes = [], {}
 
@@ -322,7 +341,10 @@ def test_a_summary_is_begun_once_beside_others_and_its_refusal_is_theirs(monkeyp
             raise ValueError("no such summary today")
 
     monkeypatch.setitem(SUMMARIES, "relevance", Refusing)
-    by_relevance = [pk.Rejection(share, scale="relevance") for share in (50, 60)]
+    by_relevance = [
+        pk.Rejection(50, scale="relevance"),
+        pk.Adjusted(pk.Rejection(60, scale="relevance"), "local_linear"),
+    ]
     for cores in (1, 2):
         found, *_ = run(monkeypatch, cores, [LINEAR, *by_relevance])
         outcomes[cores] = found

@@ -48,7 +48,8 @@ def check_rows(
     draws : bool
         Whether statistics are draws of one law: all tell of it, and sorted ones nearly follow each other.
     seen : bool
-        Whether some of these rows have been checked: no function is looked for again.
+        Whether at least half of these rows have been checked: where these were enough to look for functions
+        of one another, that is not done again.
     """
     n, e = points.shape
     least = fewest_rows(theta.shape[1], 1 if draws else e)
@@ -63,7 +64,7 @@ def check_rows(
             f"the parameters in columns {constant.tolist()} have the same value in every row; nothing is "
             "learnt of how the statistics depend on them: leave them out"
         )
-    if draws or seen:
+    if draws:
         return
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
     centred = points - points.mean(axis=0)
@@ -76,7 +77,9 @@ def check_rows(
             f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "
             "they have no density; leave it out"
         )
-    pair = function_of_another(points[: ROWS_LOOKED_AT[-1]]) if n >= ROWS_LOOKED_AT[0] else None
+    if n < ROWS_LOOKED_AT[0] or (seen and n >= 2 * ROWS_LOOKED_AT[0]):
+        return
+    pair = function_of_another(points[: ROWS_LOOKED_AT[-1]])
     if pair is not None:
         raise ValueError(
             f"the statistic in column {numbers[pair[1]]} is a function of that in column {numbers[pair[0]]}: "

@@ -19,7 +19,9 @@ MOST_FREEDOM = 0.5
 """Degrees of freedom, as a share of the rows, beyond which residuals that leave a row out say nothing."""
 
 ERRORS_LOOKED_AT = 2_500_000
-"""By which ridges are chosen: of more rows times columns, every second row, third and so on."""
+"""By which ridges are chosen: of twice as many rows times columns every second row, of three times as many
+every third, and so on.
+"""
 
 FUNCTIONS_REWEIGHTED = 400
 """Of the basis, smoothest first: those that a regression weighted by precisions works with."""

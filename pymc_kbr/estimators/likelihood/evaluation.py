@@ -101,8 +101,8 @@ class Evaluation:
         step = max(1, RESIDUALS_AT_ONCE // max(1, r * s * e))
         points = trials.points.reshape(1, r * s, e)
         for i in range(0, max(1, len(described)), step):
-            logs = self.form.log_density(described[i : i + step], points).reshape(-1, r, s)
-            yield _averaged(logs + trials.log_volume)
+            logs = self.form.log_density(described[i : i + step], points)
+            yield _averaged(logs.reshape(len(logs), r, s) + trials.log_volume)
 
     def draw(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, d) of the statistics for each of k parameters.

@@ -133,9 +133,9 @@ def fit_location_scale(
     Notes
     -----
     Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
-    normal likelihood of these, at the smallest ridge that helps held-out rows. The mean is then regressed
-    with weights, where these lower a statistic's weighted leave-one-out error, and the factor fitted to the
-    new residuals; and by the law of these, where held-out rows are denser for it.
+    normal likelihood of these, at the smallest ridge that helps held-out rows by more than chance. The mean
+    is then regressed with weights, where these lower a statistic's weighted leave-one-out error, and the
+    factor fitted to the new residuals; and by the law of these, where rows are denser for it, each by others.
     """
     n, e = points.shape
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.

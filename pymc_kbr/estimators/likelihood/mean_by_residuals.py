@@ -171,7 +171,7 @@ def regress_by_law(
         if found.mean() <= gain.mean():
             break
         gain, shrink = found, tried
-    if gain.mean() <= LAW_GAIN - HARDLY * gain.std() / np.sqrt(len(gain)):
+    if not shrink or gain.mean() <= LAW_GAIN - HARDLY * gain.std() / np.sqrt(len(gain)):
         return None
     n = len(points)
     # Under this law there is no closed form without a row: each fifth is predicted by the others.

@@ -18,7 +18,7 @@ class CommonScale(Scaler):
     """
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: Any = None) -> Self:
+    def fit(cls, statistics: np.ndarray, parameters: Any = None, *, warns: bool = True) -> Self:
         """Of a table's rows (n, d): the median, or zero where all are positive, and the median distance.
 
         Raises
@@ -31,7 +31,7 @@ class CommonScale(Scaler):
         UserWarning
             If some columns are constant; they are dropped.
         """
-        kept = Scaler.fit(statistics, scaled=False).kept
+        kept = Scaler.fit(statistics, scaled=False, warns=warns).kept
         values = statistics[:, kept]
         # Logarithms of positive numbers are of those that the user has, up to a factor.
         centre = 0.0 if values.min() > 0 else float(np.median(values))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,9 +93,8 @@ class CurvedPosteriorMean(Estimates):
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> CurvedPosteriorMean:
         """Regress a table's parameters on curves of its statistics."""
         curves = Curves.fit(statistics)
-        with warnings.catch_warnings():  # of constant curves: of constant statistics there was a warning
-            warnings.simplefilter("ignore", UserWarning)
-            regression = LinearPosteriorMean.fit(curves.transform(statistics), parameters)
+        # Of constant curves: of constant statistics there was a warning.
+        regression = LinearPosteriorMean.fit(curves.transform(statistics), parameters, warns=False)
         return cls(curves, regression, statistics, regression.left_out)
 
     @property

@@ -114,13 +114,15 @@ class LinearPosteriorMean(Estimates):
     left_out: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> LinearPosteriorMean:
+    def fit(
+        cls, statistics: np.ndarray, parameters: np.ndarray, *, warns: bool = True
+    ) -> LinearPosteriorMean:
         """Regress a table's parameters on its statistics."""
-        standardise = Scaler.fit(statistics)
+        standardise = Scaler.fit(statistics, warns=warns)
         x = standardise.transform(statistics)
         centre = x.mean(axis=0)
         regression = RidgeRegression(x - centre, parameters)
-        scaler = Scaler.fit(regression.estimates)
+        scaler = Scaler.fit(regression.estimates, warns=warns)
         left_out = scaler.transform(regression.estimates)
         return cls(standardise, centre, regression, scaler, statistics, left_out)
 
