@@ -31,6 +31,7 @@ from pymc_kbr.selection.default_candidates import (
 )
 from pymc_kbr.selection.fitting import names_of_summaries
 from pymc_kbr.selection.race import Race
+from pymc_kbr.selection.race_rule import RaceRule
 from pymc_kbr.selection.selection import Selection
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
@@ -110,14 +111,14 @@ def select(
     deviations: it sees a blurred mode sooner than power one does. Of the candidates within a fifth of a
     standard error a parameter of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. A learned likelihood, which
-    repeats none and is compared by a fit to a part of the rows, is scored on 40 rows at most and taken where
-    it is within two standard errors and 1% of the score, the best of several, unless held-out rows refute its
-    form. After 20, 40, 100 and 200 rows candidates that are behind the best one are dropped, by 3, 2.5, 2 and
-    2 standard errors, and all others but 10, 5, 3 and 2. The comparison ends after 40 rows where a learned
-    likelihood is ahead on them and not refuted, and from 100 rows on as soon as none of the others can be
-    ahead of the best one by a five-hundredth of its score, about a fiftieth of a CRPS, within two standard
-    errors. The best one, if it is no learned likelihood, is then scored on all held-out rows for its
-    coverage.
+    repeats none and is compared by a fit to a part of the rows, is scored on 40 rows at most, on 100 of
+    tables with fewer than 2,000, and taken where it is within two standard errors and 1% of the score, the
+    best of several, unless held-out rows refute its form. After 20, 40, 100 and 200 rows candidates that are
+    behind the best one are dropped, by 3, 2.5, 2 and 2 standard errors, and all others but 10, 5, 3 and 2.
+    The comparison ends after these 40 or 100 rows where a learned likelihood is ahead on them and not
+    refuted, and from 100 rows on as soon as none of the others can be ahead of the best one by a
+    five-hundredth of its score, about a fiftieth of a CRPS, within two standard errors. The best one, if it
+    is no learned likelihood, is then scored on all held-out rows for its coverage.
 
     The best candidate so far is scored first on further rows, then the cheaper ones: where the budget ends
     the comparison, the costly ones have been scored on fewer, and are compared on those. On processors of
@@ -181,7 +182,7 @@ def choose(
     held_out, rest = rows.some(numbers), rows.some(np.setdiff1d(rows.carrying, numbers))
     refit = len(held_out) > NOT_MISSED * n
     budget = Budget(work, time_budget, refit)
-    race = Race(rest, held_out, rng, budget)
+    race = Race(rest, held_out, rng, budget, RaceRule.of_table(n))
     # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
     with one_blas_thread():
         ranked = race.run([Candidate(label(one), one) for one in given], progressbar)

@@ -312,6 +312,16 @@ def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored
         assert ranked[0] is learnt
 
 
+@pytest.mark.parametrize(("rows", "scored"), [(1999, 100), (2000, 40)])
+def test_of_small_tables_learned_likelihoods_are_scored_on_more_rows(rows, scored, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Race, "run", lambda self, candidates, shown: asked.append(self.rule) or 1 // 0)
+    theta = np.random.default_rng(0).normal(size=(rows, 1))
+    with pytest.raises(ZeroDivisionError):
+        choose(CheckedRows.of(theta, theta + 1), rng=np.random.default_rng(0), progressbar=False)
+    assert asked[0].rows_in_part == scored
+
+
 def test_learned_likelihoods_alone_are_compared_on_more_rows(monkeypatch):
     """The one that leads on forty rows may have been lucky."""
     race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)

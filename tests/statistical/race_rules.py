@@ -30,7 +30,7 @@ from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate
 from pymc_kbr.selection.cost import Cost
 from pymc_kbr.selection.race import Race
-from pymc_kbr.selection.race_rule import BEHIND, ROUNDS, RaceRule
+from pymc_kbr.selection.race_rule import BEHIND, FEW_ROWS, ROUNDS, ROWS_IN_PART_OF_FEW, RaceRule
 from pymc_kbr.selection.select import WORK, number_held_out
 
 FIGURES = Path(__file__).with_name("race_rules.csv")
@@ -79,6 +79,9 @@ class Replayed(Race):
         i = self.numbers[id(estimator)]
         return Cost(float(self.problem["fit"][i]), float(self.problem["a_row"][i]))
 
+    def begin(self, estimator: Estimator, begin: Begin) -> None:
+        """There are no summaries."""
+
     def _charge(self, one: Candidate, start: int, stop: int) -> None:
         if start == 0:
             self.budget.charge_fit(one.cost)
@@ -96,8 +99,11 @@ class Replayed(Race):
         one.scores = scores[self.truth[: result()]]
 
 
-def rules() -> Iterator[tuple[str, RaceRule]]:
-    """What each differs in, and the rule: the one before and changes of it, the one that is used and such."""
+def rules() -> Iterator[tuple[str, RaceRule | None]]:
+    """What each differs in, and the rule: the one before and changes of it, the one that is used and such.
+
+    None: that of a table of its size.
+    """
     before = RaceRule(rounds={20: 12, 40: 8, 100: 5, 200: 3}, behind={}, mended=np.inf)
     yield "before: 2 errors at any rows, 12, 8, 5 and 3 kept", before
     yield "before, 3 and 2.5 errors at 20 and 40 rows", replace(before, behind=BEHIND)
@@ -118,12 +124,14 @@ def rules() -> Iterator[tuple[str, RaceRule]]:
     later = {20: 10, 40: 5, 60: 5, 100: 3, 200: 2}
     yield "used, 60 rows of those in part", replace(used, rounds=later, rows_in_part=60)
     yield "used, 100 rows of those in part", replace(used, rows_in_part=100)
+    yield f"used, and {ROWS_IN_PART_OF_FEW} rows of those in part below {FEW_ROWS:,}", None
 
 
-def replayed(path: Path, rule: RaceRule) -> tuple[np.ndarray, np.ndarray]:
+def replayed(path: Path, rule: RaceRule | None) -> tuple[np.ndarray, np.ndarray]:
     """Regrets and costs of what a rule chooses, of each order (orders,)."""
     problem = dict(np.load(path))
     rng, size = np.random.default_rng(0), int(path.stem.rsplit("_", 1)[1])
+    rule = rule or RaceRule.of_table(size)
     further, found = problem["further"].mean(axis=1), []
     count = problem["scores"].shape[1]
     for _ in range(ORDERS):
