@@ -126,7 +126,6 @@ def test_the_readme_has_the_recorded_table_of_all_models_and_what_it_says_of_the
     assert {name for name, verdict in verdicts.items() if verdict == "warned"} == {
         "calibration_curve",
         "change_point",
-        "local_level",
     }
     warned = {line.model for line in lines if line.warnings}
     assert warned & set(six) == {"g_and_k"}  # five of the six are to be right without
