@@ -58,7 +58,7 @@ It will do better than its score, but not by any amount; where scores scatter, s
 ROWS_IN_PART = 40
 """Held-out rows on which a candidate is scored that is fitted to a part of the rows: each takes long."""
 
-ROWS_IN_PART_OF_FEW, FEW_ROWS = 100, 2_000
+ROWS_IN_PART_OF_FEW, SMALL_TABLE = 100, 2_000
 """The same of tables of fewer rows than the second number, where each takes less, and what is chosen matters
 more: on the tables of 1,000 rows it halves what is lost, and on larger ones it changes nothing.
 """
@@ -92,7 +92,7 @@ class RaceRule:
     @classmethod
     def of_table(cls, rows: int) -> RaceRule:
         """That of a table of so many rows."""
-        return cls(rows_in_part=ROWS_IN_PART_OF_FEW if rows < FEW_ROWS else ROWS_IN_PART)
+        return cls(rows_in_part=ROWS_IN_PART_OF_FEW if rows < SMALL_TABLE else ROWS_IN_PART)
 
     def drops(self, excess: float, error: float, rows: int) -> bool:
         """Whether a candidate is behind the best one after so many rows."""

@@ -46,9 +46,9 @@ def test_held_out_rows_that_stand_for_more_come_first(monkeypatch):
     seen = []
 
     class Sees(Race):
-        def __init__(self, rest, held_out, rng, budget):
+        def __init__(self, rest, held_out, *others):
             seen.append(held_out.ratio)
-            super().__init__(rest, held_out, rng, budget)
+            super().__init__(rest, held_out, *others)
 
     monkeypatch.setattr(select_module, "Race", Sees)
     # One row in ten has a hundred times the weight of another.

@@ -30,7 +30,7 @@ from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate
 from pymc_kbr.selection.cost import Cost
 from pymc_kbr.selection.race import Race
-from pymc_kbr.selection.race_rule import BEHIND, FEW_ROWS, ROUNDS, ROWS_IN_PART_OF_FEW, RaceRule
+from pymc_kbr.selection.race_rule import BEHIND, ROUNDS, ROWS_IN_PART_OF_FEW, SMALL_TABLE, RaceRule
 from pymc_kbr.selection.select import WORK, number_held_out
 
 FIGURES = Path(__file__).with_name("race_rules.csv")
@@ -124,7 +124,7 @@ def rules() -> Iterator[tuple[str, RaceRule | None]]:
     later = {20: 10, 40: 5, 60: 5, 100: 3, 200: 2}
     yield "used, 60 rows of those in part", replace(used, rounds=later, rows_in_part=60)
     yield "used, 100 rows of those in part", replace(used, rows_in_part=100)
-    yield f"used, and {ROWS_IN_PART_OF_FEW} rows of those in part below {FEW_ROWS:,}", None
+    yield f"used, and {ROWS_IN_PART_OF_FEW} rows of those in part below {SMALL_TABLE:,}", None
 
 
 def replayed(path: Path, rule: RaceRule | None) -> tuple[np.ndarray, np.ndarray]:
