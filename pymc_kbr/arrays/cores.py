@@ -64,24 +64,18 @@ class ThreadsAtWork:
             self.leave()
 
     @contextmanager
-    def given_to(self, thread: int) -> Iterator[None]:
-        """Within it another thread is at work in place of the one that calls, if that was."""
-        with self._lock:
-            if was := get_ident() in self._working:
-                self._working.discard(get_ident())
-                self._working.add(thread)
-        try:
-            yield
-        finally:
-            if was:
-                with self._lock:
-                    self._working.add(get_ident())
+    def waiting(self, instead: int | None = None) -> Iterator[None]:
+        """Within it the thread that calls is not at work; after it, if it was before.
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Within it the thread that calls is not at work; after it, if it was before."""
-        was = get_ident() in self._working
-        self.leave()
+        Its core is for the thread `instead`, by its number, or where none is named for any that waits.
+        """
+        with self._lock:
+            was = get_ident() in self._working
+            self._working.discard(get_ident())
+            if was and instead is not None:
+                self._working.add(instead)
+            else:
+                self._changed.notify()
         try:
             yield
         finally:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, local
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.cores import AT_WORK, cores
@@ -95,7 +95,7 @@ class _Shared(Generic[T, R]):
     def led_by(self, leader: Thread, inbox: SimpleQueue[_Shared[Any, Any] | None]) -> list[R]:
         """The same, by a thread that reads the inbox; interrupted, no further items are begun."""
         try:
-            with AT_WORK.given_to(cast(int, leader.ident)):
+            with AT_WORK.waiting(instead=leader.ident):
                 inbox.put(self)
                 # Not for ever: an interrupt may be given to another thread, and is seen here after a wait.
                 while not self._going_on.acquire(timeout=LONGEST_WAIT):
