@@ -10,26 +10,16 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.threads import Begin, at_once, beside, side_by_side
-from pymc_kbr.arrays.weighted import effective_sample_size
-from pymc_kbr.estimators import Adjusted, Estimator
+from pymc_kbr.arrays.threads import Begin, at_once, beside
+from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
-from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none_fitted
-from pymc_kbr.selection.cost import SCORED_DRAWS, UNSMOOTHED
 from pymc_kbr.selection.fitting import Fitting
 from pymc_kbr.selection.inclusion_weights import InclusionWeights
 from pymc_kbr.selection.race_rule import RaceRule
+from pymc_kbr.selection.scoring import HeldOutScoring, Line
 from pymc_kbr.simulation.progress import Bars
-
-POWER = 0.1
-"""Of distances in the energy score by which is chosen: below one, blurred modes and bends count more."""
-
-SCORED_TOGETHER = 5
-"""Held-out rows that a thread scores together; were it as many as there are for each core, rounding would
-differ between machines.
-"""
 
 REFUSALS = ValueError, MemoryError, np.linalg.LinAlgError
 """By which an estimator says that it cannot be fitted."""
@@ -39,7 +29,7 @@ class _Scored(NamedTuple):
     """A fitted estimator, scores, coverage and sizes of held-out rows, and seconds to fit and to score."""
 
     fitted: Estimator
-    lines: list[tuple[float, np.ndarray, float]]
+    lines: list[Line]
     to_fit: float
     to_score: float
 
@@ -72,11 +62,12 @@ class Race:
         rule: RaceRule | None = None,
     ) -> None:
         self.unit = rest.unit
-        self.truth, self.observed = held_out.parameters, held_out.statistics
+        self.truth = held_out.parameters
         self.weights: np.ndarray | InclusionWeights = np.ones(len(held_out))
         if held_out.ratio is not None:
             self.weights = InclusionWeights(held_out.ratio)
         self.seed = int(rng.integers(2**31))
+        self.scoring = HeldOutScoring(self.truth, held_out.statistics, self.unit, self.seed)
         self.fitting = Fitting(rest, self.seed)
         self.budget, self.rule = budget, rule or RaceRule()
         self.ended_early = False
@@ -84,11 +75,13 @@ class Race:
     def run(self, candidates: list[Candidate], progressbar: bool) -> list[Candidate]:
         """All candidates, the best first: by the rows that all that were not dropped have been scored on."""
         stops = sorted({min(stop, len(self.truth)) for stop in (*self.rule.rounds, len(self.truth))})
-        alive, aside = list(candidates), list[Candidate]()
+        alive, aside = [one for one in candidates if not one.spare], list[Candidate]()
         with Bars(shown=progressbar, transient=True) as progress:
             task = progress.add_task("choosing an estimator", total=len(self.truth))
             for start, stop in zip([0, *stops[:-1]], stops, strict=True):
                 complete = self._round(alive, start, stop)
+                if start == 0:
+                    alive += self._spare(candidates, alive, stop)
                 if not alive:
                     raise ValueError(none_fitted(candidates))
                 progress.update(task, completed=stop)
@@ -126,7 +119,7 @@ class Race:
                     return False
                 if start == 0:
                     one.cost = self.fitting.cost(one.estimator)
-                    one.note = "" if one is order[0] else self.budget.may_begin(stop, one.cost)
+                    one.note = self.budget.may_begin(stop, one.cost) if self.budget.spent else ""
                 if one.note:
                     alive.remove(one)
                 elif id(one) in ahead:
@@ -137,6 +130,21 @@ class Race:
             for one, scored in begun:
                 self._keep(one, scored, alive)
         return True
+
+    def _spare(self, candidates: list[Candidate], alive: list[Candidate], stop: int) -> list[Candidate]:
+        """The spare candidates after a first round; none where a learned likelihood stands in it."""
+        spare = [one for one in candidates if one.spare]
+        if any(one.in_part and self._stands(one, alive, stop) for one in alive):
+            for one in spare:
+                one.note = "not tried: a learned likelihood holds"
+            return []
+        self._round(spare, 0, stop)
+        return spare
+
+    def _stands(self, one: Candidate, alive: list[Candidate], rows: int) -> bool:
+        """Whether a form holds, and is not so far behind the best one that it would be dropped."""
+        best = min(alive, key=lambda other: mean_score(other.scores, self.weights))
+        return one.holds and not self.rule.drops(*difference(one.scores, best.scores, self.weights), rows)
 
     def _ahead(self, order: list[Candidate], stop: int, begin: Begin) -> dict[int, Callable[[], _Scored]]:
         """Begin summaries and learned likelihoods before their turn, beside the others: they take longest.
@@ -238,7 +246,7 @@ class Race:
             begun = time.perf_counter()  # not when it was given away: it may have waited for a core
             done = fit()
             fitted_by = time.perf_counter()
-            lines = self._scored(done, np.arange(start, stop))
+            lines = self.scoring(done, np.arange(start, stop))
             now = time.perf_counter()
             return _Scored(done, lines, prepared + fitted_by - begun, now - fitted_by)
 
@@ -260,30 +268,6 @@ class Race:
         one.size = float(np.mean([size for _, _, size in lines]))
         one.seconds += to_fit + to_score
         one.seconds_a_row = to_score / len(lines)
-
-    def _scored(self, fitted: Estimator, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:
-        """Score, coverage and effective sample size of some held-out rows, whose draws are their own."""
-        # Signed weights are projected in many small steps, which two threads only take from each other.
-        if not isinstance(fitted, Adjusted):
-            return self._scored_here(fitted, rows)
-        parts = [rows[i : i + SCORED_TOGETHER] for i in range(0, len(rows), SCORED_TOGETHER)]
-        with side_by_side(len(parts)) as each:
-            return [
-                line for part in each(lambda part: self._scored_here(fitted, part), parts) for line in part
-            ]
-
-    def _scored_here(self, fitted: Estimator, rows: np.ndarray) -> list[tuple[float, np.ndarray, float]]:
-        lines = []
-        # Repeated draws would count as lumps, which those that are made as asked for have none of.
-        count = fitted.particles if fitted.draws_as_asked else SCORED_DRAWS
-        for row, posterior in zip(rows.tolist(), fitted.condition(self.observed[rows]), strict=True):
-            smoothing = "none" if posterior.effective_sample_size > UNSMOOTHED else None
-            # Each row draws from a stream of its own, whichever thread scores it and whatever came before.
-            draws = posterior.draw(count, np.random.default_rng((self.seed, row)), smoothing=smoothing)
-            score = energy_score(draws / self.unit, self.truth[row] / self.unit, POWER, fair=True)
-            size = effective_sample_size(posterior.simplex_weights)
-            lines.append((score, covered(draws, self.truth[row]), size))
-        return lines
 
 
 def _refuse(error: Exception) -> NoReturn:

@@ -22,7 +22,7 @@ from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.summaries import Dependent
 from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
-from pymc_kbr.selection.candidate import Candidate, label
+from pymc_kbr.selection.candidate import Candidate, label, spare_those_after
 from pymc_kbr.selection.default_candidates import (
     MOST_FOR_CURVES,
     MOST_FOR_DEPENDENCE,
@@ -113,8 +113,11 @@ def select(
     since a score does not see how often few atoms are repeated in many draws. A learned likelihood, which
     repeats none and is compared by a fit to a part of the rows, is scored on 40 rows at most, on 100 of
     tables with fewer than 2,000, and taken where it is within two standard errors and 1% of the score, the
-    best of several, unless held-out rows refute its form. After 20, 40, 100 and 200 rows candidates that are
-    behind the best one are dropped, by 3, 2.5, 2 and 2 standard errors, and all others but 10, 5, 3 and 2.
+    best of several, unless held-out rows refute its form. Where no candidates are named and one stands after
+    20 rows, neither refuted nor dropped, those that come after it in `default_candidates` are not tried:
+    choices among them all are no better (`tests.statistical.race_rules`). After 20, 40, 100 and 200 rows
+    candidates that are behind the best one are dropped, by 3, 2.5, 2 and 2 standard errors, and all others
+    but 10, 5, 3 and 2.
     The comparison ends after these 40 or 100 rows where a learned likelihood is ahead on them and not
     refuted, and from 100 rows on as soon as none of the others can be ahead of the best one by a
     five-hundredth of its score, about a fiftieth of a CRPS, within two standard errors. The best one, if it
@@ -163,18 +166,15 @@ def choose(
     """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,)."""
     check_budget(work, time_budget)
     started = time.perf_counter()
-    n, d = len(rows.carrying), rows.statistics.shape[1]
+    n = len(rows.carrying)
     if n < LEAST_FOR_CHOICE:
         return _not_chosen(rows, rng)
     count = number_held_out(n)
     given, whole = check_candidates(candidates, n - count), scaled(rows)
+    estimators = _defaults(rows, n - count, near) if given is None else given
+    tried = [Candidate(label(one), one) for one in estimators]
     if given is None:
-        heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
-        alike = look_exchangeable(rows.statistics, rows.parameters)
-        dependent = None
-        if MOST_FOR_LIKELIHOOD < d <= MOST_FOR_DEPENDENCE:
-            dependent = int(np.sum(depend_on(rows.statistics, rows.parameters)))
-        given = default_candidates(n - count, d, heavy=heavy, alike=alike, dependent=dependent)
+        spare_those_after(tried)
     # Not the very nearest alone: these would be held out of the rows that the candidates need most.
     numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(NEAREST_SHARE * n)), n))
     if rows.ratio is not None:
@@ -185,7 +185,7 @@ def choose(
     race = Race(rest, held_out, rng, budget, RaceRule.of_table(n))
     # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
     with one_blas_thread():
-        ranked = race.run([Candidate(label(one), one) for one in given], progressbar)
+        ranked = race.run(tried, progressbar)
         best, compared, fitting = ranked[0], time.perf_counter(), 0.0
         if refit or best.fitted is None or best.estimator.for_scores() is not best.estimator:
             chosen = after_comparison(best.estimator, best.fitted)
@@ -207,6 +207,17 @@ def choose(
     if found.cut_short:
         _warn_of_time(found, time_budget)
     return chosen.chosen_by(found, len(chosen.table_))
+
+
+def _defaults(rows: CheckedRows, fitted: int, near: np.ndarray | None) -> list[Estimator]:
+    """What is tried where nothing is given, fitted to so many of the rows."""
+    d = rows.statistics.shape[1]
+    heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
+    alike = look_exchangeable(rows.statistics, rows.parameters)
+    dependent = None
+    if MOST_FOR_LIKELIHOOD < d <= MOST_FOR_DEPENDENCE:
+        dependent = int(np.sum(depend_on(rows.statistics, rows.parameters)))
+    return default_candidates(fitted, d, heavy=heavy, alike=alike, dependent=dependent)
 
 
 def _not_chosen(rows: CheckedRows, rng: np.random.Generator) -> Estimator:

@@ -302,7 +302,7 @@ def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored
 
     learnt.estimator.transforms_pvalue_ = pvalue
     monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
-    monkeypatch.setattr(race, "_scored", scored)
+    monkeypatch.setattr(race, "scoring", scored)
     race.rule = RaceRule(behind={20: 99.0, 40: 99.0})
     ranked = race.run([*others, learnt], False)
     assert [len(one.scores) for one in others] == [rows, rows]
@@ -310,6 +310,67 @@ def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored
     assert not race.ended_early
     if rows == 40:
         assert ranked[0] is learnt
+
+
+@pytest.mark.parametrize(
+    ("behind", "pvalue", "tried"),
+    [(-0.01, 0.5, False), (0.005, 0.5, False), (0.3, 0.5, True), (-0.01, 1e-4, True)],
+)
+def test_spare_candidates_are_tried_only_where_no_learned_likelihood_stands(
+    monkeypatch, behind, pvalue, tried
+):
+    """One that was refuted, or is so far behind that it would be dropped, does not."""
+    race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
+    first, *spare = (Candidate(name, clone(LINEAR)) for name in ("first", "one", "two"))
+    learnt = Candidate("learnt", pk.KernelLikelihood(particles=20))
+    for one in spare:
+        one.spare = True
+
+    def scored(fitted, at):
+        ahead = {id(learnt.estimator): -behind, id(spare[1].estimator): 0.5}.get(id(fitted), 0.0)
+        noise = 0.2 * (-1.0) ** (at // 2 + at * (fitted is learnt.estimator))
+        return [(value, np.ones(2, bool), 10.0) for value in scores[at] + noise - ahead]
+
+    learnt.estimator.transforms_pvalue_ = pvalue
+    monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+    monkeypatch.setattr(race, "scoring", scored)
+    ranked = race.run([first, learnt, *spare], False)
+    assert [len(one.scores) >= 20 for one in spare] == [tried, tried]
+    assert {one.note for one in spare if not tried} <= {"not tried: a learned likelihood holds"}
+    assert set(map(id, ranked)) == set(map(id, [first, learnt, *spare]))
+    if tried:
+        assert ranked[0] is spare[1]
+
+
+def test_given_candidates_are_all_tried_and_of_the_default_ones_those_after_the_likelihood_are_spare(
+    monkeypatch,
+):
+    asked = []
+    monkeypatch.setattr(Race, "run", lambda self, candidates, shown: asked.append(candidates) or 1 // 0)
+    theta, x = rows()
+    given = [LINEAR, pk.KernelLikelihood(), pk.Rejection(50)]
+    for candidates in (None, given):
+        with pytest.raises(ZeroDivisionError):
+            choose(
+                CheckedRows.of(theta, x),
+                rng=np.random.default_rng(0),
+                candidates=candidates,
+                progressbar=False,
+            )
+    defaults, ours = asked
+    place = next(i for i, one in enumerate(defaults) if isinstance(one.estimator, pk.KernelLikelihood))
+    assert place >= 1
+    assert [one.spare for one in defaults] == [False] * (place + 1) + [True] * (len(defaults) - place - 1)
+    assert len(defaults) > place + 3
+    assert not any(one.spare for one in ours)
+
+
+def test_spare_candidates_are_tried_where_the_likelihood_refuses_the_rows(monkeypatch):
+    race, spare = a_race(), Candidate("spare", LINEAR, spare=True)
+    refused = Candidate("refused", pk.KernelLikelihood("exchangeable", particles=20))  # of two statistics
+    ranked = race.run([refused, spare], False)
+    assert ranked[0] is spare
+    assert refused.note.startswith("refused: ")
 
 
 @pytest.mark.parametrize(("rows", "scored"), [(1999, 100), (2000, 40)])
@@ -334,7 +395,7 @@ def test_learned_likelihoods_alone_are_compared_on_more_rows(monkeypatch):
 
     first.estimator.transforms_pvalue_ = second.estimator.transforms_pvalue_ = 0.5
     monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
-    monkeypatch.setattr(race, "_scored", scored)
+    monkeypatch.setattr(race, "scoring", scored)
     race.rule = RaceRule(behind={20: 99.0, 40: 99.0})
     ranked = race.run([first, second], False)
     assert [len(one.scores) for one in ranked] == [100, 100]

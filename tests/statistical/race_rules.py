@@ -27,7 +27,7 @@ from pymc_kbr.arrays.threads import Begin
 from pymc_kbr.estimators import Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.candidate import Candidate
+from pymc_kbr.selection.candidate import Candidate, spare_those_after
 from pymc_kbr.selection.cost import Cost
 from pymc_kbr.selection.race import Race
 from pymc_kbr.selection.race_rule import BEHIND, ROUNDS, ROWS_IN_PART_OF_FEW, SMALL_TABLE, RaceRule
@@ -36,6 +36,9 @@ from pymc_kbr.selection.select import WORK, number_held_out
 FIGURES = Path(__file__).with_name("race_rules.csv")
 ORDERS = 100
 """Of held-out rows, of each problem."""
+
+SPARING = "without what comes after a learned likelihood that stands"
+"""How a rule is named by which not all candidates are tried."""
 
 
 class Known(Candidate):
@@ -57,21 +60,25 @@ class Known(Candidate):
 class Replayed(Race):
     """A race on rows of a problem, by their numbers, whose scores are kept."""
 
-    def __init__(self, problem: dict[str, np.ndarray], order: np.ndarray, rule: RaceRule) -> None:
+    def __init__(
+        self, problem: dict[str, np.ndarray], order: np.ndarray, rule: RaceRule, spare: bool
+    ) -> None:
         self.truth, self.weights = order, np.ones(len(order))
         self.unit = np.ones(int(problem["parameters"]))
         self.budget, self.ended_early, self.rule = Budget(WORK), False, rule
-        self.problem, self.numbers, self.fitting = problem, dict[int, int](), self
+        self.problem, self.numbers, self.fitting, self.spare = problem, dict[int, int](), self, spare
 
     def candidates(self) -> list[Candidate]:
         """As they were tried."""
-        tried = []
+        tried: list[Candidate] = []
         for i, (label, size) in enumerate(zip(self.problem["label"], self.problem["size"], strict=True)):
             estimator = KernelLikelihood() if self.problem["in_part"][i] else Rejection()
             one = Known(str(label), estimator, size=float(size))
             one.pvalue = float(self.problem["pvalue"][i])
             tried.append(one)
             self.numbers[id(estimator)] = i
+        if self.spare:
+            spare_those_after(tried)
         return list(tried)
 
     def cost(self, estimator: Estimator) -> Cost:
@@ -125,9 +132,10 @@ def rules() -> Iterator[tuple[str, RaceRule | None]]:
     yield "used, 60 rows of those in part", replace(used, rounds=later, rows_in_part=60)
     yield "used, 100 rows of those in part", replace(used, rows_in_part=100)
     yield f"used, and {ROWS_IN_PART_OF_FEW} rows of those in part below {SMALL_TABLE:,}", None
+    yield f"the same, {SPARING}", None
 
 
-def replayed(path: Path, rule: RaceRule | None) -> tuple[np.ndarray, np.ndarray]:
+def replayed(path: Path, rule: RaceRule | None, spare: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Regrets and costs of what a rule chooses, of each order (orders,)."""
     problem = dict(np.load(path))
     rng, size = np.random.default_rng(0), int(path.stem.rsplit("_", 1)[1])
@@ -135,7 +143,7 @@ def replayed(path: Path, rule: RaceRule | None) -> tuple[np.ndarray, np.ndarray]
     further, found = problem["further"].mean(axis=1), []
     count = problem["scores"].shape[1]
     for _ in range(ORDERS):
-        race = Replayed(problem, rng.permutation(count)[: min(count, number_held_out(size))], rule)
+        race = Replayed(problem, rng.permutation(count)[: min(count, number_held_out(size))], rule, spare)
         best = race.run(race.candidates(), progressbar=False)[0]
         value = further[race.numbers[id(best.estimator)]]
         found.append((value - np.nanmin(further), race.budget.spent))
@@ -147,7 +155,7 @@ def lines_of(folder: Path) -> Iterator[dict[str, Any]]:
     """What each rule reached, over all problems, in thousandths of a score and in work."""
     before = None
     for name, rule in rules():
-        each = [replayed(path, rule) for path in sorted(folder.glob("*.npz"))]
+        each = [replayed(path, rule, SPARING in name) for path in sorted(folder.glob("*.npz"))]
         regrets, costs = (1e3 * np.array([one[0] for one in each]), np.array([one[1] for one in each]))
         means = regrets.mean(axis=1)
         before = means if before is None else before

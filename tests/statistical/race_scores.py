@@ -63,7 +63,7 @@ def scored(problem: Callable[[np.random.Generator, int], Drawn], n: int) -> dict
             prepared = with_summaries(one.estimator, race.fitting._summaries)
             whole = after_comparison(prepared, one.fitted)
             whole.fit_table(race.fitting._table(prepared), np.random.default_rng(2))
-        lines = race._scored_here(whole.for_scores(), np.arange(ROWS, ROWS + FURTHER))
+        lines = race.scoring.here(whole.for_scores(), np.arange(ROWS, ROWS + FURTHER))
         further[i] = [score for score, _, _ in lines]
     return {
         "label": [one.label for one in candidates],
