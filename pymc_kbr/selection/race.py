@@ -15,7 +15,7 @@ from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none_fitted
-from pymc_kbr.selection.fitting import Fitting
+from pymc_kbr.selection.fitting import Fitting, names_of_summaries
 from pymc_kbr.selection.inclusion_weights import InclusionWeights
 from pymc_kbr.selection.race_rule import RaceRule
 from pymc_kbr.selection.scoring import HeldOutScoring, Line
@@ -155,10 +155,14 @@ class Race:
         costs = [self.fitting.cost(one.estimator) for one in order]
         needed = np.cumsum([cost.fit + stop * cost.a_row for cost in costs])
         sure = [one for one, work in zip(order, needed, strict=True) if self.budget.surely(float(work))]
+        learnt = [one for one in sure if one.in_part]
+        ready = [one for one in learnt if not names_of_summaries(one.estimator)]
+        # The longest first: a summary would keep a core from it that it needs until the end.
+        ahead = {id(one): self._working(one, 0, stop, begin) for one in ready}
         for one in sure:
             if not one.in_part:  # several others wait for its summaries
                 self.fitting.begin(one.estimator, begin)
-        return {id(one): self._working(one, 0, stop, begin) for one in sure if one.in_part}
+        return ahead | {id(one): self._working(one, 0, stop, begin) for one in learnt if id(one) not in ahead}
 
     def _may_score(self, one: Candidate, rows: int) -> bool:
         return self.budget.may_score(rows, one.cost, one.seconds_a_row)
