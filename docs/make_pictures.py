@@ -15,7 +15,7 @@ BLUE, ORANGE, GREY = "#0072b2", "#e69f00", "0.25"
 def which_estimator() -> None:
     """The questions that lead to an estimator."""
     asked = [
-        ("Nothing special about the problem?", '"auto"', "tries some twenty, keeps the best"),
+        ("Nothing special about the problem?", '"auto"', "tries several, keeps the best"),
         (
             "Independent trials, groups,\nor gradients inside PyMC?",
             '"kernel_likelihood"',

@@ -47,7 +47,9 @@ MOST_FOR_CURVES = 100
 def default_candidates(
     n: int, d: int = 1, *, heavy: bool = False, alike: bool = False, dependent: int | None = None
 ) -> list[Estimator]:
-    """The estimators and settings that are tried on n rows of d statistics, the most promising first.
+    """The estimators and settings for n rows of d statistics, the most promising first.
+
+    What follows the last learned likelihood is tried only where none of these stands.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from pymc_kbr.arrays.threads import Begin, at_once, beside
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.candidate import Candidate, difference, mean_score, none_fitted
+from pymc_kbr.selection.candidate import NOT_NEEDED, Candidate, difference, mean_score, none_fitted
 from pymc_kbr.selection.fitting import Fitting, names_of_summaries
 from pymc_kbr.selection.inclusion_weights import InclusionWeights
 from pymc_kbr.selection.race_rule import RaceRule
@@ -73,15 +73,22 @@ class Race:
         self.ended_early = False
 
     def run(self, candidates: list[Candidate], progressbar: bool) -> list[Candidate]:
-        """All candidates, the best first: by the rows that all that were not dropped have been scored on."""
+        """All candidates, the best first: by the rows that all that were not dropped have been scored on.
+
+        Spare ones are tried after the first round of the others, where no learned likelihood stands in it.
+        """
         stops = sorted({min(stop, len(self.truth)) for stop in (*self.rule.rounds, len(self.truth))})
-        alive, aside = [one for one in candidates if not one.spare], list[Candidate]()
+        alive, aside, spared = [one for one in candidates if not one.spare], list[Candidate](), False
         with Bars(shown=progressbar, transient=True) as progress:
             task = progress.add_task("choosing an estimator", total=len(self.truth))
             for start, stop in zip([0, *stops[:-1]], stops, strict=True):
                 complete = self._round(alive, start, stop)
                 if start == 0:
-                    alive += self._spare(candidates, alive, stop)
+                    spare = [one for one in candidates if one.spare]
+                    spared = self._spares(spare, alive, stop)
+                    if not spared:
+                        self._round(spare, 0, stop, others=bool(alive))
+                        alive += spare
                 if not alive:
                     raise ValueError(none_fitted(candidates))
                 progress.update(task, completed=stop)
@@ -91,7 +98,8 @@ class Race:
                 self._drop(alive, self.rule.rounds.get(stop, len(alive)), stop)
                 if stop >= self.rule.rows_in_part:
                     aside += _set_aside(alive)
-                    if self._ahead_of_all(aside, alive):
+                    alone = spared and all(one.in_part for one in alive)
+                    if alone or self._ahead_of_all(aside, alive):
                         break
                 if self._decided(alive, stop):
                     break
@@ -104,10 +112,11 @@ class Race:
         scored.sort(key=lambda one: difference(one.scores, ranked[0].scores, self.weights)[0])
         return [*ranked, *scored, *[one for one in out if not len(one.scores)]]
 
-    def _round(self, alive: list[Candidate], start: int, stop: int) -> bool:
+    def _round(self, alive: list[Candidate], start: int, stop: int, others: bool = False) -> bool:
         """Score those that are alive on held-out rows `start` to `stop`; whether the budget allows it.
 
-        In the first round in their order, then the best one and the cheaper ones first.
+        At the first rows in their order, without `others` the first of them whatever it costs; then the best
+        one and the cheaper ones first.
         """
         order = alive if start == 0 else [alive[0], *sorted(alive[1:], key=lambda other: other.cost.a_row)]
         begun = []
@@ -119,7 +128,8 @@ class Race:
                     return False
                 if start == 0:
                     one.cost = self.fitting.cost(one.estimator)
-                    one.note = self.budget.may_begin(stop, one.cost) if self.budget.spent else ""
+                    sure = one is order[0] and not others
+                    one.note = "" if sure else self.budget.may_begin(stop, one.cost)
                 if one.note:
                     alive.remove(one)
                 elif id(one) in ahead:
@@ -131,20 +141,15 @@ class Race:
                 self._keep(one, scored, alive)
         return True
 
-    def _spare(self, candidates: list[Candidate], alive: list[Candidate], stop: int) -> list[Candidate]:
-        """The spare candidates after a first round; none where a learned likelihood stands in it."""
-        spare = [one for one in candidates if one.spare]
-        if any(one.in_part and self._stands(one, alive, stop) for one in alive):
-            for one in spare:
-                one.note = "not tried: a learned likelihood holds"
-            return []
-        self._round(spare, 0, stop)
-        return spare
-
-    def _stands(self, one: Candidate, alive: list[Candidate], rows: int) -> bool:
-        """Whether a form holds, and is not so far behind the best one that it would be dropped."""
-        best = min(alive, key=lambda other: mean_score(other.scores, self.weights))
-        return one.holds and not self.rule.drops(*difference(one.scores, best.scores, self.weights), rows)
+    def _spares(self, spare: list[Candidate], alive: list[Candidate], rows: int) -> bool:
+        """Whether a form holds, and is not so far behind the best candidate that it would be dropped."""
+        holding = [one for one in alive if one.in_part and one.holds]
+        best = min(alive, key=lambda one: mean_score(one.scores, self.weights), default=None)
+        apart = [difference(one.scores, best.scores, self.weights) for one in holding if best is not None]
+        spared = any(not self.rule.drops(excess, error, rows) for excess, error in apart)
+        for one in spare if spared else ():
+            one.note = f"{NOT_NEEDED} after {rows} rows"
+        return spared and bool(spare)
 
     def _ahead(self, order: list[Candidate], stop: int, begin: Begin) -> dict[int, Callable[[], _Scored]]:
         """Begin summaries and learned likelihoods before their turn, beside the others: they take longest.
@@ -262,6 +267,10 @@ class Race:
             fitted, lines, to_fit, to_score = result()
         except REFUSALS as error:
             one.note = f"refused: {error}"
+            alive.remove(one)
+            return
+        if not np.all(np.isfinite([score for score, _, _ in lines])):
+            one.note = "refused: its draws have no finite score"
             alive.remove(one)
             return
         if one.fitted is None:

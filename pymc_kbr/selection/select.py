@@ -22,7 +22,7 @@ from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.summaries import Dependent
 from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
-from pymc_kbr.selection.candidate import Candidate, label, spare_those_after
+from pymc_kbr.selection.candidate import NOT_NEEDED, Candidate, label, spare_those_after
 from pymc_kbr.selection.default_candidates import (
     MOST_FOR_CURVES,
     MOST_FOR_DEPENDENCE,
@@ -254,10 +254,11 @@ def check_candidates(
 
 def _warn_of_time(found: Selection, time_budget: float | None) -> None:
     tried = sum(len(one.scores) > 0 for one in found.candidates)
+    wanted = sum(not (one.spare and one.note.startswith(NOT_NEEDED)) for one in found.candidates)
     rows = len(found.chosen.scores)
     warnings.warn(
         f"the time budget of {time_budget} seconds ended the choice of an estimator with {tried} of "
-        f"{len(found.candidates)} candidates tried, the chosen one on {rows} rows: another run with "
+        f"{wanted} candidates tried, the chosen one on {rows} rows: another run with "
         "the same seed may choose differently; give more seconds, or leave `time_budget` out, and take less "
         "`work` where it lasts too long",
         UserWarning,

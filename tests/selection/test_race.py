@@ -336,33 +336,109 @@ def test_spare_candidates_are_tried_only_where_no_learned_likelihood_stands(
     monkeypatch.setattr(race, "scoring", scored)
     ranked = race.run([first, learnt, *spare], False)
     assert [len(one.scores) >= 20 for one in spare] == [tried, tried]
-    assert {one.note for one in spare if not tried} <= {"not tried: a learned likelihood holds"}
+    assert {one.note for one in spare if not tried} <= {"not tried: a learned likelihood held after 20 rows"}
     assert set(map(id, ranked)) == set(map(id, [first, learnt, *spare]))
     if tried:
         assert ranked[0] is spare[1]
 
 
-def test_given_candidates_are_all_tried_and_of_the_default_ones_those_after_the_likelihood_are_spare(
-    monkeypatch,
-):
-    asked = []
-    monkeypatch.setattr(Race, "run", lambda self, candidates, shown: asked.append(candidates) or 1 // 0)
-    theta, x = rows()
+class Stopped(Exception):
+    """Instead of a race."""
+
+
+def stopping(kept):
+    """A `Race.run` that keeps itself and what it is asked for, and ends."""
+
+    def run(self, candidates, progressbar):
+        kept.append((self, candidates))
+        raise Stopped
+
+    return run
+
+
+def test_of_default_candidates_those_after_the_likelihood_are_spare_and_none_of_the_given(monkeypatch):
+    asked, (theta, x) = [], rows()
+    monkeypatch.setattr(Race, "run", stopping(asked))
     given = [LINEAR, pk.KernelLikelihood(), pk.Rejection(50)]
     for candidates in (None, given):
-        with pytest.raises(ZeroDivisionError):
-            choose(
-                CheckedRows.of(theta, x),
-                rng=np.random.default_rng(0),
-                candidates=candidates,
-                progressbar=False,
-            )
-    defaults, ours = asked
+        with pytest.raises(Stopped):
+            choose(CheckedRows.of(theta, x), rng=np.random.default_rng(0), candidates=candidates)
+    (_, defaults), (_, ours) = asked
     place = next(i for i, one in enumerate(defaults) if isinstance(one.estimator, pk.KernelLikelihood))
     assert place >= 1
     assert [one.spare for one in defaults] == [False] * (place + 1) + [True] * (len(defaults) - place - 1)
     assert len(defaults) > place + 3
     assert not any(one.spare for one in ours)
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_spare_candidates_are_begun_as_far_as_the_work_goes_and_one_in_any_case(others):
+    """The refused likelihood has taken what there was; rows count by their weights."""
+    theta, _ = rows()
+    race = a_race(np.exp(theta[:, 0]))
+    refused = Candidate("refused", pk.KernelLikelihood("exchangeable", particles=20))  # of two statistics
+    first = [Candidate("first", clone(pk.Rejection(60)))] if others else []
+    spare = [Candidate(name, clone(pk.Rejection(50)), spare=True) for name in ("one", "two")]
+    costs = [race.fitting.cost(one.estimator) for one in (*first, refused)]
+    race.budget = Budget(1.001 * sum(cost.fit + 20 * cost.a_row for cost in costs))
+    ranked = race.run([*first, refused, *spare], False)
+    assert ranked[0] is [*first, *spare][0]
+    left = spare if others else spare[1:]
+    assert all(one.note.startswith("not tried: no work was left") for one in left)
+    assert np.ptp(race.weights[:20]) > 0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_likelihood_without_finite_scores_is_refused_and_spares_none(value, monkeypatch):
+    race, spare = a_race(), Candidate("spare", clone(LINEAR), spare=True)
+    learnt = Candidate("learnt", pk.KernelLikelihood(particles=20))
+    learnt.estimator.transforms_pvalue_ = 0.5
+    monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+    monkeypatch.setattr(
+        race,
+        "scoring",
+        lambda fitted, at: [
+            (value if fitted is learnt.estimator else 1.0, np.ones(2, bool), 10.0) for _ in at
+        ],
+    )
+    ranked = race.run([learnt, spare], False)
+    assert ranked[0] is spare
+    assert learnt.note == "refused: its draws have no finite score"
+
+
+def test_likelihoods_that_are_left_alone_because_others_were_spared_are_not_raced_on(monkeypatch):
+    """Each further row of theirs takes long; without spare ones they are."""
+    for spares in (True, False):
+        race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
+        learnt = [Candidate(name, pk.KernelLikelihood(particles=20)) for name in ("first", "second")]
+        other = Candidate("other", clone(LINEAR))
+        spare = [Candidate("spare", clone(LINEAR), spare=True)] if spares else []
+
+        def scored(fitted, at, behind=other.estimator, second=learnt[1].estimator, scores=scores):
+            wave = 0.05 * (-1.0) ** (at // (1 + (fitted is second)))
+            found = scores[at] + wave + 2.0 * (fitted is behind)
+            return [(score, np.ones(2, bool), 10.0) for score in found]
+
+        for one in learnt:
+            one.estimator.transforms_pvalue_ = 0.5
+        monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+        monkeypatch.setattr(race, "scoring", scored)
+        race.run([other, *learnt, *spare], False)
+        assert [len(one.scores) for one in (other, *learnt)] == [20, *[40 if spares else 100] * 2]
+
+
+def test_a_likelihood_is_begun_before_the_summaries_of_others(monkeypatch):
+    """It needs a core until the end of the round."""
+    race, begun = a_race(), []
+    learnt = pk.KernelLikelihood(particles=20)
+    relevance = pk.Adjusted(pk.Rejection(200, scale="relevance"), "local_linear")
+    monkeypatch.setattr(race.fitting, "begin", lambda estimator, begin: begun.append(estimator))
+    working = race._working
+    monkeypatch.setattr(
+        race, "_working", lambda one, *given: begun.append(one.estimator) or working(one, *given)
+    )
+    race.run([Candidate(str(i), one) for i, one in enumerate([relevance, learnt])], False)
+    assert begun[:2] == [learnt, relevance]
 
 
 def test_spare_candidates_are_tried_where_the_likelihood_refuses_the_rows(monkeypatch):
@@ -376,11 +452,11 @@ def test_spare_candidates_are_tried_where_the_likelihood_refuses_the_rows(monkey
 @pytest.mark.parametrize(("rows", "scored"), [(1999, 100), (2000, 40)])
 def test_of_small_tables_learned_likelihoods_are_scored_on_more_rows(rows, scored, monkeypatch):
     asked = []
-    monkeypatch.setattr(Race, "run", lambda self, candidates, shown: asked.append(self.rule) or 1 // 0)
+    monkeypatch.setattr(Race, "run", stopping(asked))
     theta = np.random.default_rng(0).normal(size=(rows, 1))
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(Stopped):
         choose(CheckedRows.of(theta, theta + 1), rng=np.random.default_rng(0), progressbar=False)
-    assert asked[0].rows_in_part == scored
+    assert asked[0][0].rule.rows_in_part == scored
 
 
 def test_learned_likelihoods_alone_are_compared_on_more_rows(monkeypatch):

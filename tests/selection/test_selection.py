@@ -95,7 +95,7 @@ def test_the_same_seed_chooses_the_same():
 
 
 def test_all_default_candidates_can_be_fitted():
-    candidates = default_candidates(250)
+    candidates = default_candidates(225, 2)
     found = pk.select(table(250), candidates=candidates, random_seed=0, work=600.0, progressbar=False)
     rows = found.selection_.table()
     assert len(rows) == len(candidates)

@@ -133,6 +133,10 @@ def rules() -> Iterator[tuple[str, RaceRule | None]]:
     yield "used, 100 rows of those in part", replace(used, rows_in_part=100)
     yield f"used, and {ROWS_IN_PART_OF_FEW} rows of those in part below {SMALL_TABLE:,}", None
     yield f"the same, {SPARING}", None
+    at_once = RaceRule(rounds={40: 10, 100: 3, 200: 2}, behind={40: 2.5})
+    yield f"used, but from 40 rows on, {SPARING}", at_once
+    sooner = RaceRule(rows_in_part=20)
+    yield f"used, 20 rows of those in part, {SPARING}", sooner
 
 
 def replayed(path: Path, rule: RaceRule | None, spare: bool = False) -> tuple[np.ndarray, np.ndarray]:

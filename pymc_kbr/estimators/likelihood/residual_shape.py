@@ -99,18 +99,24 @@ def fit_parts(
     z: np.ndarray, parts: int, rng: np.random.Generator, start: ResidualShape | None = None
 ) -> ResidualShape:
     """The mixture of largest likelihood, near a start if there is one, with a floor under its deviations."""
-    least, seed = (LEAST_DEVIATION * z.std()) ** 2, int(rng.integers(2**31))
+    mean, seed = float(z.mean()), int(rng.integers(2**31))
+    least = float((LEAST_DEVIATION * z.std()) ** 2)
+    if not 0 < least < np.inf:
+        raise ValueError(
+            f"residuals have mean {mean} and floor {least} of variances: no mixture describes them"
+        )
     if parts == 1:
-        return ResidualShape(np.zeros(1), np.array([z.mean()]), np.array([np.sqrt(z.var() + least)]))
+        return ResidualShape(np.zeros(1), np.array([mean]), np.array([np.sqrt(z.var() + least)]))
     # In one dimension all covariances are diagonal ones, which scikit-learn handles in a third less time.
     model = GaussianMixture(parts, covariance_type="diag", reg_covar=least, random_state=seed, tol=1e-4)
     if start is not None:
-        precisions = 1 / start.deviations[:, None] ** 2
         model.set_params(
-            weights_init=np.exp(start.log_shares), means_init=start.means[:, None], precisions_init=precisions
+            weights_init=np.exp(start.log_shares),
+            means_init=start.means[:, None] - mean,
+            precisions_init=1 / start.deviations[:, None] ** 2,
         )
-    # The likelihood's last digits do not matter: held-out rows choose.
+    # The likelihood's last digits do not matter: held-out rows choose. A mean far from zero would cost many.
     with UNSETTLED:
-        model.fit(z[:, None])
+        model.fit(z[:, None] - mean)
     deviations = np.sqrt(model.covariances_[:, 0])
-    return ResidualShape(np.log(model.weights_), model.means_[:, 0], deviations)
+    return ResidualShape(np.log(model.weights_), mean + model.means_[:, 0], deviations)

@@ -21,6 +21,7 @@ from pymc_kbr.estimators.likelihood import (
     normal_mixture,
     particle_moves,
     prior_choice,
+    residual_shape,
 )
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
 from pymc_kbr.estimators.likelihood.local_mixture import (
@@ -366,6 +367,36 @@ def test_shapes_are_normalised_and_drawn_as_they_say(rng):
     assert stats.kstest(drawn, shape.distribution).pvalue > 1e-4
     assert len(fit_shape(rng.normal(size=2000), rng).means) == 1
     assert len(fit_shape(rng.normal(size=2000) + 6 * (np.arange(2000) % 2), rng).means) == 2
+
+
+def test_a_shape_of_one_part_has_the_residuals_moments_and_others_start_where_they_are_told(rng, monkeypatch):
+    z = rng.normal(3, 2, size=500)
+    one = residual_shape.fit_parts(z, 1, rng)
+    least = (residual_shape.LEAST_DEVIATION * z.std()) ** 2
+    assert (one.log_shares[0], one.means[0]) == (0, pytest.approx(z.mean()))
+    assert one.deviations[0] == pytest.approx(np.sqrt(z.var() + least))
+    two = np.concatenate([z, rng.normal(-9, 0.5, size=300)])
+    found = residual_shape.fit_parts(two, 2, rng)
+    # From where it ended, one step of the algorithm moves it by next to nothing.
+    mixture = residual_shape.GaussianMixture
+    monkeypatch.setattr(
+        residual_shape, "GaussianMixture", lambda *given, **settings: mixture(*given, max_iter=1, **settings)
+    )
+    again = residual_shape.fit_parts(two, 2, rng, found)
+    for name in ("log_shares", "means", "deviations"):
+        np.testing.assert_allclose(getattr(again, name), getattr(found, name), atol=1e-3)
+    # Nor do digits depend on where the residuals lie.
+    far = residual_shape.fit_parts(
+        two + 1e6, 2, rng, ResidualShape(found.log_shares, found.means + 1e6, found.deviations)
+    )
+    np.testing.assert_allclose(far.deviations, again.deviations, rtol=1e-6)
+
+
+@pytest.mark.parametrize("z", [np.zeros(400), np.full(400, 3.0), np.append(np.ones(399), np.nan)])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_residuals_that_no_mixture_describes_are_refused(z, parts, rng):
+    with pytest.raises(ValueError, match="no mixture describes them"):
+        residual_shape.fit_parts(z, parts, rng)
 
 
 def test_the_gradient_of_moving_shapes_and_what_surprises(rng):
