@@ -9,10 +9,11 @@ rows that the race has not seen. In thousandths of a score that is 0.375 on aver
 learned likelihoods where tables have fewer than 2,000, as is done, and 0.432 with two standard errors after
 any number of rows, 12, 8, 5 and 3 kept, and no such share of a tie; the difference has a standard error of
 0.040, and the work is the same. Without what comes after a learned likelihood that stands it is 0.304, and
-the work 13.0 instead of 18.9: that is what is done where no candidates are named. The mean over problems of the 95% quantile over orders of the held-out rows
-is 1.03 and 1.25. The mean is due to the share, on few problems where scores scatter; the quantile is 1.22
-with the share, but two standard errors after few rows. Shares of 0.6 to 1% cannot be told apart; among them a
-round one was taken.
+the work 13.0 instead of 18.9: that is what is done where no candidates are named.
+
+The mean over problems of the 95% quantile over orders of the held-out rows is 1.03 and 1.25. The mean is due
+to the share, on few problems where scores scatter; the quantile is 1.22 with the share, but two standard
+errors after few rows. Shares of 0.6 to 1% cannot be told apart; among them a round one was taken.
 """
 
 from __future__ import annotations
