@@ -40,8 +40,8 @@ def test_densities_are_in_the_statistics_own_units(rng):
 
 def data_of(kind, rng):
     """Parameters and statistics for a form."""
-    theta = rng.normal(size=(700, 2))
-    noise = rng.normal(size=(700, 30)) * np.exp(0.3 * theta[:, :1])
+    theta = rng.normal(size=(400 if kind == "series" else 700, 2))
+    noise = rng.normal(size=(len(theta), 30)) * np.exp(0.3 * theta[:, :1])
     if kind == "series":
         return theta, np.cumsum(noise, axis=1) + theta[:, 1:]
     if kind == "moving":  # which of two modes the second is in is told by the first
