@@ -24,6 +24,9 @@ SEVEN = (
 
 MEAN_OF_SEVEN = "mean of seven"
 
+LEAST_FIGURES = 2
+"""Of a cell: further ones, of most simulations, are shown where there are some."""
+
 
 def published() -> pd.DataFrame:
     """Task, method, budget, classifier, c2st and source.
@@ -93,7 +96,7 @@ def columns(lines: pd.DataFrame, classifier: str) -> list[tuple[str, bool]]:
 
 
 def markdown(lines: pd.DataFrame, classifier: str) -> str:
-    """Tasks down, methods across; a cell has a figure for each number of simulations."""
+    """Tasks down, methods across; a cell has a figure for each number of simulations, two at least."""
     ours, theirs = wide(lines, classifier), wide(lines, classifier, published())
     budgets = sorted(set(lines["budget"]))
     methods = columns(lines, classifier)
@@ -102,7 +105,10 @@ def markdown(lines: pd.DataFrame, classifier: str) -> str:
         cells = [f"`{task}`" if task in TASKS else str(task)]
         for name, own in methods:
             table = ours if own else theirs
-            cells.append(" / ".join(_figure(table, task, name, budget) for budget in budgets))
+            figures = [_figure(table, task, name, budget) for budget in budgets]
+            while len(figures) > LEAST_FIGURES and figures[-1] == "-":
+                figures.pop()
+            cells.append(" / ".join(figures))
         rows.append(cells)
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
