@@ -13,12 +13,15 @@ from pymc_kbr.arrays.row_parts import row_parts
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.arrays.weighted import effective_sample_size
+from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.tempered import tempered
 
-MOST_PARTICLES_IN_PART = 500
-"""That a thread evaluates together: each step of theirs is then worth another thread."""
+MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000
+"""That a thread evaluates together: each step of theirs is then worth another thread. Where one statistic is
+evaluated after another, steps are smaller.
+"""
 
 
 class Start(NamedTuple):
@@ -49,6 +52,9 @@ def drawn_posteriors(
     particles: int,
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
     """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
+    in_part = MOST_PARTICLES_IN_PART
+    if isinstance(evaluation.form, Autoregressive):
+        in_part = MOST_IN_PART_OF_CONDITIONALS
     with side_by_side(len(prepared) * particles) as map_:
 
         def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -60,7 +66,7 @@ def drawn_posteriors(
                 data = [prepared[number] for number in numbers[part[0]]]
                 found[part] = evaluation.log_likelihoods(described.reshape(*some.shape[:2], -1), data)
 
-            map_(fill, _parts(*free.shape[:2]))
+            map_(fill, _parts(*free.shape[:2], in_part))
             return found
 
         found = tempered(
@@ -79,10 +85,10 @@ def drawn_posteriors(
     ]
 
 
-def _parts(observations: int, particles: int) -> Iterator[tuple[slice, slice]]:
-    """Some observations with all their particles each, or some particles of one."""
-    together = max(1, MOST_PARTICLES_IN_PART // particles)
-    pieces = row_parts(particles, MOST_PARTICLES_IN_PART)
+def _parts(observations: int, particles: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Some observations with all their particles each, or some particles of one, at most so many."""
+    together = max(1, most // particles)
+    pieces = row_parts(particles, most)
     for first in range(0, observations, together):
         for rows in pieces:
             yield slice(first, first + together), rows
