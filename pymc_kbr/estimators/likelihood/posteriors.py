@@ -58,7 +58,7 @@ def drawn_posteriors(
     with side_by_side(len(prepared) * particles) as map_:
 
         def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-            found = np.empty(free.shape[:2])
+            found = np.empty((len(free), free.shape[1]))
 
             def fill(part: tuple[slice, slice]) -> None:
                 some = free[part]
@@ -66,7 +66,7 @@ def drawn_posteriors(
                 data = [prepared[number] for number in numbers[part[0]]]
                 found[part] = evaluation.log_likelihoods(described.reshape(*some.shape[:2], -1), data)
 
-            map_(fill, _parts(*free.shape[:2], in_part))
+            map_(fill, _parts(len(free), free.shape[1], in_part))
             return found
 
         found = tempered(
