@@ -89,6 +89,8 @@ class Race:
                     if not spared:
                         self._round(spare, 0, stop, others=bool(alive))
                         alive += spare
+                if not alive and aside:  # what went on gave no finite scores
+                    break
                 if not alive:
                     raise ValueError(none_fitted(candidates))
                 progress.update(task, completed=stop)
@@ -142,7 +144,7 @@ class Race:
         return True
 
     def _spares(self, spare: list[Candidate], alive: list[Candidate], rows: int) -> bool:
-        """Whether a form holds, and is not so far behind the best candidate that it would be dropped."""
+        """Whether a form holds, and would not be dropped: then no spare candidate is needed, as they note."""
         holding = [one for one in alive if one.in_part and one.holds]
         best = min(alive, key=lambda one: mean_score(one.scores, self.weights), default=None)
         apart = [difference(one.scores, best.scores, self.weights) for one in holding if best is not None]

@@ -118,6 +118,7 @@ def select(
     choices among them all are no better (`tests.statistical.race_rules`). After 20, 40, 100 and 200 rows
     candidates that are behind the best one are dropped, by 3, 2.5, 2 and 2 standard errors, and all others
     but 10, 5, 3 and 2.
+
     The comparison ends after these 40 or 100 rows where a learned likelihood is ahead on them and not
     refuted, and from 100 rows on as soon as none of the others can be ahead of the best one by a
     five-hundredth of its score, about a fiftieth of a CRPS, within two standard errors. The best one, if it
@@ -254,7 +255,7 @@ def check_candidates(
 
 def _warn_of_time(found: Selection, time_budget: float | None) -> None:
     tried = sum(len(one.scores) > 0 for one in found.candidates)
-    wanted = sum(not (one.spare and one.note.startswith(NOT_NEEDED)) for one in found.candidates)
+    wanted = sum(not one.note.startswith(NOT_NEEDED) for one in found.candidates)
     rows = len(found.chosen.scores)
     warnings.warn(
         f"the time budget of {time_budget} seconds ended the choice of an estimator with {tried} of "

@@ -406,6 +406,23 @@ def test_a_likelihood_without_finite_scores_is_refused_and_spares_none(value, mo
     assert learnt.note == "refused: its draws have no finite score"
 
 
+def test_a_likelihood_that_was_set_aside_is_left_where_those_that_went_on_have_no_further_scores(monkeypatch):
+    race = a_race()
+    learnt, other = Candidate("learnt", pk.KernelLikelihood(particles=20)), Candidate("other", clone(LINEAR))
+    learnt.estimator.transforms_pvalue_ = 0.5
+
+    def scored(fitted, at):
+        scores = 1.0 + 0.3 * (-1.0) ** (at // (1 + (fitted is learnt.estimator)))
+        scores = np.where(at < 40, scores - 0.1 * (fitted is other.estimator), np.nan)
+        return [(score, np.ones(2, bool), 10.0) for score in scores]
+
+    monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+    monkeypatch.setattr(race, "scoring", scored)
+    ranked = race.run([other, learnt], False)
+    assert ranked[0] is learnt
+    assert other.note == "refused: its draws have no finite score"
+
+
 def test_likelihoods_that_are_left_alone_because_others_were_spared_are_not_raced_on(monkeypatch):
     """Each further row of theirs takes long; without spare ones they are."""
     for spares in (True, False):

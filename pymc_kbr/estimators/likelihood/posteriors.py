@@ -58,7 +58,7 @@ def drawn_posteriors(
     with side_by_side(len(prepared) * particles) as map_:
 
         def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-            found = np.empty((len(free), free.shape[1]))
+            found = np.empty(free.shape[:2])
 
             def fill(part: tuple[slice, slice]) -> None:
                 some = free[part]
