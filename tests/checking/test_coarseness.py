@@ -185,10 +185,8 @@ def test_the_figures_that_are_kept_are_those_of_all_models():
     assert [int(one["number"]) for one in lines] == list(range(coarse.MODELS))
     for some in (lines, lines[coarse.SETTLED_ON :]):  # on the second nothing was settled
         of_off, of_right = coarse.rates(some)
-        off = sum(coarse.is_off(one) for one in some)
-        # Nine in ten, and one in twenty, within a standard error of so many models.
-        assert of_off >= 0.9 - np.sqrt(0.9 * 0.1 / off)
-        assert of_right <= 0.05 + np.sqrt(0.05 * 0.95 / (len(some) - off))
+        assert of_off >= 0.9
+        assert of_right <= 0.05
 
 
 def test_the_figures_are_what_the_models_give():
