@@ -91,6 +91,12 @@ class Evaluation:
         logs = self.form.log_density(described.reshape(g * m, w), points).reshape(g, m, r, s)
         return _averaged(logs + np.stack([data.log_volume for data in trials])[:, None]).sum(axis=2)
 
+    def at_rows(self, described: np.ndarray, trials: Sequence[Prepared]) -> np.ndarray:
+        """Log-likelihoods (g, k) of g data sets of r trials each, at every row of `described` (k, w)."""
+        points, volumes = (np.concatenate(arrays) for arrays in zip(*trials, strict=True))
+        parts = self._each(described, Prepared(points, volumes))
+        return np.concatenate([each.reshape(len(each), len(trials), -1).sum(axis=2) for each in parts]).T
+
     def log_densities(self, described: np.ndarray, observations: Prepared) -> np.ndarray:
         """Log densities (k, r) of r observations, each under every row of `described` (k, w)."""
         return np.concatenate(list(self._each(described, observations)))

@@ -23,6 +23,11 @@ MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000
 evaluated after another, steps are smaller.
 """
 
+STARTED_TOGETHER = 10
+"""Observations that are evaluated together at the rows of the start: what depends on a row alone is computed
+once for these.
+"""
+
 
 class Start(NamedTuple):
     """Rows that stand for the prior.
@@ -73,7 +78,7 @@ def drawn_posteriors(
             log_likelihood,
             free_log_prior,
             support.forward(start.rows),
-            np.stack(map_(partial(evaluation.log_likelihood, start.described), prepared)),
+            np.concatenate(map_(partial(evaluation.at_rows, start.described), _alike(prepared))),
             particles,
             np.random.default_rng(start.seed),
             start_log_weights=start.log_weights,
@@ -92,6 +97,13 @@ def _parts(observations: int, particles: int, most: int) -> Iterator[tuple[slice
     for first in range(0, observations, together):
         for rows in pieces:
             yield slice(first, first + together), rows
+
+
+def _alike(prepared: Sequence[Prepared]) -> list[Sequence[Prepared]]:
+    """Data sets in groups that are evaluated together at the rows of the start."""
+    if len({data.points.shape for data in prepared}) > 1:
+        return [[data] for data in prepared]
+    return [prepared[i : i + STARTED_TOGETHER] for i in range(0, len(prepared), STARTED_TOGETHER)]
 
 
 def weighted_rows(

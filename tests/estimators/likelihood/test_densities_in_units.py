@@ -1,16 +1,19 @@
 """Densities in the user's units, evidence of weighted rows, and moves that keep a law of several columns."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.likelihood import evaluation as evaluation_module
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.local_mixture import FREEDOM, LocalMixture, propose_within
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
-from pymc_kbr.estimators.likelihood.posteriors import Start, weighted_rows
+from pymc_kbr.estimators.likelihood.posteriors import Start, _alike, weighted_rows
 from pymc_kbr.estimators.likelihood.streams import Streams
 
 
@@ -76,9 +79,22 @@ def test_data_sets_that_are_evaluated_together_have_the_likelihoods_that_they_ha
         assert (sets[0].points.shape[1] > 1) == (kind == "counts")
         alone = [evaluation.log_likelihood(rows, data) for rows, data in zip(at, sets, strict=True)]
         np.testing.assert_allclose(evaluation.log_likelihoods(at, sets), alone, rtol=1e-9, atol=1e-9)
+        rows = at.reshape(24, -1)
+        alone_at_rows = [evaluation.log_likelihood(rows, data) for data in sets]
+        np.testing.assert_allclose(evaluation.at_rows(rows, sets), alone_at_rows, rtol=1e-9, atol=1e-9)
+        # Nor does it matter how many residuals are held at once.
+        with patch.object(evaluation_module, "RESIDUALS_AT_ONCE", 100):
+            np.testing.assert_allclose(evaluation.at_rows(rows, sets), alone_at_rows, rtol=1e-9, atol=1e-9)
     uneven = [*sets[:3], evaluation.prepare(x[:5])]
     alone[3] = evaluation.log_likelihood(at[3], uneven[3])
     np.testing.assert_allclose(evaluation.log_likelihoods(at, uneven), alone, rtol=1e-9, atol=1e-9)
+
+
+def test_data_sets_of_one_size_begin_in_groups_and_others_alone():
+    alike = [Prepared(np.zeros((2, 1, 3)), np.zeros((2, 1)))] * 23
+    assert [len(group) for group in _alike(alike)] == [10, 10, 3]
+    uneven = [*alike[:2], Prepared(np.zeros((1, 1, 3)), np.zeros((1, 1)))]
+    assert [group[0] is data for group, data in zip(_alike(uneven), uneven, strict=True)] == [True] * 3
 
 
 class Discrete:
