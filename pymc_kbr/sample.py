@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -182,6 +183,7 @@ def sample_abc(
     seconds.note("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
         (posterior,) = fitted.for_draws(chains * draws).posteriors(observed)
+    posterior = dataclasses.replace(posterior, settings=table.origin.of_whole_prior(posterior.settings))
     seconds.note("condition")
     drawn = posterior.draw(chains * draws, rng)
     seconds.note("draw")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,13 +33,15 @@ def joined(
     further : str
         What it says after that.
     """
-    # Each table is a draw of the prior between its bounds, so between the last ones all are of one law.
+    # Each table is a draw of the prior between its bounds, so between the last ones all are of one law. The
+    # prior's mass there is the product of the shares that bounds leave of the rows between those before.
     last = tables[-1]
+    shares_left = [np.mean(b.support.contains(a.parameters)) for a, b in pairwise(tables)]
     support = last.support if support is None else support
     inside = [support.contains(table.parameters) for table in tables]
     drawn = [len(table) + len(table.failures) for table in tables]
     before = np.cumsum([0, *drawn[:-1]])
-    origin = dataclasses.replace(last.origin, simulations=sum(drawn))
+    origin = dataclasses.replace(last.origin, simulations=sum(drawn), prior_mass=float(np.prod(shares_left)))
     shares = "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True))
     return dataclasses.replace(
         last,

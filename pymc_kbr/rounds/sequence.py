@@ -19,6 +19,7 @@ from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.joined import joined
+from pymc_kbr.rounds.known_alone import draws_of_known, few_effective
 from pymc_kbr.rounds.proposing import proposal_of, region_of
 from pymc_kbr.rounds.widening import MOST_CONDITIONED, widening
 from pymc_kbr.simulation import (
@@ -164,8 +165,13 @@ class Rounds:
         table = columns_of_sets(self._pooled()).without_missing()
         # Sums of several threads are rounded as these share them out.
         with one_blas_thread():
-            posterior = self._posterior(table, rng)
-            drawn = posterior.draw(DRAWS_FOR_PROPOSAL, rng)
+            # Of a few rows that what is known leaves nothing is learnt: it says itself where to look first.
+            posterior = None if few_effective(table) else self._posterior(table, rng)
+            drawn = (
+                draws_of_known(self.forward, DRAWS_FOR_PROPOSAL, rng)
+                if posterior is None
+                else posterior.draw(DRAWS_FOR_PROPOSAL, rng)
+            )
             compared = drawn[:COMPARED_DRAWS]
             before = self.proposals[-1]
             settled = before is not None and alike(
@@ -173,7 +179,8 @@ class Rounds:
                 self.forward.support.forward(compared),
                 rng,
             )
-            wider = widening(self._fitted, table, rng)
+            wider = 1.0 if posterior is None else widening(self._fitted, table, rng)
+            independent = np.inf if posterior is None else posterior.effective_sample_size
             notes = {
                 "widened": wider,
                 "asked": self.asked,
@@ -182,7 +189,7 @@ class Rounds:
             }
             return proposal_of(
                 drawn,
-                min(DRAWS_FOR_PROPOSAL, posterior.effective_sample_size),
+                min(DRAWS_FOR_PROPOSAL, independent),
                 self.forward.support,
                 self.asked["prior_share"],
                 wider,
@@ -227,12 +234,17 @@ class Rounds:
         region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
         log_known = self.forward.log_known
         ratio = np.exp(-log_ratio) if log_known is None else weights_of(log_known(parameters) - log_ratio)
-        left_out = int(np.sum(~region.contains(parameters)))
+        inside = region.contains(parameters)
+        left_out = int(np.sum(~inside))
         further = f"; {left_out} rows left out, outside of the last bounds"
         if stopped:
             further += "; ended early, since the posterior did not change any more"
         table = joined(self.tables, region, ratio, "refined", further)
-        origin = dataclasses.replace(table.origin, from_proposal=True, between_bounds=left_out > 0)
+        # Over all rows the mean of p / q is one.
+        mass = float(np.sum(np.exp(-log_ratio[inside])) / len(parameters))
+        origin = dataclasses.replace(
+            table.origin, from_proposal=True, between_bounds=left_out > 0, prior_mass=mass
+        )
         return dataclasses.replace(table, origin=origin)
 
 

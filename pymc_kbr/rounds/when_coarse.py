@@ -13,6 +13,7 @@ from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 from pymc_kbr.estimators.sets.columns import most_columns
+from pymc_kbr.rounds.known_alone import few_effective
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed, simulate_table
 from pymc_kbr.simulation.streams import ROWS_A_STREAM
@@ -104,7 +105,7 @@ def simulate_in_rounds(
             with warnings.catch_warnings():
                 # What there is to say of the first rows is said once, of the whole table.
                 warnings.simplefilter("ignore")
-                found = if_coarse(table)
+                found = _left_by_known(table) or if_coarse(table)
         except (ValueError, np.linalg.LinAlgError) as error:
             if rounds is not None:
                 raise
@@ -121,6 +122,13 @@ def simulate_in_rounds(
     if not_judged:
         return _with_words(table, f"none: all {options.draws} are draws of the prior, since {not_judged[0]}")
     return _with_words(table, _told(made, options.draws, why))
+
+
+def _left_by_known(table: ReferenceTable) -> TooCoarse | None:
+    """Why a table does not do of which known densities leave too few rows to learn from."""
+    few = few_effective(table)
+    words = f"one of which {', '.join(table.origin.known)} leave an effective {few} rows"
+    return TooCoarse(near_rows(True), words) if few else None
 
 
 def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:

@@ -69,6 +69,7 @@ class Simulation:
             between_bounds=self.options.within is not None,
             from_proposal=self.options.proposal is not None,
             known=self.forward.graph.known_names,
+            prior_mass=1.0 if self.options.within is None else None,
         )
 
     @property

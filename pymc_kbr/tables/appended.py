@@ -44,6 +44,7 @@ def appended(one: Any, other: Any) -> Any:
         noise=_noise(one, other),
         between_bounds=one.origin.between_bounds or other.origin.between_bounds,
         seeds=one.seeds + other.seeds,
+        prior_mass=one.origin.prior_mass if one.origin.prior_mass == other.origin.prior_mass else None,
     )
     return dataclasses.replace(
         one,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -27,6 +29,9 @@ class Origin:
         `ReferenceTable.prior_ratio` has the prior's density over that of the rows.
     known : tuple of str
         Observed variables and Potentials whose densities are in `prior_ratio`.
+    prior_mass : float or None
+        Share of the prior's mass that is between the table's edges, as its rows have it; None where that is
+        not known.
     rounds : str
         What `sample_abc` did where it could simulate in rounds: a sentence for people.
     """
@@ -37,7 +42,21 @@ class Origin:
     seeds: tuple[int | None, ...] = ()
     from_proposal: bool = False
     known: tuple[str, ...] = ()
+    prior_mass: float | None = 1.0
     rounds: str = ""
+
+    @property
+    def whole_prior(self) -> bool:
+        """Whether rows, however many, are draws of the whole prior and of nothing else."""
+        return not (self.between_bounds or self.weighted)
+
+    def of_whole_prior(self, settings: Mapping[str, float]) -> dict[str, float]:
+        """A posterior's settings with the evidence of the whole prior, or none where that is not known."""
+        found = dict(settings)
+        evidence = found.pop("log_evidence", None)
+        if evidence is not None and self.prior_mass and not self.known:
+            found["log_evidence"] = evidence + float(np.log(self.prior_mass))
+        return found
 
     @property
     def weighted(self) -> bool:
@@ -71,8 +90,10 @@ class Origin:
         # Version 0.1 had one mark for rows from a proposal and for rows that a known likelihood weights.
         marked = fields.pop("proposed", False)
         told = "refined" in words or documents.get("proposal") is not None
+        elsewhere = fields.get("between_bounds") or told
         return cls(
             **{
+                "prior_mass": None if elsewhere else 1.0,  # which earlier versions did not keep
                 "from_proposal": marked and (told or not known),
                 "rounds": words.get("rounds", ""),
                 **fields,
@@ -93,5 +114,6 @@ class Origin:
             seeds=tuple(None if seed == "None" else int(seed) for seed in seeds),
             from_proposal="refined" in words,
             known=tuple(words["known_densities"].split(", ")) if "known_densities" in words else (),
+            prior_mass=None if "prior_truncated" in words or "refined" in words else 1.0,
             rounds=words.get("rounds", ""),
         )

@@ -59,7 +59,8 @@ def compare_models(
     Raises
     ------
     TypeError, ValueError
-        If there are fewer than two tables, one has fewer than 50 rows, their statistics differ, the tables
+        If there are fewer than two tables, one has fewer than 50 rows, or is of rounds, between bounds or
+        weighted by known densities, their statistics differ, the tables
         have no observation or different ones, the observation does not fit or is infinite, several have
         different gaps or one has no statistic, a method is unknown, or the prior probabilities are not of
         these models, negative or of another sum than one.

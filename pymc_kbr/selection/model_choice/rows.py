@@ -133,7 +133,8 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
     TypeError
         If they are no mapping of names to tables in memory.
     ValueError
-        If there are fewer than two, one has too few rows, or their statistics differ.
+        If there are fewer than two, one has too few rows or other rows than draws of its prior, or their
+        statistics differ.
     """
     if not isinstance(tables, Mapping):
         raise TypeError(f"tables is {type(tables).__name__}; give a dict of model names to reference tables")
@@ -148,6 +149,12 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
         if len(table) < FEWEST_OF_A_MODEL:
             raise ValueError(
                 f"the table of {name!r} has {len(table)} rows; at least {FEWEST_OF_A_MODEL} are needed"
+            )
+        if not table.origin.whole_prior:
+            raise ValueError(
+                f"the table of {name!r} is not one of draws of the whole prior alone: rounds and bounds "
+                "leave a share of it out, and weights by known densities have no scale; give a table of "
+                "`simulate`, whose only observed variables are simulators"
             )
     named = {str(name): table for name, table in tables.items()}
     if len(named) < len(tables):
