@@ -304,7 +304,7 @@ def test_a_constant_entry_of_an_array_is_no_constant_parameter(rng):
         Origin(),
         Origin(simulations=100, noise=(0.1, 0.25), between_bounds=True, seeds=(2**100 + 1, None, 3)),
         Origin(noise=(0.5,)),
-        Origin(from_proposal=True, known=("y", "lift"), rounds="2 rounds"),
+        Origin(from_proposal=True, known=("y", "lift"), prior_mass=None, rounds="2 rounds"),
     ],
 )
 def test_history_survives_a_file(origin, tmp_path):
@@ -328,12 +328,12 @@ def test_history_survives_a_file(origin, tmp_path):
                 "prior_truncated": "x",
                 "appended_seeds": "1, None, 3",
             },
-            Origin(700, (0.1, 0.2), True, (1, None, 3)),
+            Origin(700, (0.1, 0.2), True, (1, None, 3), prior_mass=None),
         ),
         ({"noise": "0.001"}, Origin(noise=(0.001,))),
         (
             {"refined": "40 rows of 50", "known_densities": "y, lift", "rounds": "2 rounds"},
-            Origin(from_proposal=True, known=("y", "lift"), rounds="2 rounds"),
+            Origin(from_proposal=True, known=("y", "lift"), prior_mass=None, rounds="2 rounds"),
         ),
     ],
 )
@@ -360,7 +360,10 @@ def test_one_mark_of_before_was_for_proposals_and_for_known_densities(known, pro
     documents = {"origin": {**fields, "proposed": True}, "provenance": provenance}
     found = Origin.from_documents(documents)
     assert found == Origin(
-        from_proposal=from_proposal, known=tuple(known), rounds=provenance.get("rounds", "")
+        from_proposal=from_proposal,
+        known=tuple(known),
+        prior_mass=None if "refined" in provenance else 1.0,
+        rounds=provenance.get("rounds", ""),
     )
     assert found.weighted
     assert Origin.from_documents({**documents, "proposal": {}}).from_proposal
