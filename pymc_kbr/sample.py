@@ -113,8 +113,8 @@ def sample_abc(
     rounds : int or str, optional
         In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
         `refine`; with one, all are draws of the prior. "auto": up to half of them are such draws; where these
-        are too coarse for the posterior, no learned likelihood holds in all of them, or regression estimates
-        stand for the statistics, the others are made in up to three rounds near the observation, and
+        are too coarse, known densities leave few of them, no learned likelihood holds in all, or regression
+        estimates stand for the statistics, the others are made in up to three rounds near the observation;
         otherwise the result is that of one round. Left out, as "auto", for an estimator that is chosen, from
         2,000 simulations on; but one round with a store, another prior, a calibration or some statistics, and
         of models that can be simulated at draws of the prior alone. The attribute ``rounds`` of the result
