@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.names import by_name, parameters_by_name
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.likelihood.checks import check_parameters
@@ -100,6 +101,7 @@ class LearnedDensity(Estimator):
         Parameters
         ----------
         parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
         observed : ndarray of shape (d,) or (r, d)
             The log densities of r trials are summed.
 
@@ -113,10 +115,16 @@ class LearnedDensity(Estimator):
         Raises
         ------
         TypeError, ValueError
-            If it is not fitted, parameters or observation have another shape, or a value is not finite.
+            If it is not fitted, parameters or observation have another shape or other names, or a value is
+            not finite.
         """
         trials = self._possible(self._trials(observed))
-        return self.log_likelihood_of(check_parameters(parameters, self.parameters_size), trials)
+        return self.log_likelihood_of(self._parameters(parameters), trials)
+
+    def _parameters(self, parameters: ArrayLike) -> np.ndarray:
+        """Parameters (k, p), a data frame's in the order of the table."""
+        given = parameters_by_name(parameters, self.names_.parameters)
+        return check_parameters(given, self.parameters_size)
 
     def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
         """`log_likelihood` of what was checked before.
@@ -134,12 +142,15 @@ class LearnedDensity(Estimator):
             return np.full(len(theta), -np.inf)
         return self.log_likelihoods(theta, trials).sum(axis=1)
 
-    def log_likelihoods(self, parameters: ArrayLike, statistics: np.ndarray) -> np.ndarray:
+    def log_likelihoods(self, parameters: ArrayLike, statistics: ArrayLike) -> np.ndarray:
         """Log-likelihoods of observations, each by itself.
+
+        What is the same in every simulation counts for nothing here, whatever it is in an observation.
 
         Parameters
         ----------
         parameters : ndarray of shape (k, p)
+            Data frames are put in order, both of them.
         statistics : ndarray of shape (n, d)
 
         Returns
@@ -151,15 +162,17 @@ class LearnedDensity(Estimator):
         TypeError, ValueError
             If the parameters have another shape, or are not finite.
         """
-        theta = check_parameters(parameters, self.parameters_size)
-        return self._evaluation.log_densities(self.describe(theta), self._evaluation.prepare(statistics))
+        rows = as_rows("the statistics", by_name(statistics, self.names_.statistics))
+        described = self.describe(self._parameters(parameters))
+        return self._evaluation.log_densities(described, self._evaluation.prepare(rows))
 
-    def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator | int | None = None) -> Any:
+    def draw_statistics(self, parameters: ArrayLike, rng: np.random.Generator | int | None = None) -> Any:
         """One draw of the statistics for each of the parameters.
 
         Parameters
         ----------
         parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
         rng : numpy.random.Generator or int, optional
 
         Returns
@@ -173,8 +186,7 @@ class LearnedDensity(Estimator):
             from which there is no way back to statistics.
         """
         self._refuse_unfitted()
-        theta = check_parameters(parameters, self.parameters_size)
-        return self._evaluation.draw(theta, np.random.default_rng(rng))
+        return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
 
     def _possible(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d), warned of where the model cannot make them."""
