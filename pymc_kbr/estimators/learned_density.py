@@ -53,7 +53,13 @@ class LearnedDensity(Estimator):
         PosteriorWarning
             If a statistic is the same in all simulations and another in the observation.
         """
-        return self._evaluation.prepare(self._possible(self._trials(observed)))
+        return self._prepare(self._possible(self._trials(observed)))
+
+    def _prepare(self, rows: np.ndarray) -> Prepared:
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
+        prepared = self._evaluation.prepare(rows)
+        off = impossible(rows, self.table_).any(axis=1)
+        return prepared._replace(log_volume=np.where(off[:, None], -np.inf, prepared.log_volume))
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
         """Independent observations (r, d), also of one number where there is one statistic."""
