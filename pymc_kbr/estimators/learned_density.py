@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,9 +12,13 @@ from pymc_kbr.arrays.names import by_name, parameters_by_name
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.checks import check_parameters
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.estimators.likelihood.form import Prepared
+from pymc_kbr.estimators.likelihood.refuted import refuted
+from pymc_kbr.posterior.doubt import PosteriorWarning
 
 
 class LearnedDensity(Estimator):
@@ -31,6 +36,51 @@ class LearnedDensity(Estimator):
     def statistics_size(self) -> int:
         """Number of statistics, d."""
         return self.table_.scaler.size
+
+    def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
+        """As every estimator's; what is refused by its column is named.
+
+        Parameters
+        ----------
+        table : FittedTable
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError, MemoryError
+            As `Estimator.fit_table`, and if a statistic is an exact function of the parameters.
+        """
+        try:
+            return super().fit_table(table, rng)
+        except FunctionOfParameters as error:
+            # Columns of a summary are no statistics of the table.
+            own = (
+                self.names_.statistics if isinstance(self.scale, bool) or self.scale == "dependent" else None
+            )
+            raise FunctionOfParameters(error.column, None if own is None else own[error.column]) from None
+
+    def warn_if_refuted(self, variable: str) -> None:
+        """Say of a variable of a model where held-out rows are not distributed as its likelihood says.
+
+        Parameters
+        ----------
+        variable : str
+            Its name, or names, in quotes.
+
+        Warns
+        -----
+        PosteriorWarning
+            That names the statistic which is worst, and says what to do.
+        """
+        column, names = getattr(self, "transforms_worst_", None), self.names_.statistics
+        worst = None if column is None else f"column {column}" if names is None else repr(names[column])
+        message = refuted(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
+        if message is not None:
+            warnings.warn(message, PosteriorWarning, stacklevel=3)
 
     def prepare(self, observed: ArrayLike) -> Prepared:
         """Observations in the units of the fit, for `log_density`.
@@ -58,8 +108,8 @@ class LearnedDensity(Estimator):
     def _prepare(self, rows: np.ndarray) -> Prepared:
         """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
         prepared = self._evaluation.prepare(rows)
-        off = impossible(rows, self.table_).any(axis=1)
-        return prepared._replace(log_volume=np.where(off[:, None], -np.inf, prepared.log_volume))
+        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True)
+        return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
         """Independent observations (r, d), also of one number where there is one statistic."""

@@ -16,6 +16,7 @@ from pytensor.raise_op import Assert
 from pymc_kbr.arrays.names import Names, by_name
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
+from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
@@ -83,6 +84,12 @@ def LearnedSimulator(
         model cannot make, or another number of rows than there are groups; `group` names a group that there
         is not, now or, as AssertionError, when its data are changed.
 
+    Warns
+    -----
+    PosteriorWarning
+        If the likelihood does not hold in rows that it was not fitted to, or a statistic is the same in all
+        simulations and another in `observed`, which then has no density.
+
     Notes
     -----
     NUTS sees a wall where the simulated range ends. Where the posterior comes close to it, simulate from
@@ -99,8 +106,25 @@ def LearnedSimulator(
     if model is None:
         raise TypeError(f"there is no model to put {name!r} into; call this inside `with pm.Model():`")
     _check(name, likelihood, outside)
+    if hasattr(likelihood, "warn_if_refuted"):  # which other likelihoods may not have
+        likelihood.warn_if_refuted(repr(name))
     columns = None if table is None else table.parameter_columns
-    known = getattr(likelihood, "names_", None) or Names()  # which other likelihoods may not have
+    return register_learned(model, name, likelihood, parameters, observed, dims, group, columns, outside)
+
+
+def register_learned(
+    model: pm.Model,
+    name: str,
+    likelihood: Likelihood,
+    parameters: Sequence[Any],
+    observed: Any,
+    dims: str | Sequence[str] | None = None,
+    group: Any = None,
+    columns: Columns | None = None,
+    outside: str = "-inf",
+) -> Any:
+    """As `LearnedSimulator`, in this model, of a likelihood that was looked at before."""
+    known = getattr(likelihood, "names_", None) or Names()
     parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns, known.parameters)
     value = observed if isinstance(observed, Variable) else _as_array(name, observed, known.statistics)
     data = _data_now(name, value)
