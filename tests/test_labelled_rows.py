@@ -287,3 +287,13 @@ def test_draws_of_an_estimators_own_prior_are_put_in_order_by_their_names():
         # With a gap the estimator is fitted anew.
         one, two = (fitted.condition([0.1, np.nan]) for fitted in (one, two))
         np.testing.assert_allclose(one.weights, two.weights, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the statistics in columns:UserWarning")
+@pytest.mark.parametrize("scale", [True, False, "dependent"])
+def test_a_statistic_without_noise_is_refused_by_its_name(scale):
+    rng = np.random.default_rng(7)
+    theta = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    x = pd.DataFrame({"same": 1.0, "s": theta.sum(axis=1) + rng.normal(size=300), "t": theta["a"]})
+    with pytest.raises(ValueError, match="the statistic 't' is an exact function of the parameters"):
+        pk.KernelLikelihood("location_scale", 50, scale=scale).fit(theta, x, random_seed=1)
