@@ -210,3 +210,90 @@ def test_labels_in_a_circle_are_put_in_order():
     given = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["t", "u", "s"])
     np.testing.assert_array_equal(by_name(given, ["s", "t", "u"]), [[3.0, 1.0, 2.0]])
     np.testing.assert_array_equal(by_name(given.iloc[0], ["s", "t", "u"]), [3.0, 1.0, 2.0])
+
+
+@pytest.fixture(scope="module")
+def likelihood_of_frames():
+    """Of two parameters, the second of which moves a statistic three times as far."""
+    noise = np.random.default_rng(5).normal(size=(120, 2))
+    theta = pd.DataFrame(np.random.default_rng(4).normal(size=(120, 2)), columns=["a", "b"])
+    x = pd.DataFrame(theta.to_numpy() * [1, 3] + 0.3 * noise, columns=["s", "t"])
+    return pk.KernelLikelihood("location_scale", 50).fit(theta, x, random_seed=1)
+
+
+def test_a_learned_likelihood_puts_parameters_in_order_by_their_names(likelihood_of_frames):
+    fitted = likelihood_of_frames
+    theta = pd.DataFrame({"b": [0.3, -1.0], "a": [0.5, 2.0]})
+    plain, x = theta[["a", "b"]].to_numpy(), np.array([[0.4, 1.0], [2.0, 3.0]])
+    labelled = pd.DataFrame({"t": x[:, 1], "s": x[:, 0]})
+    for given in (theta, theta[["a", "b"]], plain):
+        np.testing.assert_array_equal(fitted.log_likelihood(given, x), fitted.log_likelihood(plain, x))
+        np.testing.assert_array_equal(fitted.draw_statistics(given, 1), fitted.draw_statistics(plain, 1))
+        for statistics in (x, labelled):
+            np.testing.assert_array_equal(
+                fitted.log_likelihoods(given, statistics), fitted.log_likelihoods(plain, x)
+            )
+    np.testing.assert_array_equal(
+        fitted.log_likelihood(theta.iloc[0], x[0]), fitted.log_likelihood(plain[:1], x[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("theta", "words"),
+    [
+        (pd.DataFrame({"a": [0.1], "c": [0.2]}), r"lacks \['b'\] and has the unknown \['c'\]"),
+        (pd.DataFrame([[0.1, 0.2, 0.3]], columns=["a", "b", "a"]), r"has twice \['a'\]"),
+    ],
+)
+def test_labels_that_are_not_the_parameters_names_are_refused(likelihood_of_frames, theta, words):
+    for use in (
+        lambda: likelihood_of_frames.log_likelihood(theta, [0.1, 0.2]),
+        lambda: likelihood_of_frames.log_likelihoods(theta, np.zeros((1, 2))),
+        lambda: likelihood_of_frames.draw_statistics(theta, 1),
+    ):
+        with pytest.raises(ValueError, match=rf"the frame of the parameters {words}.*\['a', 'b'\], in any"):
+            use()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "estimator", [pk.Localised(20), pk.KernelBayes(), pk.KernelLikelihood("location_scale", 50)]
+)
+def test_draws_of_another_prior_are_put_in_order_by_their_names(estimator, weighted):
+    rng = np.random.default_rng(6)
+    theta = pd.DataFrame(rng.normal(size=(120, 2)), columns=["a", "b"])
+    x = (theta + 0.5 * rng.normal(size=(120, 2))).to_numpy()
+    draws = pd.DataFrame([1.0, -1.0] + 0.3 * rng.normal(size=(50, 2)), columns=["a", "b"])
+    weights = np.linspace(1, 2, 50)
+
+    def posterior(prior):
+        given = (prior, weights) if weighted else prior
+        return clone(estimator).fit(theta, x, prior=given, random_seed=1).condition([0.5, 0.5])
+
+    one, two = posterior(draws[["b", "a"]]), posterior(draws.to_numpy())
+    np.testing.assert_array_equal(one.atoms, two.atoms)
+    np.testing.assert_array_equal(one.weights, two.weights)
+    with pytest.raises(ValueError, match=r"the frame of the prior's draws lacks \['b'\]"):
+        posterior(draws[["a"]])
+
+
+def test_draws_of_an_estimators_own_prior_are_put_in_order_by_their_names():
+    draws = pd.DataFrame(
+        [0.5, -0.5] + 0.3 * np.random.default_rng(6).normal(size=(50, 2)), columns=["a", "b"]
+    )
+    for of in (pk.KernelBayes, pk.KernelDensity):
+        one, two = (of(prior=prior).fit(TABLE, random_seed=1) for prior in (draws[["b", "a"]], draws))
+        np.testing.assert_allclose(one.weights([0.1, 0.2]), two.weights([0.1, 0.2]), rtol=1e-9)
+        # With a gap the estimator is fitted anew.
+        one, two = (fitted.condition([0.1, np.nan]) for fitted in (one, two))
+        np.testing.assert_allclose(one.weights, two.weights, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the statistics in columns:UserWarning")
+@pytest.mark.parametrize("scale", [True, False, "dependent"])
+def test_a_statistic_without_noise_is_refused_by_its_name(scale):
+    rng = np.random.default_rng(7)
+    theta = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    x = pd.DataFrame({"same": 1.0, "s": theta.sum(axis=1) + rng.normal(size=300), "t": theta["a"]})
+    with pytest.raises(ValueError, match="the statistic 't' is an exact function of the parameters"):
+        pk.KernelLikelihood("location_scale", 50, scale=scale).fit(theta, x, random_seed=1)

@@ -130,18 +130,65 @@ def by_name(observed: Any, names: Sequence[str] | None) -> Any:
     labels = labels_of(observed)
     if labels is None or names is None:
         return observed
-    missing = [name for name in names if name not in labels]
-    unknown = [label for label in labels if label not in names]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    wrong = {"lacks": missing, "has the unknown": unknown, "has twice": twice}
-    found = [f"{what} {_some(which)}" for what, which in wrong.items() if which]
-    if found:
+    wrong = _wrong(labels, names)
+    if wrong:
         raise ValueError(
-            f"the observation {' and '.join(found)}; its labels must be the names of the statistics that the "
+            f"the observation {wrong}; its labels must be the names of the statistics that the "
             f"estimator was fitted on, {_some(names)}, in any order: choose these, as by "
             "`observed[table.statistic_names]`, or give an array in their order (`to_numpy()`)"
         )
     return observed.to_numpy()[..., [labels.index(name) for name in names]]
+
+
+def parameters_by_name(parameters: Any, names: Sequence[str] | None, what: str = "the parameters") -> Any:
+    """Parameters in the order of the names of a table.
+
+    Parameters
+    ----------
+    parameters : array_like of shape (k, p)
+        A data frame that is labelled with texts is put in order. Anything else is taken to be in order, and
+        so is everything where there are no names.
+    names : sequence of str, length p, optional
+    what : str
+        What they are, for the words of an error.
+
+    Returns
+    -------
+    array_like
+        What was given, with its columns in another order where they were labelled.
+
+    Raises
+    ------
+    ValueError
+        If a name is missing, unknown, or there twice.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> list(parameters_by_name(pd.DataFrame({"sd": [2.0], "mean": [1.0]}), ["mean", "sd"]))
+    ['mean', 'sd']
+    """
+    labels = labels_of(parameters)
+    if labels is None or names is None:
+        return parameters
+    wrong = _wrong(labels, names)
+    if wrong:
+        raise ValueError(
+            f"the frame of {what} {wrong}; its labels must be the names of the parameters that the estimator "
+            f"was fitted on, {_some(names)}, in any order: choose these, or give an array in their order "
+            "(`to_numpy()`)"
+        )
+    places = [labels.index(name) for name in names]
+    return parameters.iloc[:, places] if hasattr(parameters, "columns") else parameters.iloc[places]
+
+
+def _wrong(labels: Sequence[str], names: Sequence[str]) -> str:
+    """How labels differ from names, whatever their order; empty where they do not."""
+    missing = [name for name in names if name not in labels]
+    unknown = [label for label in labels if label not in names]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    wrong = {"lacks": missing, "has the unknown": unknown, "has twice": twice}
+    return " and ".join(f"{what} {_some(which)}" for what, which in wrong.items() if which)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.signs import Signs
-from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
+from pymc_kbr.estimators.likelihood.refuted import refuted
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 
@@ -177,16 +177,9 @@ def _effective_sample_size(posterior: Posterior, chosen: bool) -> Concern | None
 def _transforms(posterior: Posterior, seen: Signs) -> Concern | None:
     """Held-out rows that are not distributed as a learned likelihood says."""
     pvalue = posterior.settings.get("transforms_pvalue", 1.0)
-    if pvalue >= NOT_UNIFORM:
-        return None
     worst = posterior.settings.get("transforms_worst")
-    which = "" if worst is None else f", least of all {seen.statistic_names[int(worst)]!r}"
-    return Concern(
-        "transforms",
-        "the learned likelihood does not hold: held-out rows' statistics, transformed by their fitted "
-        f"distribution functions, are not uniform{which} (p = {pvalue:.1e}); simulate more rows, transform "
-        "the statistics, or compare with another estimator",
-    )
+    message = refuted(pvalue, None if worst is None else repr(seen.statistic_names[int(worst)]))
+    return None if message is None else Concern("transforms", message)
 
 
 def _extrapolated(posterior: Posterior) -> Concern | None:

@@ -78,7 +78,7 @@ class Estimator(Conditioning, BaseEstimator):
             The density of another prior over that of the table's, at each row and up to a constant:
             the posterior is then that under the other prior. Rows where it is zero are left out.
         prior : ndarray of shape (l, p), or pair of such and of weights of shape (l,), optional
-            The other prior by draws, where its density is not known.
+            The other prior by draws, where its density is not known; a data frame is put in order by names.
         log_prior : callable, optional
             From parameters (n, p) to log densities (n,) of the prior, the other one where there is one: for
             estimators that multiply with it, which else estimate it from `prior` or from the rows.

@@ -105,7 +105,9 @@ class Given:
             # Before the pass over all rows, which may take long.
             estimator.check(int(self.parameters.shape[0]), streamed=True)
             return StreamedTable.of(self.parameters, self.statistics, self.support, scale)
-        ratio, draws = self.ratio, None if self.prior is None else weighted_draws(self.prior)
+        ratio, draws = self.ratio, None
+        if self.prior is not None:
+            draws = weighted_draws(self.prior, self.names.parameters)
         if draws is not None and not estimator.takes_draws:
             theta = as_rows("the parameters", self.parameters)
             inside = Support.unbounded(theta.shape[1]) if self.support is None else self.support

@@ -117,7 +117,9 @@ class KernelDensity(Estimator):
 
     def _draws(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Draws of another prior with their weights, given to `fit` or to the constructor."""
-        draws = self.table_.draws if self.prior is None else weighted_draws(self.prior)
+        draws = (
+            self.table_.draws if self.prior is None else weighted_draws(self.prior, self.names_.parameters)
+        )
         if draws is None:
             return None
         if self.prior is not None:

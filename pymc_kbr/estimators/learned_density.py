@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.names import by_name, parameters_by_name
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.checks import check_parameters
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.estimators.likelihood.form import Prepared
+from pymc_kbr.estimators.likelihood.refuted import refuted
+from pymc_kbr.posterior.doubt import PosteriorWarning
 
 
 class LearnedDensity(Estimator):
@@ -30,6 +36,51 @@ class LearnedDensity(Estimator):
     def statistics_size(self) -> int:
         """Number of statistics, d."""
         return self.table_.scaler.size
+
+    def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
+        """As every estimator's; what is refused by its column is named.
+
+        Parameters
+        ----------
+        table : FittedTable
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError, MemoryError
+            As `Estimator.fit_table`, and if a statistic is an exact function of the parameters.
+        """
+        try:
+            return super().fit_table(table, rng)
+        except FunctionOfParameters as error:
+            # Columns of a summary are no statistics of the table.
+            own = (
+                self.names_.statistics if isinstance(self.scale, bool) or self.scale == "dependent" else None
+            )
+            raise FunctionOfParameters(error.column, None if own is None else own[error.column]) from None
+
+    def warn_if_refuted(self, variable: str) -> None:
+        """Say of a variable of a model where held-out rows are not distributed as its likelihood says.
+
+        Parameters
+        ----------
+        variable : str
+            Its name, or names, in quotes.
+
+        Warns
+        -----
+        PosteriorWarning
+            That names the statistic which is worst, and says what to do.
+        """
+        column, names = getattr(self, "transforms_worst_", None), self.names_.statistics
+        worst = None if column is None else f"column {column}" if names is None else repr(names[column])
+        message = refuted(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
+        if message is not None:
+            warnings.warn(message, PosteriorWarning, stacklevel=3)
 
     def prepare(self, observed: ArrayLike) -> Prepared:
         """Observations in the units of the fit, for `log_density`.
@@ -52,7 +103,13 @@ class LearnedDensity(Estimator):
         PosteriorWarning
             If a statistic is the same in all simulations and another in the observation.
         """
-        return self._evaluation.prepare(self._possible(self._trials(observed)))
+        return self._prepare(self._possible(self._trials(observed)))
+
+    def _prepare(self, rows: np.ndarray) -> Prepared:
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
+        prepared = self._evaluation.prepare(rows)
+        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True)
+        return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
         """Independent observations (r, d), also of one number where there is one statistic."""
@@ -100,6 +157,7 @@ class LearnedDensity(Estimator):
         Parameters
         ----------
         parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
         observed : ndarray of shape (d,) or (r, d)
             The log densities of r trials are summed.
 
@@ -113,10 +171,16 @@ class LearnedDensity(Estimator):
         Raises
         ------
         TypeError, ValueError
-            If it is not fitted, parameters or observation have another shape, or a value is not finite.
+            If it is not fitted, parameters or observation have another shape or other names, or a value is
+            not finite.
         """
         trials = self._possible(self._trials(observed))
-        return self.log_likelihood_of(check_parameters(parameters, self.parameters_size), trials)
+        return self.log_likelihood_of(self._parameters(parameters), trials)
+
+    def _parameters(self, parameters: ArrayLike) -> np.ndarray:
+        """Parameters (k, p), a data frame's in the order of the table."""
+        given = parameters_by_name(parameters, self.names_.parameters)
+        return check_parameters(given, self.parameters_size)
 
     def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
         """`log_likelihood` of what was checked before.
@@ -134,12 +198,15 @@ class LearnedDensity(Estimator):
             return np.full(len(theta), -np.inf)
         return self.log_likelihoods(theta, trials).sum(axis=1)
 
-    def log_likelihoods(self, parameters: ArrayLike, statistics: np.ndarray) -> np.ndarray:
+    def log_likelihoods(self, parameters: ArrayLike, statistics: ArrayLike) -> np.ndarray:
         """Log-likelihoods of observations, each by itself.
+
+        What is the same in every simulation counts for nothing here, whatever it is in an observation.
 
         Parameters
         ----------
         parameters : ndarray of shape (k, p)
+            Data frames are put in order, both of them.
         statistics : ndarray of shape (n, d)
 
         Returns
@@ -151,15 +218,17 @@ class LearnedDensity(Estimator):
         TypeError, ValueError
             If the parameters have another shape, or are not finite.
         """
-        theta = check_parameters(parameters, self.parameters_size)
-        return self._evaluation.log_densities(self.describe(theta), self._evaluation.prepare(statistics))
+        rows = as_rows("the statistics", by_name(statistics, self.names_.statistics))
+        described = self.describe(self._parameters(parameters))
+        return self._evaluation.log_densities(described, self._evaluation.prepare(rows))
 
-    def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator | int | None = None) -> Any:
+    def draw_statistics(self, parameters: ArrayLike, rng: np.random.Generator | int | None = None) -> Any:
         """One draw of the statistics for each of the parameters.
 
         Parameters
         ----------
         parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
         rng : numpy.random.Generator or int, optional
 
         Returns
@@ -173,8 +242,7 @@ class LearnedDensity(Estimator):
             from which there is no way back to statistics.
         """
         self._refuse_unfitted()
-        theta = check_parameters(parameters, self.parameters_size)
-        return self._evaluation.draw(theta, np.random.default_rng(rng))
+        return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
 
     def _possible(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d), warned of where the model cannot make them."""

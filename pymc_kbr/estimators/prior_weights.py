@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import pinvh
 
+from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.rows import as_rows, check_range
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.density_ratio import (
@@ -258,16 +259,23 @@ def check_prior(draws: np.ndarray, weights: np.ndarray, parameters: np.ndarray) 
     )
 
 
-def weighted_draws(prior: Any) -> tuple[np.ndarray, np.ndarray]:
+def weighted_draws(prior: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Draws (l, p) and weights (l,), from draws or from a pair of both.
+
+    Parameters
+    ----------
+    prior : array_like of shape (l, p), or pair of such and of weights of shape (l,)
+        Draws in a data frame are put in the order of `names`.
+    names : sequence of str, length p, optional
+        Of the table's parameters.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, values are not finite or weights do not sum to more than zero.
+        If shapes or names do not fit, values are not finite or weights do not sum to more than zero.
     """
     draws, weights = prior if isinstance(prior, tuple) and len(prior) == 2 else (prior, None)
-    draws = as_rows("the prior's draws", draws)
+    draws = as_rows("the prior's draws", parameters_by_name(draws, names, "the prior's draws"))
     if draws.ndim != 2 or 0 in draws.shape:
         raise ValueError(
             f"the prior's draws have shape {draws.shape}; they must be rows (l, p), or a pair of such rows "

@@ -98,7 +98,7 @@ class WithPrior(RuleEstimator):
         """Draws of the prior with their weights, given to `fit` or to the constructor."""
         if self.table_.draws is not None or self.prior is None:
             return self.table_.draws
-        draws, weights = weighted_draws(self.prior)
+        draws, weights = weighted_draws(self.prior, self.names_.parameters)
         check_prior(draws, weights, self.table_.parameters)
         return draws, weights
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
+from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.simulation import entropy_of, simulate
 from pymc_kbr.simulation.model.context import model_in_context
 from pymc_kbr.simulation.model.learnable import Learnable, learnables
@@ -74,9 +75,15 @@ def learn_simulators(
     ------
     TypeError, ValueError
         If `likelihood` cannot be one, the model has no simulators, something depends on their values, their
-        inputs are constant or random in themselves, or as `simulate` and the likelihood's `fit`.
+        inputs are constant or random in themselves, or as `simulate` and the likelihood's `fit`, which
+        refuses statistics without noise.
     SimulationError
         As `simulate`.
+
+    Warns
+    -----
+    PosteriorWarning
+        If a likelihood does not hold in rows that it was not fitted to.
 
     Notes
     -----
@@ -144,5 +151,11 @@ def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:
     theta = kind.theta_of_rows(table)
     # Of an input that never moves nothing is learnt; whoever evaluates the likelihood leaves it out, too.
     columns = np.flatnonzero(np.ptp(theta, axis=0) > 0)
-    likelihood.fit(theta[:, columns], table.statistics, kind.support(table, columns), random_seed=seed)
+    try:
+        likelihood.fit(theta[:, columns], table.statistics, kind.support(table, columns), random_seed=seed)
+    except FunctionOfParameters as error:
+        names = table.statistic_names
+        raise FunctionOfParameters(error.column, names[error.column], kind.names[0]) from None
+    if hasattr(likelihood, "warn_if_refuted"):
+        likelihood.warn_if_refuted(", ".join(map(repr, kind.names)))
     return Learned(likelihood, kind.inputs, columns)

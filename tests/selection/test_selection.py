@@ -289,3 +289,13 @@ def test_a_selection_fits_on_a_screen(chosen):
     many = dataclasses.replace(found, candidates=found.candidates * 10)
     assert "... and 20 more" in repr(many)
     assert len(repr(many).splitlines()) <= 16
+
+
+def test_a_choice_goes_on_where_a_statistic_without_noise_has_no_density():
+    made = table(300, observed=[0.2, 0.1])
+    exact = dataclasses.replace(made, statistics=made.statistics * [1, 0] + made.parameters * [0, 1])
+    candidates = [pk.KernelLikelihood("location_scale", 50), pk.Localised(50), "rejection"]
+    chosen = pk.select(exact, candidates=candidates, random_seed=1, progressbar=False)
+    assert not isinstance(chosen, pk.KernelLikelihood)
+    notes = [one["note"] for one in chosen.selection_.table()]
+    assert len([note for note in notes if "is an exact function of the parameters" in note]) == 1

@@ -186,3 +186,23 @@ def test_the_folder_of_the_tables_is_made_and_one_name_is_a_name(tmp_path):
     made = pk.learn_simulators(model, 60, trials="sums", store=tmp_path / "tables", **given)
     assert (tmp_path / "tables" / "sums.zarr").exists()
     assert made["sums"].owner.op.likelihood.statistics_size == 1
+
+
+@pytest.mark.parametrize("changeable", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.filterwarnings("ignore:the statistics in columns:UserWarning")
+@pytest.mark.filterwarnings("ignore:the statistic in column 1 is 2 in every:pymc_kbr.PosteriorWarning")
+def test_data_that_the_model_cannot_make_have_no_density(changeable, whole):
+    rng = np.random.default_rng(2)
+    theta = rng.normal(size=(100, 1))
+    x = theta + rng.normal(size=(100, 1))
+    statistics = np.column_stack([np.round(x) if whole else x, np.full(100, 2.0)])
+    likelihood = pk.KernelLikelihood("location_scale", 50).fit(theta, statistics, random_seed=1)
+    data = np.array([[1.0, 2.0], [1.0, 3.0]])
+    with pm.Model() as model:
+        a = pm.Normal("a")
+        with pytest.warns(pk.PosteriorWarning, match="is 2 in every simulation and 3 in the data"):
+            pk.LearnedSimulator("y", likelihood, a, observed=pm.Data("data", data) if changeable else data)
+    logp = model.compile_logp([model["y"]], sum=False, mode="FAST_COMPILE")({"a": np.array(0.3)})[0]
+    assert logp[0] == pytest.approx(likelihood.log_likelihood([[0.3]], data[0])[0])
+    assert logp[1] == -np.inf

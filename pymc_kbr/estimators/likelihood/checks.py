@@ -11,6 +11,7 @@ from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, look_exchangeable
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters, exact_statistic
 
 FEWEST_FOR_FORM, ROWS_A_COLUMN = 50, 5
 """Rows that means, spreads and a mixture take: at least, and for each parameter and statistic."""
@@ -37,7 +38,7 @@ def fewest_rows(parameters: int, statistics: int) -> int:
 def check_rows(
     theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False, seen: bool = False
 ) -> None:
-    """Refuse too few rows, constant parameters, and statistics that are functions of others.
+    """Refuse too few rows, constant parameters, and statistics that are functions of them or of others.
 
     Parameters
     ----------
@@ -64,9 +65,12 @@ def check_rows(
             f"the parameters in columns {constant.tolist()} have the same value in every row; nothing is "
             "learnt of how the statistics depend on them: leave them out"
         )
+    numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
+    exact = None if seen else exact_statistic(theta, points)
+    if exact is not None:
+        raise FunctionOfParameters(int(numbers[exact]))
     if draws:
         return
-    numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
     centred = points - points.mean(axis=0)
     units = np.sqrt(np.mean(centred**2, axis=0))
     # Squared diagonals of R: what of each column's variance those before it leave.

@@ -19,6 +19,9 @@ from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
 
+LEAST_LOG = np.float64(-1e300)
+"""Below all log densities but minus infinity."""
+
 MOST_TOGETHER = 100
 """Values of a data set up to which several are evaluated together: steps of one would be small."""
 
@@ -63,8 +66,10 @@ class Evaluation:
         logs = self.form.log_density(described, prepared.points, xp) + prepared.log_volume
         if prepared.log_volume.shape[1] == 1:
             return logs[:, 0]
-        highest = xp.max(logs, axis=1)
-        return highest + xp.log(xp.mean(xp.exp(logs - highest[:, None]), axis=1))
+        # Where all are minus infinity, so is their mean, and not infinity less infinity.
+        highest = xp.maximum(xp.max(logs, axis=1), LEAST_LOG)
+        with np.errstate(divide="ignore"):
+            return highest + xp.log(xp.mean(xp.exp(logs - highest[:, None]), axis=1))
 
     def log_likelihood(self, described: np.ndarray, trials: Prepared) -> np.ndarray:
         """Log-likelihoods (k,) of one data set of r trials, summed over these.

@@ -52,11 +52,25 @@ class Prepared(NamedTuple):
     points : ndarray of shape (n, s, e)
         s points in the cell of each observation: one where all statistics are continuous.
     log_volume : ndarray of shape (n, s)
-        Log of the volume that a unit of density stands for there.
+        Log of the volume that a unit of density stands for there; minus infinity where the model cannot make
+        the observation.
     """
 
     points: np.ndarray
     log_volume: np.ndarray
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the model cannot make one of the observations."""
+        return bool(np.any(self._off()))
+
+    def of_the_rest(self) -> Prepared:
+        """As if what the model cannot make were possible: what the other statistics say."""
+        return self._replace(log_volume=np.where(self._off()[:, None], 0.0, self.log_volume))
+
+    def _off(self) -> np.ndarray:
+        off: np.ndarray = np.all(self.log_volume == -np.inf, axis=1)
+        return off
 
     def each(self) -> list[Prepared]:
         """One observation each."""

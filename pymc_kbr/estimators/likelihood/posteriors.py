@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -56,7 +57,12 @@ def drawn_posteriors(
     free_log_prior: Callable[[np.ndarray], np.ndarray],
     particles: int,
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
-    """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
+    """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted.
+
+    Where the model cannot make an observation they are what the statistics say that it can.
+    """
+    lost = [data.impossible for data in prepared]
+    prepared = [data.of_the_rest() if off else data for data, off in zip(prepared, lost, strict=True)]
     in_part = MOST_PARTICLES_IN_PART
     if isinstance(evaluation.form, Autoregressive):
         in_part = MOST_IN_PART_OF_CONDITIONALS
@@ -83,6 +89,7 @@ def drawn_posteriors(
             np.random.default_rng(start.seed),
             start_log_weights=start.log_weights,
         )
+    found = replace(found, log_evidence=np.where(lost, -np.inf, found.log_evidence))
     notes = ("log_evidence", "ancestors", "acceptance", "capped")
     return [
         (support.backward(free), {name: float(getattr(found, name)[i]) for name in notes})
@@ -113,11 +120,11 @@ def weighted_rows(
     base = np.zeros(len(start.rows)) if start.log_weights is None else start.log_weights
     found = []
     for data in prepared:
-        logs = evaluation.log_likelihood(start.described, data) + base
+        logs = evaluation.log_likelihood(start.described, data.of_the_rest()) + base
         weights = np.exp(logs - logsumexp(logs))
         noted = {
             # Weights of the rows need not have sum one: the evidence is a mean under them.
-            "log_evidence": float(logsumexp(logs) - logsumexp(base)),
+            "log_evidence": -np.inf if data.impossible else float(logsumexp(logs) - logsumexp(base)),
             "ancestors": effective_sample_size(weights),
         }
         found.append((weights, noted))

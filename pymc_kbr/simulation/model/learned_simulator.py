@@ -13,8 +13,10 @@ from pytensor import tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.raise_op import Assert
 
+from pymc_kbr.arrays.names import Names, by_name
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
+from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
@@ -46,11 +48,14 @@ def LearnedSimulator(
         what the likelihood was fitted to, in that order. Either p of them, each a scalar or, for g groups,
         of shape (g,); or fewer, side by side: scalars and vectors (k,) of one parameter set, or, as soon as
         one has two dimensions, (g,) and (g, k) of g groups. Scalars among batches are the same in all
-        groups. A dict says them by the names of `table`, in any order.
+        groups. A dict says them by the names of `table`, or those that the likelihood knows, in any order.
+        Where it knows names (it was fitted to a table or to data frames), a variable that has one of them
+        must stand in its place; variables of other names, and expressions, are taken by their position.
     observed : array_like or pm.Data
         Shape (d,): one observation. Shape (n, d): n observations. Parameters of one set belong to all n,
         which are independent trials; those of g groups to one observation each, n = g, unless `group` says
-        otherwise. Where d = 1, shape (n,) is n observations, too.
+        otherwise. Where d = 1, shape (n,) is n observations, too. A Series or a data frame is put in the
+        order of the names of the statistics, where the likelihood knows these.
     dims : str or sequence of str, optional
         As everywhere in PyMC, for the dimensions of `observed`.
     group : array_like of int, shape (n,), or pm.Data, optional
@@ -75,9 +80,15 @@ def LearnedSimulator(
         If no model is on the context stack, or `likelihood` is no fitted likelihood.
     ValueError
         If there are too few or too many parameters, or they have other names than the table's or another
-        order; `observed` has another width than the statistics, NaN or infinity, values that the model
-        cannot make, or another number of rows than there are groups; `group` names a group that there is
-        not, now or, as AssertionError, when its data are changed.
+        order; `observed` has another width than the statistics, other names, NaN or infinity, values that the
+        model cannot make, or another number of rows than there are groups; `group` names a group that there
+        is not, now or, as AssertionError, when its data are changed.
+
+    Warns
+    -----
+    PosteriorWarning
+        If the likelihood does not hold in rows that it was not fitted to, or a statistic is the same in all
+        simulations and another in `observed`, which then has no density.
 
     Notes
     -----
@@ -95,9 +106,27 @@ def LearnedSimulator(
     if model is None:
         raise TypeError(f"there is no model to put {name!r} into; call this inside `with pm.Model():`")
     _check(name, likelihood, outside)
+    if hasattr(likelihood, "warn_if_refuted"):  # which other likelihoods may not have
+        likelihood.warn_if_refuted(repr(name))
     columns = None if table is None else table.parameter_columns
-    parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns)
-    value = observed if isinstance(observed, Variable) else _as_array(name, observed)
+    return register_learned(model, name, likelihood, parameters, observed, dims, group, columns, outside)
+
+
+def register_learned(
+    model: pm.Model,
+    name: str,
+    likelihood: Likelihood,
+    parameters: Sequence[Any],
+    observed: Any,
+    dims: str | Sequence[str] | None = None,
+    group: Any = None,
+    columns: Columns | None = None,
+    outside: str = "-inf",
+) -> Any:
+    """As `LearnedSimulator`, in this model, of a likelihood that was looked at before."""
+    known = getattr(likelihood, "names_", None) or Names()
+    parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns, known.parameters)
+    value = observed if isinstance(observed, Variable) else _as_array(name, observed, known.statistics)
     data = _data_now(name, value)
     layout = _layout(name, data, likelihood.statistics_size)
     likelihood.prepare(data.reshape(-1, likelihood.statistics_size))  # refuses what no simulation can be
@@ -128,7 +157,10 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
         raise ValueError(f"outside is {outside!r}; it may be one of {', '.join(map(repr, OUTSIDE))}")
 
 
-def _as_array(name: str, observed: Any) -> np.ndarray:
+def _as_array(name: str, observed: Any, names: Sequence[str] | None) -> np.ndarray:
+    # The labels of a Series of numbers, where there is one statistic, are those of observations.
+    if names is not None and (len(names) > 1 or hasattr(observed, "columns")):
+        observed = by_name(observed, names)
     try:
         return np.ma.filled(np.ma.asarray(observed).astype(pytensor.config.floatX), np.nan)
     except (TypeError, ValueError) as error:

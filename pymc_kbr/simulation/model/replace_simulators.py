@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_kbr.simulation.model.copied import copied
-from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
+from pymc_kbr.simulation.model.learned_simulator import register_learned
 from pymc_kbr.simulation.model.learned_variable import Likelihood
 from pymc_kbr.simulation.model.read import QUICK
 from pymc_kbr.simulation.model.simulator_rows import SimulatorRows, stacked_inputs, theta_of
@@ -71,8 +71,7 @@ def replace_simulators(
         each = theta[:, known.columns] if rows.separate else theta[0, known.columns]
         observed = value if _may_change(value) else value.eval(mode=QUICK)
         dims = model.named_vars_to_dims.get(rows.name) if _keeps_shape(rows) else None
-        with made:
-            LearnedSimulator(rows.name, known.likelihood, each, observed=observed, dims=dims, outside=outside)
+        register_learned(made, rows.name, known.likelihood, [each], observed, dims, outside=outside)
     return made
 
 

@@ -101,14 +101,15 @@ class Discrete:
     """Known log-likelihoods of rows."""
 
     def log_likelihood(self, described, data):
-        return described[:, data]
+        return described[:, int(data.points[0, 0, 0])]
 
 
 @pytest.mark.parametrize("shift", [0.0, 700.0, -700.0])
 def test_evidence_of_weighted_rows_is_their_mean_likelihood_whatever_the_weights_sum_to(shift, rng):
     logs, weights = rng.normal(size=(9, 2)), rng.random(9)
+    columns = [Prepared(np.full((1, 1, 1), column), np.zeros((1, 1))) for column in (0, 1)]
     for given, w in ((None, np.ones(9)), (np.log(weights) + shift, weights)):
-        found = weighted_rows(Discrete(), Start(np.zeros((9, 1)), logs, given, 0), (0, 1))
+        found = weighted_rows(Discrete(), Start(np.zeros((9, 1)), logs, given, 0), columns)
         for column, (posterior, noted) in enumerate(found):
             products = w * np.exp(logs[:, column])
             np.testing.assert_allclose(posterior, products / products.sum())
