@@ -19,6 +19,7 @@ from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.simulation.prior.proposal import can_be_freed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 MOVED, RESIZED = 0.7, 0.45
@@ -40,6 +41,31 @@ Summaries = Callable[[np.ndarray], np.ndarray]
 
 MANY_TIMES = 100
 """Times as many simulations, above which no number is given."""
+
+_AS_MANY = "which mostly takes as many simulations again; draws of the prior alone would have to be {many}"
+REMEDIES = {
+    "rounds": f"simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), {_AS_MANY}",
+    "forced": f"simulate in rounds near the observation (`rounds=4`, `refine` or `zoom`), {_AS_MANY}",
+    "prior": "simulate more draws of the prior, {many}, or take statistics that say more of the parameters",
+    "refined": "take more simulations, {many} that are drawn as these were, or more rounds",
+    "zoomed": "simulate more between the bounds, {many}, or zoom in more rounds",
+}
+"""What helps a coarse table: rounds, also where it was left open whether there are some and they were found
+needless; more of the prior where there can be none; more of the same where it is one of rounds.
+"""
+
+
+def remedy_of(table: ReferenceTable) -> str:
+    """Which of `REMEDIES` is open to the user of a table."""
+    origin = table.origin
+    if origin.from_proposal:
+        return "refined"
+    if origin.between_bounds:
+        return "zoomed"
+    # Where no rounds were made the reason is told: they are impossible, or take more simulations.
+    if not can_be_freed(table.support) or ", since " in origin.rounds:
+        return "prior"
+    return "forced" if origin.rounds.startswith("none") else "rounds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +102,8 @@ class Coarseness:
         """Whether the two differ by more than their own error explains."""
         return self.size > 1
 
-    def message(self) -> str:
-        """What was found, and what to do."""
+    def message(self, remedy: str = "rounds") -> str:
+        """What was found, and what to do, by a name in `REMEDIES`."""
         worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
         factor = float(np.exp(np.abs(self.resized[worst])))
         width = f"{factor:.1f} times as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
@@ -90,8 +116,7 @@ class Coarseness:
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
             f"learnt from the rows nearest to it, and the means are {self.moved[worst]:.1f} deviations "
-            "apart; simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), which "
-            f"mostly takes as many simulations again; draws of the prior alone would have to be {many}"
+            f"apart; {REMEDIES[remedy].format(many=many)}"
         )
 
 

@@ -18,6 +18,7 @@ from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
+from pymc_kbr.rounds.edges import edges_of
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.proposing import proposal_of, region_of
 from pymc_kbr.rounds.widening import MOST_CONDITIONED, widening
@@ -224,15 +225,18 @@ class Rounds:
         # All rounds are one mixture in the denominator: a row that one of them hardly draws has no huge
         # weight where another draws it often.
         log_ratio = logsumexp(parts, b=(sizes / sizes.sum())[:, None], axis=0)
-        region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
-        log_known = self.forward.log_known
-        ratio = np.exp(-log_ratio) if log_known is None else weights_of(log_known(parameters) - log_ratio)
+        least = int(KEPT_SHARE * len(parameters))
+        region = region_of(last, parameters, least)
+        log_known, ratio = self.forward.log_known, np.exp(-log_ratio)
+        edges = edges_of(last, parameters, ratio, region, least)
+        if log_known is not None:
+            ratio = weights_of(log_known(parameters) - log_ratio)
         left_out = int(np.sum(~region.contains(parameters)))
         further = f"; {left_out} rows left out, outside of the last bounds"
         if stopped:
             further += "; ended early, since the posterior did not change any more"
         table = joined(self.tables, region, ratio, "refined", further)
-        origin = dataclasses.replace(table.origin, from_proposal=True, between_bounds=left_out > 0)
+        origin = dataclasses.replace(table.origin, from_proposal=True, left_out=left_out, **edges)
         return dataclasses.replace(table, origin=origin)
 
 
