@@ -48,7 +48,7 @@ REMEDIES = {
     "forced": f"simulate in rounds near the observation (`rounds=4`, `refine` or `zoom`), {_AS_MANY}",
     "prior": "simulate more draws of the prior, {many}, or take statistics that say more of the parameters",
     "refined": "take more simulations, {many} that are drawn as these were, or more rounds",
-    "zoomed": "simulate more between the bounds, {many}, or zoom in more rounds",
+    "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
 }
 """What helps a coarse table: rounds, also where it was left open whether there are some and they were found
 needless; more of the prior where there can be none; more of the same where it is one of rounds.

@@ -180,7 +180,7 @@ ORIGINS = {
         ("of the prior by choice", ["rounds='auto'", "`refine`", "`zoom`"], ["rounds=4"]),
         ("looked at", ["rounds=4", "`refine`", "`zoom`"], ["auto"]),
         ("too few", ["more draws of the prior, about 30,000", "statistics that say more"], ["round", "zoom"]),
-        ("zoomed", ["between the bounds, about 30,000", "zoom in more"], ["auto", "refine", "prior"]),
+        ("zoomed", ["between the bounds, about 30,000", "between narrower ones (`zoom`)"], ["auto", "refine", "prior"]),
         ("of rounds", ["more simulations, about 30,000", "or more rounds"], ["auto", "zoom", "prior"]),
     ],
 )
