@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
+
+from pymc_kbr.arrays.constants import varying, warn_of_constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +58,11 @@ class Scaler:
         warns: bool = True,
     ) -> Scaler:
         """The scaler of columns whose means, deviations and ranges, each (d,), are known: see `fit`."""
-        largest = np.maximum(np.abs(lowest), np.abs(highest))
-        # What varies by rounding alone is constant.
-        kept = highest - lowest > 1e-12 * largest
+        kept = varying(lowest, highest)
         if not np.any(kept):
             raise ValueError("all statistics are constant in the reference table; they say nothing")
         if warns and not np.all(kept):
-            warnings.warn(
-                f"the statistics in columns {np.flatnonzero(~kept).tolist()} are constant in the reference "
-                "table; they are dropped",
-                UserWarning,
-                stacklevel=6,
-            )
+            warn_of_constant(f"in columns {np.flatnonzero(~kept).tolist()}", stacklevel=6)
         return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)
 
     @property

@@ -67,4 +67,5 @@ def weighted_order(ratio: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     .. [1] P. S. Efraimidis, P. G. Spirakis, Weighted random sampling with a reservoir, Information Processing
        Letters 97 (2006), 181-185.
     """
-    return np.argsort(rng.exponential(size=len(ratio)) / ratio)
+    # In logarithms: over a ratio near zero, as far from known data, a time is beyond all floats.
+    return np.argsort(np.log(rng.exponential(size=len(ratio))) - np.log(ratio))

@@ -12,6 +12,7 @@ from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
+from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -76,8 +77,8 @@ class Coarseness:
         """Whether the two differ by more than their own error explains."""
         return self.size > 1
 
-    def message(self) -> str:
-        """What was found, and what to do."""
+    def message(self, remedy: str = "rounds") -> str:
+        """What was found, and what to do, by a name in `REMEDIES`."""
         worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
         factor = float(np.exp(np.abs(self.resized[worst])))
         width = f"{factor:.1f} times as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
@@ -90,8 +91,7 @@ class Coarseness:
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
             f"learnt from the rows nearest to it, and the means are {self.moved[worst]:.1f} deviations "
-            "apart; simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), which "
-            f"mostly takes as many simulations again; draws of the prior alone would have to be {many}"
+            f"apart; {REMEDIES[remedy].format(many=many)}"
         )
 
 

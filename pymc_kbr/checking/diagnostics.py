@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from pymc_kbr.checking.coarseness import Coarseness
+from pymc_kbr.checking.edges import edge_messages
 from pymc_kbr.checking.signs import Signs
 from pymc_kbr.estimators.likelihood.refuted import refuted
 from pymc_kbr.posterior.doubt import PosteriorWarning
@@ -20,16 +21,15 @@ FEW_ATOMS = 50
 LARGE_NEGATIVE_SHARE = 0.45
 """Negative share of the absolute weight that is large: absolute weights sum to ten times the total."""
 
-EDGE_SHARE, BOUNDED_SHARE = 0.1, 0.02
-"""A posterior touches an edge when this share of draws lies beyond it; the latter where the prior was drawn
-between bounds: beyond these there may be more of the posterior.
-"""
-
 UNLIKE = 0.002
 """p-value of the observation among the rows below which there is a warning."""
 
 FALSE_ALARMS = 0.001
 """Probability with which an estimator that is calibrated is called off."""
+
+
+FEWEST_COVERED = 10
+"""Held-out rows below which nothing is said of their coverage: of weighted ones it is no share of so many."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def diagnose(
     """
     found = [
         *_coverage(coverage, held_out, seen),
-        _effective_sample_size(posterior, chosen),
+        _effective_sample_size(posterior, chosen, seen),
         _negative_share(posterior, chosen),
         _ridge_raised(posterior),
         _transforms(posterior, seen),
@@ -93,7 +93,7 @@ def diagnose(
         *_edges(draws, seen),
         _outside(seen),
         _misspecified(seen),
-        Concern("coarse", coarse.message()) if coarse is not None and coarse.coarse else None,
+        Concern("coarse", coarse.message(seen.remedy)) if coarse is not None and coarse.coarse else None,
     ]
     return [concern for concern in found if concern is not None]
 
@@ -160,13 +160,15 @@ def _strange(seen: Signs) -> list[Concern]:
     ]
 
 
-def _effective_sample_size(posterior: Posterior, chosen: bool) -> Concern | None:
+def _effective_sample_size(posterior: Posterior, chosen: bool, seen: Signs) -> Concern | None:
     size = posterior.effective_sample_size
     if size >= FEW_ATOMS:
         return None
     remedy = "simulate more rows, accept more of them, or take estimator='auto'"
     if chosen:
-        remedy = "simulate more rows, or in rounds near the observation (`zoom`)"
+        remedy = "simulate more rows"
+        if seen.remedy in ("rounds", "forced"):
+            remedy += ", or in rounds near the observation (`zoom`)"
     return Concern(
         "effective_sample_size",
         f"the effective sample size of the weights is {size:.1f}, below {FEW_ATOMS}: quantiles and "
@@ -235,36 +237,20 @@ def _ridge_raised(posterior: Posterior) -> Concern | None:
 
 
 def _edges(draws: np.ndarray, seen: Signs) -> list[Concern]:
-    touching = BOUNDED_SHARE if seen.between_bounds else EDGE_SHARE
-    why = (
-        "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "
-        "bounds, unless this is the prior's own edge"
-        if seen.between_bounds
-        else "the posterior touches the prior's edge, which decides where it ends; widen the prior if it is "
-        "not meant to, and simulate again"
-    )
-    found = []
-    for name, drawn, (lower, upper) in zip(seen.parameter_names, draws.T, seen.edges.T, strict=True):
-        # A discrete parameter may have both quantiles at one value, and no edge to lie beyond.
-        if not lower < upper:
-            continue
-        for side, share in (("lower", np.mean(drawn < lower)), ("upper", np.mean(drawn > upper))):
-            if share >= touching:
-                where = f"{share:.0%} of the draws of {name!r} lie in the {side} {seen.tail:.0%} of the prior"
-                found.append(Concern("edge", f"{where}: {why}"))
-    return found
+    return [Concern("edge", message) for message in edge_messages(draws, seen)]
 
 
 def _coverage(coverage: np.ndarray | None, rows: int, seen: Signs) -> list[Concern]:
-    if coverage is None or rows == 0:
+    if coverage is None or rows < FEWEST_COVERED:
         return []
     # Two ends of each parameter's share, by Bonferroni: an estimator as a whole is called off so seldom.
     chance = FALSE_ALARMS / (2 * len(seen.discrete))
     lower, upper = binom.ppf(chance, rows, 0.9) / rows, binom.isf(chance, rows, 0.9) / rows
+    # The share of weighted rows, all covered, may be a digit above one.
     # An interval of whole numbers holds more than 90% where it cannot hold fewer of them: both of two, say.
     off = {
         name: c
-        for name, c, whole in zip(seen.parameter_names, coverage, seen.discrete, strict=True)
+        for name, c, whole in zip(seen.parameter_names, np.minimum(coverage, 1.0), seen.discrete, strict=True)
         if not lower <= c <= (1.0 if whole else upper)
     }
     if not off:

@@ -10,14 +10,16 @@ from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers, outlie
 from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
+from pymc_kbr.checking.remedies import remedy_of
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.dependent import Dependent
 from pymc_kbr.estimators.summaries.transformed import Transformed
+from pymc_kbr.tables.origin import EDGE_TAIL
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-EDGE_TAIL, BOUNDED_TAIL = 0.01, 0.05
-"""Shares of the prior beyond which its edges are; the latter where it was drawn between bounds."""
+BOUNDED_TAIL = 0.05
+"""Share of the prior beyond which its edges are, where it was drawn between bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +39,17 @@ class Signs:
     impossible : list of (int, float, float)
         Statistics that are the same in all rows, with their value there and in the observation.
     edges : ndarray of shape (2, p)
-        Quantiles of the prior, a small share (`tail`) from either end.
+        Quantiles of the prior, a small share (`tail`) from either end; NaN where they are not known.
     tail : float
     between_bounds : bool
         Whether the prior was drawn between bounds, which are no edges of its own.
+    cut : ndarray of shape (2, p)
+        Beyond which draws are near bounds of rounds, where rows were left out; infinite where there are none.
     rows : int
     parameter_names, statistic_names : list of str
     discrete : list of bool, length p
+    remedy : str
+        What helps where the table is too coarse: see `remedy_of`.
     """
 
     support: ObservationSupport
@@ -54,10 +60,12 @@ class Signs:
     edges: np.ndarray
     tail: float
     between_bounds: bool
+    cut: np.ndarray
     rows: int
     parameter_names: list[str]
     statistic_names: list[str]
     discrete: list[bool]
+    remedy: str
 
 
 def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable | None = None) -> Signs:
@@ -96,11 +104,32 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
         found,
         apart_from_tail(table.parameters),
         [(int(j), float(x[0, j]), float(observed[j])) for j in constant],
-        column_quantiles(table.parameters, [tail, 1 - tail], table.prior_ratio),
+        _edges(table, tail),
         tail,
         between,
+        _cut(table),
         len(table),
         table.parameter_names,
         table.statistic_names,
         [variable.discrete for variable in table.parameter_columns.variables for _ in range(variable.size)],
+        remedy_of(table),
     )
+
+
+def _edges(table: ReferenceTable, tail: float) -> np.ndarray:
+    """Quantiles of the prior alone, whatever known likelihood the rows are weighted by."""
+    origin = table.origin
+    if origin.prior_edges and tail == EDGE_TAIL:
+        return np.array(origin.prior_edges)
+    if origin.from_proposal and origin.known:  # files of before hold no weights without the likelihood
+        return np.full((2, table.parameters.shape[1]), np.nan)
+    weights = None if origin.known else table.prior_ratio
+    return column_quantiles(table.parameters, [tail, 1 - tail], weights)
+
+
+def _cut(table: ReferenceTable) -> np.ndarray:
+    cut = np.repeat([[-np.inf], [np.inf]], table.parameters.shape[1], axis=1)
+    if table.origin.cut_edges:
+        given = np.array(table.origin.cut_edges, dtype=float)
+        cut = np.where(np.isnan(given), cut, given)
+    return cut

@@ -122,21 +122,29 @@ def region_of(proposal: Proposal, parameters: np.ndarray, least: int) -> Support
     constant ones. A likelihood that is learned, and a posterior from weighted rows, stay what they are
     where rows are left out by their parameters alone: the prior is cut off where the posterior has no mass.
     """
+    return _between(proposal, parameters, reach_of(proposal, parameters, least))
+
+
+def reach_of(proposal: Proposal, parameters: np.ndarray, least: int) -> float:
+    """Deviations from the parts of a mixture to the bounds of `region_of`."""
     reach = PART_REACH
-    while True:
-        found = _between(proposal, parameters, reach)
-        if np.sum(found.contains(parameters)) >= least or reach > 1e3:
-            return found
+    while np.sum(_between(proposal, parameters, reach).contains(parameters)) < least and reach <= 1e3:
         reach *= REACH_FACTOR
+    return reach
+
+
+def ends_of_parts(proposal: Proposal, reach: float) -> np.ndarray:
+    """Parameters (2, p) so many deviations below and above all parts of a mixture that are not widened."""
+    away = reach * np.sqrt(np.einsum("kqq->kq", proposal.covariances) / NEAR_FACTOR)
+    # Half of the parts are the defensive ones, four times as wide: they would keep every row.
+    near = slice(0, len(away) // 2)
+    ends = (proposal.means - away)[near].min(axis=0), (proposal.means + away)[near].max(axis=0)
+    return proposal.support.backward(np.stack(ends))
 
 
 def _between(proposal: Proposal, parameters: np.ndarray, reach: float) -> Support:
     support = proposal.support
-    away = reach * np.sqrt(np.einsum("kqq->kq", proposal.covariances) / NEAR_FACTOR)
-    # Half of the parts are the defensive ones, four times as wide: they would keep every row.
-    near = slice(0, len(away) // 2)  # the parts that are not widened
-    ends = (proposal.means - away)[near].min(axis=0), (proposal.means + away)[near].max(axis=0)
-    lower, upper = (support.backward(end[None])[0] for end in ends)
+    lower, upper = ends_of_parts(proposal, reach)
     least, most = parameters.min(axis=0), parameters.max(axis=0)
     narrowed = np.minimum(upper, most) - np.maximum(lower, least) < NARROWED_TO * (most - least)
     blocks = []

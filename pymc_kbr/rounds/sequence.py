@@ -18,6 +18,7 @@ from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
+from pymc_kbr.rounds.edges import edges_of
 from pymc_kbr.rounds.joined import joined
 from pymc_kbr.rounds.known_alone import draws_of_known, few_effective
 from pymc_kbr.rounds.proposing import proposal_of, region_of
@@ -231,9 +232,12 @@ class Rounds:
         # All rounds are one mixture in the denominator: a row that one of them hardly draws has no huge
         # weight where another draws it often.
         log_ratio = logsumexp(parts, b=(sizes / sizes.sum())[:, None], axis=0)
-        region = region_of(last, parameters, int(KEPT_SHARE * len(parameters)))
-        log_known = self.forward.log_known
-        ratio = np.exp(-log_ratio) if log_known is None else weights_of(log_known(parameters) - log_ratio)
+        least = int(KEPT_SHARE * len(parameters))
+        region = region_of(last, parameters, least)
+        log_known, ratio = self.forward.log_known, np.exp(-log_ratio)
+        edges = edges_of(last, parameters, ratio, region, least)
+        if log_known is not None:
+            ratio = weights_of(log_known(parameters) - log_ratio)
         inside = region.contains(parameters)
         left_out = int(np.sum(~inside))
         further = f"; {left_out} rows left out, outside of the last bounds"
@@ -243,7 +247,7 @@ class Rounds:
         # Over all rows the mean of p / q is one.
         mass = float(np.sum(np.exp(-log_ratio[inside])) / len(parameters))
         origin = dataclasses.replace(
-            table.origin, from_proposal=True, between_bounds=left_out > 0, prior_mass=mass
+            table.origin, from_proposal=True, left_out=left_out, prior_mass=mass, **edges
         )
         return dataclasses.replace(table, origin=origin)
 

@@ -169,7 +169,8 @@ def _told(made: Rounds, draws: int, why: str) -> str:
     drawn = [len(table) + len(table.failures) for table in made.tables]
     elsewhere = sum(proposal is not None for proposal in made.proposals)
     if made.goes_on is not None and not elsewhere:
-        found = f"{why}, but {made.ended}" if made.ended else "fine enough"
+        # It is not said that they will do: the finished posterior may be found too coarse for them all.
+        found = f"{why}, but {made.ended}" if made.ended else "not found too coarse"
         return f"none: all {draws} are draws of the prior, and the table of the first {drawn[0]} was {found}"
     sizes = ", ".join(map(str, drawn))
     found = "" if made.goes_on is None else f": the table of the first one was {why}"

@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.estimators.refitted import on_all_rows
@@ -102,16 +103,17 @@ def fitted_for(
     Warns
     -----
     UserWarning
-        If the other prior weights few rows.
+        If the other prior weights few rows, or statistics are constant.
     """
-    if estimator is not None:
-        with working(progressbar, f"Fitting {type(estimator).__name__}"):
-            return _given(table, estimator, new, stored, rng).under(log_prior)
-    chosen = _best(table, new, rng, progressbar, selection or {}).named(table).under(log_prior)
-    if stored is None:
-        return chosen
-    with working(progressbar, f"Fitting {type(chosen).__name__} to all rows"):
-        return on_all_rows(chosen, stored, rng)
+    with constants_told(table.statistics, table.statistic_names, stacklevel=3):
+        if estimator is not None:
+            with working(progressbar, f"Fitting {type(estimator).__name__}"):
+                return _given(table, estimator, new, stored, rng).under(log_prior)
+        chosen = _best(table, new, rng, progressbar, selection or {}).named(table).under(log_prior)
+        if stored is None:
+            return chosen
+        with working(progressbar, f"Fitting {type(chosen).__name__} to all rows"):
+            return on_all_rows(chosen, stored, rng)
 
 
 def _given(

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
@@ -150,8 +151,9 @@ def select(
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
     rows = CheckedRows.trusted(loaded.parameters, loaded.statistics, loaded.support, loaded.prior_ratio)
     limits: dict[str, Any] = {"work": work, "time_budget": time_budget, "progressbar": progressbar}
-    chosen = choose(rows, candidates=candidates, rng=rng, **limits).named(loaded)
-    return on_all_rows(chosen, table, rng) if isinstance(table, StoredTable) else chosen
+    with constants_told(loaded.statistics, loaded.statistic_names, stacklevel=2):
+        chosen = choose(rows, candidates=candidates, rng=rng, **limits).named(loaded)
+        return on_all_rows(chosen, table, rng) if isinstance(table, StoredTable) else chosen
 
 
 def choose(

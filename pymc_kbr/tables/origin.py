@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+EDGE_TAIL = 0.01
+"""Share of the prior beyond which its edges are."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -34,6 +37,13 @@ class Origin:
         not known.
     rounds : str
         What `sample_abc` did where it could simulate in rounds: a sentence for people.
+    left_out : int
+        Rows of rounds that are not in the table, since they lie beyond the last bounds.
+    prior_edges : tuple of two tuples of float, length p
+        Quantiles of the prior, `EDGE_TAIL` from either end, where the rows do not show them.
+    cut_edges : tuple of two tuples of float or None, length p
+        Where draws are within a deviation of the last bounds, beyond which rows were left out. None where
+        there are no such bounds, or only the prior's `EDGE_TAIL` is beyond.
     """
 
     simulations: int | None = None
@@ -44,6 +54,9 @@ class Origin:
     known: tuple[str, ...] = ()
     prior_mass: float | None = 1.0
     rounds: str = ""
+    left_out: int = 0
+    prior_edges: tuple[tuple[float, ...], ...] = ()
+    cut_edges: tuple[tuple[float | None, ...], ...] = ()
 
     @property
     def whole_prior(self) -> bool:
@@ -100,6 +113,8 @@ class Origin:
                 "noise": tuple(fields["noise"]),
                 "seeds": tuple(None if seed is None else int(seed) for seed in fields["seeds"]),
                 "known": known,
+                "prior_edges": tuple(map(tuple, fields.get("prior_edges", ()))),
+                "cut_edges": tuple(map(tuple, fields.get("cut_edges", ()))),
             }
         )
 

@@ -48,6 +48,8 @@ class PriorRows:
         elsewhere = table.origin.from_proposal
         weights = table.prior_ratio if elsewhere or not table.origin.known else None
         between = ", between the bounds within which it was simulated" if table.origin.between_bounds else ""
+        if table.origin.left_out:
+            between += f", without {table.origin.left_out} rows that lie far from the posterior"
         if ratio is not None:
             weights = ratio if weights is None else weights * ratio
         if weights is None:

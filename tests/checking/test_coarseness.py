@@ -1,5 +1,6 @@
 """Whether a posterior is that of too coarse a table, told by the rows nearest to it."""
 
+import dataclasses
 import json
 import warnings
 
@@ -8,11 +9,14 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.bijections import Circular
 from pymc_kbr.arrays.region import ROWS_WANTED, Region, region_of
-from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
+from pymc_kbr.checking.remedies import remedy_of
+from pymc_kbr.tables.origin import Origin
 from tests.checking.looked_at import looked_at
 from tests.statistical import coarse
 
@@ -156,6 +160,52 @@ def test_the_message_names_the_parameter_and_what_to_do():
     assert "'a' is 2.0 times as narrow" in narrow_one.message()
     assert "more than 100 times as many" in narrow_one.message()
     assert "rounds='auto'" in wide.message()
+
+
+ORIGINS = {
+    "given": Origin(),
+    "of the prior by choice": Origin(rounds="1 round: all simulations are draws of the prior"),
+    "looked at": Origin(
+        rounds="none: all 40 are draws of the prior, and the first 20 was not found too coarse"
+    ),
+    "too few": Origin(rounds="1 round: all simulations are draws of the prior, since simulations is 40"),
+    "zoomed": Origin(between_bounds=True),
+    "of rounds": Origin(from_proposal=True, rounds="4 round(s) of 10, 10, 10, 10 simulations; ended, since"),
+}
+
+
+@pytest.mark.parametrize(
+    ("whose", "advice", "not_advised"),
+    [
+        ("given", ["rounds='auto'", "`refine`", "`zoom`"], ["rounds=4"]),
+        ("of the prior by choice", ["rounds='auto'", "`refine`", "`zoom`"], ["rounds=4"]),
+        ("looked at", ["rounds=4", "`refine`", "`zoom`"], ["auto"]),
+        ("too few", ["more draws of the prior, about 30,000", "statistics that say more"], ["round", "zoom"]),
+        (
+            "zoomed",
+            ["between the bounds, about 30,000", "between narrower ones (`zoom`)"],
+            ["auto", "refine", "prior"],
+        ),
+        ("of rounds", ["more simulations, about 30,000", "or more rounds"], ["auto", "zoom", "prior"]),
+    ],
+)
+def test_the_advice_can_be_followed(whose, advice, not_advised):
+    table = dataclasses.replace(narrow(), origin=ORIGINS[whose])
+    message = one([0.1, 0.2], [0.0, 1.0]).message(looked_at(table).remedy)
+    assert all(words in message for words in advice)
+    assert not any(words in message for words in not_advised)
+
+
+@pytest.mark.parametrize("kind", ["discrete", "angle"])
+def test_of_parameters_that_cannot_be_drawn_in_rounds_more_of_the_prior_are_advised(kind):
+    block = Block((0,), smooth=False) if kind == "discrete" else Block((0,), (Circular(),))
+    support = Support(1, (block,))
+    for whose in ("given", "looked at"):
+        parts = {"support": support, "origin": ORIGINS[whose]}
+        table = dataclasses.replace(narrow(), parameters=np.clip(narrow().parameters, -3, 3), **parts)
+        message = one([0.1, 0.2], [0.0, 1.0]).message(remedy_of(table))
+        assert "more draws of the prior, about 30,000" in message
+        assert not any(words in message for words in ("round", "refine", "zoom"))
 
 
 def test_diagnose_passes_it_on():

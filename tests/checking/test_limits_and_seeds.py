@@ -62,3 +62,18 @@ def test_an_estimator_is_called_off_as_seldom_whatever_its_number_of_parameters(
     # By 3.7 deviations: once in 5,000 times of one parameter, and once in 50 of a hundred.
     covered = np.append(0.9 - 3.7 * np.sqrt(0.09 / 400), np.full(parameters - 1, 0.9))
     assert bool(diagnostics._coverage(covered, 400, seen)) is off
+
+
+@pytest.mark.parametrize("covered", [1.0, np.nextafter(1.0, 2), 1 + 1e-12])
+@pytest.mark.parametrize("rows", [1, 20])
+def test_all_of_few_rows_are_not_too_many_whatever_their_weights_sum_to(covered, rows):
+    seen = SimpleNamespace(parameter_names=["a"], discrete=[False])
+    assert diagnostics._coverage(np.array([covered]), rows, seen) == []
+    (found,) = diagnostics._coverage(np.array([covered]), 400, seen)
+    assert "covered a 100% of 400 held-out rows" in found.message
+
+
+@pytest.mark.parametrize(("rows", "named"), [(1, False), (9, False), (10, True)])
+def test_of_nine_rows_nothing_is_said(rows, named):
+    seen = SimpleNamespace(parameter_names=["a"], discrete=[False])
+    assert bool(diagnostics._coverage(np.array([0.0]), rows, seen)) is named

@@ -245,7 +245,8 @@ def test_rows_far_from_the_posterior_are_left_out_and_counted():
     assert f"{300 - len(table)} rows left out" in words
     assert len(table) >= 100  # half of the rows before the last round, which are within its bounds
     assert np.ptp(table.parameters, axis=0).max() < 2
-    assert table.origin.between_bounds
+    assert table.origin.left_out == 300 - len(table)
+    assert not table.origin.between_bounds
 
 
 def test_one_round_is_a_table_of_the_prior():

@@ -194,3 +194,25 @@ def test_the_seed_of_a_choice_is_that_of_the_fit_to_all_rows(monkeypatch):
 
     np.testing.assert_array_equal(atoms(1), atoms(1))
     assert np.abs(atoms(1) - atoms(2)).max() > 0  # the pivots of its regression are drawn
+
+
+@pytest.mark.parametrize("call", ["select", "chosen", "given"])
+def test_a_constant_statistic_is_told_of_once_and_by_its_name(call, recwarn):
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=300)
+    frame = pd.DataFrame({"a": a, "s": a + rng.normal(size=300), "always": 50.0})
+    table = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a"], statistics=["s", "always"], observed=[0.3, 50.0]
+    )
+    two = [pk.Rejection(50), pk.Adjusted(pk.Rejection(50, scale="linear_posterior_mean"))]
+    given = {"random_seed": 1, "progressbar": False}
+    if call == "select":
+        pk.select(table, candidates=two, **given)
+    else:
+        how = {"selection": {"candidates": two}} if call == "chosen" else {"estimator": two[1]}
+        pk.sample_abc(20, reference_table=table, **how, **given)
+    (one,) = [one for one in recwarn if "constant" in str(one.message)]
+    assert str(one.message) == (
+        "the statistics 'always' are constant in the reference table; they are dropped"
+    )
+    assert one.filename == __file__

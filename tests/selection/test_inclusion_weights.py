@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.weighted import effective_sample_size
@@ -52,3 +53,26 @@ def test_weighted_means_of_the_first_rows_are_those_of_all(count):
     # Beside chance a ratio of sums is off by about one part in the number of rows.
     assert abs(np.mean(found) - exact) < 4 * np.std(found) / np.sqrt(300) + 1 / count
     assert np.std(found) < 1.5 / np.sqrt(count)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("count", [20, 399, 400])
+def test_ratios_near_the_smallest_float_keep_their_order_and_have_weights(count):
+    """Of rows far from known data; some of their times are beyond all floats."""
+    ratio = np.exp(np.linspace(0, -740, 400))
+    order = ordered(1, ratio)
+    assert np.corrcoef(order, np.arange(400))[0, 1] > 0.99
+    weights = InclusionWeights(ratio[order])[:count]
+    assert np.isfinite(weights).all()
+    assert weights.mean() == pytest.approx(1.0)
+    largest = np.exp(-740 / 399 * np.arange(4))
+    np.testing.assert_allclose(np.sort(weights)[::-1][:4] / weights.max(), largest, rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 20, 399])
+def test_weights_are_the_ratio_over_the_probability_of_being_among_the_first(count):
+    ratio = np.random.default_rng(1).gamma(0.3, size=400)
+    weights = InclusionWeights(ratio)[:count]
+    time = np.exp(brentq(lambda t: np.sum(-np.expm1(-np.exp(t) * ratio)) - count, -20, 40))
+    expected = ratio[:count] / -np.expm1(-time * ratio[:count])
+    np.testing.assert_allclose(weights, expected / expected.mean(), rtol=1e-6)

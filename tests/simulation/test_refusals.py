@@ -193,6 +193,10 @@ def test_vector_simulator_refuses_what_is_no_vector():
             pk.vector_simulator("y", models.two_statistics, mean, observed=np.zeros((2, 2)))
         with pytest.raises(ValueError, match="no parameters"):
             pk.vector_simulator("y", models.two_statistics, observed=np.zeros(2))
+        with pytest.raises(TypeError, match="writes it itself"):
+            pk.vector_simulator(
+                "y", models.two_statistics, mean, observed=np.zeros(2), signature="(),(k)->(k)"
+            )
 
 
 def test_a_table_of_other_parameters_is_refused(small_table):

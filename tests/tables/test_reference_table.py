@@ -305,6 +305,7 @@ def test_a_constant_entry_of_an_array_is_no_constant_parameter(rng):
         Origin(simulations=100, noise=(0.1, 0.25), between_bounds=True, seeds=(2**100 + 1, None, 3)),
         Origin(noise=(0.5,)),
         Origin(from_proposal=True, known=("y", "lift"), prior_mass=None, rounds="2 rounds"),
+        Origin(left_out=7, prior_edges=((-2.0, 0.5), (2.0, 1e9)), cut_edges=((None, 0.5), (1.0, None))),
     ],
 )
 def test_history_survives_a_file(origin, tmp_path):

@@ -33,7 +33,7 @@ def vector_simulator(
     observed : array_like of shape (k,) or pm.Data
         The observed statistics.
     **kwargs
-        Passed to `pm.Simulator`, such as `dims` or `sum_stat`.
+        Passed to `pm.Simulator`, such as `dims` or `sum_stat`, but no `signature`.
 
     Returns
     -------
@@ -42,6 +42,8 @@ def vector_simulator(
 
     Raises
     ------
+    TypeError
+        If a signature is given.
     ValueError
         If `observed` is no vector, or there are no parameters.
 
@@ -56,6 +58,12 @@ def vector_simulator(
     >>> model.observed_RVs
     [y]
     """
+    if "signature" in kwargs:
+        raise TypeError(
+            f"the signature {kwargs['signature']!r} is given; `vector_simulator` writes it itself, "
+            "from the shapes of the parameters and of one vector of statistics: leave it out, or take "
+            "`pm.Simulator`"
+        )
     if not params:
         raise ValueError(f"the simulator {name!r} has no parameters; pass the variables it depends on")
     value = observed if hasattr(observed, "eval") else np.asarray(observed, dtype=float)

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from pymc_kbr.arrays.bijections import Circular
-from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.streams import PROPOSAL_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
@@ -153,6 +153,16 @@ class ProposalSampler:
         return {}
 
 
+def can_be_freed(support: Support) -> bool:
+    """Whether normal draws in the free space have a known density."""
+    return all(map(is_free, support.blocks))
+
+
+def is_free(block: Block) -> bool:
+    """The same of some columns."""
+    return block.smooth and not any(isinstance(step, Circular) for step in block.steps)
+
+
 def check_can_be_proposed(support: Support, columns: Columns) -> None:
     """Refuse parameters of which normal draws in the free space have no known density.
 
@@ -162,7 +172,7 @@ def check_can_be_proposed(support: Support, columns: Columns) -> None:
         If there are some; the message names them.
     """
     for block in support.blocks:
-        if not block.smooth or any(isinstance(step, Circular) for step in block.steps):
+        if not is_free(block):
             names = [columns.names[column] for column in block.columns]
             raise ValueError(
                 f"rounds at posterior draws need parameters that a bijection frees, and {names} are "

@@ -1,0 +1,57 @@
+"""Statistics that are the same in all rows: which, and what is said of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from pymc_kbr.arrays.process_wide import silence
+
+LEAST_RANGE = 1e-12
+"""Of a column, over its largest value: what varies by rounding alone is constant."""
+
+
+class ConstantWarning(UserWarning):
+    """Statistics are the same in all rows, and are dropped."""
+
+
+def varying(lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
+    """Which columns, of these ranges (d,), vary, shape (d,)."""
+    kept: np.ndarray = highest - lowest > LEAST_RANGE * np.maximum(np.abs(lowest), np.abs(highest))
+    return kept
+
+
+def warn_of_constant(which: str, *, stacklevel: int) -> None:
+    """Say that statistics, as they are called, are dropped."""
+    warnings.warn(
+        f"the statistics {which} are constant in the reference table; they are dropped",
+        ConstantWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+_SILENT = silence(ConstantWarning)
+
+
+@contextmanager
+def constants_told(statistics: np.ndarray, names: Sequence[str], *, stacklevel: int) -> Iterator[None]:
+    """Within it no fit warns of constant statistics: it is done before, once and by their names.
+
+    Parameters
+    ----------
+    statistics : ndarray of shape (n, d)
+    names : sequence of str, length d
+    stacklevel : int
+        Of the warning, as seen by the caller.
+    """
+    kept = varying(statistics.min(axis=0), statistics.max(axis=0))
+    if np.all(kept) or not np.any(kept):  # where none varies there will be an error
+        yield
+        return
+    listed = ", ".join(repr(name) for name, varies in zip(names, kept, strict=True) if not varies)
+    warn_of_constant(listed, stacklevel=stacklevel + 2)
+    with _SILENT:
+        yield
