@@ -42,6 +42,10 @@ class Logit(NamedTuple):
         """Values (k, r): see `SmoothFunction`."""
         return xp.clip(self.function(theta, past, xp, shared=shared), *self.range)
 
+    def at(self, inputs: Inputs) -> np.ndarray:
+        """Values at the rows of `inputs`, shape (n,)."""
+        return np.clip(self.function.at(inputs), *self.range)
+
 
 @dataclass(frozen=True)
 class Categorical:
@@ -59,7 +63,7 @@ class Categorical:
     Notes
     -----
     Logits stay within `LOGITS_BEYOND` of those at the fitted rows, as the log deviations of a `Conditional`
-    do. On continuation ratios: A. Agresti, Categorical Data Analysis, 3rd edition (2013), section 8.3.6.
+    do. On continuation ratios: A. Agresti, Categorical Data Analysis, 3rd edition (2013).
     """
 
     levels: Levels
@@ -81,9 +85,8 @@ class Categorical:
 
     def _at_least(self, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Probabilities (k, v + 1) of each value or a higher one, for parameters (k, q) and a past (k, l)."""
-        ratios = [expit(logit(theta, past[:, None])) for logit in self.logits]
-        ends = np.ones((len(theta), 1)), np.zeros((len(theta), 1))
-        return np.hstack([ends[0], np.cumprod(np.hstack(ratios), axis=1), ends[1]])
+        ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in self.logits]))
+        return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
 
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of points (k,) given parameters (k, q) and the past (k, l)."""
