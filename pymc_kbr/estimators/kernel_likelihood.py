@@ -17,7 +17,7 @@ from pymc_kbr.estimators.checks import far_rows
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.learned_density import LearnedDensity
 from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings, warn_unlike
-from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen, forms_of
+from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen, forms_of, untied
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
@@ -43,7 +43,8 @@ class KernelLikelihood(LearnedDensity):
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
         statistics that are independent draws of one law, in any order or sorted), or "auto": that of the
-        first two, or of many statistics the third, under which held-out rows are denser.
+        first two, or of many statistics the third, under which held-out rows are denser; the second where
+        a statistic has two to five values, whose probabilities it has, and there are twenty at most.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
@@ -126,13 +127,12 @@ class KernelLikelihood(LearnedDensity):
         if isinstance(table.scaler, Dependent):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
-        if isinstance(scaler, Transformed):
-            points = scaler.dequantised(points, rng)
+        points, levels = untied(scaler, points, self.form, rng)
         few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
         check_rows(theta, points, fitted, draws=self.form == "exchangeable", seen=known is not None)
-        names = forms_of(points.shape[1]) if self.form == "auto" else [self.form]
-        self.choice_ = known or choose_form(theta, points, names, rng, sparingly=few)
-        self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng)
+        names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
+        self.choice_ = known or choose_form(theta, points, names, rng, levels, sparingly=few)
+        self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng, levels)
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
         if isinstance(self.form_, Exchangeable) and not few:

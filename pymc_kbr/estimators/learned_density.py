@@ -166,7 +166,8 @@ class LearnedDensity(Estimator):
         ndarray of shape (k,)
             Densities are in the statistics' own units; of discrete ones they are probabilities. Beyond
             `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
-            where a statistic is the same in all simulations and another in the observation.
+            where a statistic is the same in all simulations and another in the observation, or where the
+            probabilities of a statistic's few values were learnt and it has a value that no simulation has.
 
         Raises
         ------

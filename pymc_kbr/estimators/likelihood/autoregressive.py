@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.estimators.likelihood.categorical import Categorical, fit_categorical
 from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditional
 from pymc_kbr.estimators.likelihood.evidence import Effort
+from pymc_kbr.estimators.likelihood.past import Past
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.screening import screen
 from pymc_kbr.estimators.likelihood.series import (
@@ -20,6 +22,7 @@ from pymc_kbr.estimators.likelihood.series import (
     choose_lags,
     fit_series,
 )
+from pymc_kbr.estimators.summaries.cells import Levels
 
 MOST_EARLIER = 10
 """Earlier statistics that a conditional sees."""
@@ -58,47 +61,26 @@ CELLS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Past:
-    """Which earlier statistics a conditional sees, and their units.
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Where there are none, the past is a column of zeros.
-    centre, scale : ndarray of shape (l,)
-    size : int
-        Statistics in all.
-    """
-
-    columns: tuple[int, ...]
-    centre: np.ndarray
-    scale: np.ndarray
-    size: int
-
-    def __call__(self, points: Any, xp: Any = np) -> Any:
-        """Standardised earlier statistics (..., l) of points (..., e)."""
-        # Without columns the matrix is zero, and so is the past.
-        selection = np.zeros((self.size, len(self.centre)))
-        selection[list(self.columns), np.arange(len(self.columns))] = 1 / self.scale[: len(self.columns)]
-        return points @ selection - self.centre / self.scale
-
-
-@dataclass(frozen=True)
 class Autoregressive:
     """p(x | theta) = prod_j p(x_j | theta, x_<j), a `Form`.
 
     Attributes
     ----------
-    conditionals : tuple of Conditional
+    conditionals : tuple of Conditional or Categorical
         Of the first statistics, or of all.
     pasts : tuple of Past
     series : Series or None
         What describes the statistics after these, where one conditional does for all of them.
     """
 
-    conditionals: tuple[Conditional, ...]
+    conditionals: tuple[Conditional | Categorical, ...]
     pasts: tuple[Past, ...]
     series: Series | None = None
+
+    @property
+    def levels(self) -> tuple[Levels | None, ...]:
+        """Of each statistic that has probabilities and no density."""
+        return tuple(c.levels if isinstance(c, Categorical) else None for c in self.conditionals)
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """The parameters themselves, (k, q): what is computed from them differs by statistic."""
@@ -188,7 +170,11 @@ def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | N
 
 
 def fit_autoregressive(
-    theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, effort: Effort | None = None
+    theta: np.ndarray,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    effort: Effort | None = None,
+    levels: tuple[Levels | None, ...] = (),
 ) -> Autoregressive:
     """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
 
@@ -201,6 +187,9 @@ def fit_autoregressive(
     rng : numpy.random.Generator
     effort : Effort, optional
         Of each conditional; by the number of statistics where left out.
+    levels : tuple of Levels or None
+        Of each statistic of few values, whose points are spread over their cells. With one of these there is
+        no series.
 
     Raises
     ------
@@ -209,8 +198,9 @@ def fit_autoregressive(
     """
     size = points.shape[1]
     own = effort or next(effort for most, effort in EFFORTS if size <= most)
-    single = _Single(theta, points, rng, own)
-    lags = _lags_of_series(theta, points, single, rng, effort) if size >= SHORTEST_SERIES else None
+    single = _Single(theta, points, rng, own, levels)
+    tried = size >= SHORTEST_SERIES and not levels
+    lags = _lags_of_series(theta, points, single, rng, effort) if tried else None
     if effort is not None and lags is None and size > MOST_SPARINGLY:
         raise ValueError(
             f"the {size} statistics do not share one conditional, as values of a series do, and one for each "
@@ -257,21 +247,30 @@ class _Single:
     """Conditionals of single statistics, each fitted when it is first asked for."""
 
     def __init__(
-        self, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator, effort: Effort
+        self,
+        theta: np.ndarray,
+        points: np.ndarray,
+        rng: np.random.Generator,
+        effort: Effort,
+        levels: tuple[Levels | None, ...] = (),
     ) -> None:
         self._theta, self._points = theta, points
+        self._levels = levels or (None,) * points.shape[1]
         # Each has its own random numbers, in whatever order they are asked for.
         self._seeds = rng.integers(2**63, size=(points.shape[1],))
-        self._known: dict[int, tuple[Conditional, Past]] = {}
+        self._known: dict[int, tuple[Conditional | Categorical, Past]] = {}
         self.effort = effort
 
-    def __call__(self, j: int) -> tuple[Conditional, Past]:
+    def __call__(self, j: int) -> tuple[Conditional | Categorical, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
         if j not in self._known:
             rng = np.random.default_rng(self._seeds[j])
             past = self._past(j, rng)
-            inputs = Inputs(self._theta, past(self._points))
-            self._known[j] = fit_conditional(inputs, self._points[:, j], rng, self.effort), past
+            inputs, y = Inputs(self._theta, past(self._points)), self._points[:, j]
+            if (levels := self._levels[j]) is None:
+                self._known[j] = fit_conditional(inputs, y, rng, self.effort), past
+            else:
+                self._known[j] = fit_categorical(inputs, y, levels, rng, self.effort), past
         return self._known[j]
 
     def _past(self, j: int, rng: np.random.Generator) -> Past:
@@ -279,10 +278,7 @@ class _Single:
         if j > MOST_EARLIER:
             rows = rng.permutation(len(self._points))[:ROWS_FOR_INPUTS]
             columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_EARLIER)
-        if not len(columns):
-            return Past((), np.zeros(1), np.ones(1), self._points.shape[1])
-        seen = self._points[:, columns]
-        return Past(tuple(map(int, columns)), seen.mean(axis=0), seen.std(axis=0), self._points.shape[1])
+        return Past.of(self._points, columns, self._levels)
 
     def log_density(self, j: int, theta: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Log densities (k,) of statistic j of other rows."""

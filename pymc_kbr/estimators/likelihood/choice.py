@@ -17,6 +17,8 @@ from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 from pymc_kbr.estimators.likelihood.pooled_law import POOLED
 from pymc_kbr.estimators.likelihood.spread_basis import MOST_PAIRED
+from pymc_kbr.estimators.summaries import Summary, Transformed
+from pymc_kbr.estimators.summaries.cells import Levels
 
 Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
 
@@ -47,8 +49,25 @@ MOST_GAINED = 0.1
 """Nats of a statistic that a form fitted sparingly may gain by more effort."""
 
 
-def forms_of(statistics: int) -> list[str]:
-    """Names of the forms that are tried of so many statistics."""
+def untied(
+    summary: Summary, points: np.ndarray, form: str, rng: np.random.Generator
+) -> tuple[np.ndarray, tuple[Levels | None, ...]]:
+    """A table's coordinates (n, e) without ties, and the levels of statistics of few values.
+
+    None has levels where a form is asked for by its name that has densities alone, or where statistics are
+    so many that one conditional for each takes long.
+    """
+    if not isinstance(summary, Transformed):
+        return points, ()
+    by_levels = form == "autoregressive" or (form == "auto" and points.shape[1] <= MOST_SPARINGLY)
+    levels = summary.levels(points) if by_levels else ()
+    return summary.dequantised(points, rng, levels), levels
+
+
+def forms_of(statistics: int, levels: tuple[Levels | None, ...] = ()) -> list[str]:
+    """Names of the forms that are tried of so many statistics, of which some may have levels."""
+    if levels:
+        return ["autoregressive"]
     # Above, the first one's factor does not depend on the parameters but for its diagonal, at a higher cost.
     return ["location_scale" if statistics <= MOST_PAIRED else "diagonal_scale", "autoregressive"]
 
@@ -100,6 +119,7 @@ def choose_form(
     points: np.ndarray,
     names: list[str],
     rng: np.random.Generator,
+    levels: tuple[Levels | None, ...] = (),
     *,
     sparingly: bool = False,
 ) -> Choice:
@@ -111,6 +131,8 @@ def choose_form(
     points : ndarray of shape (n, e)
     names : list of str
     rng : numpy.random.Generator
+    levels : tuple of Levels or None
+        See `untied`.
     sparingly : bool
         Whether the first form whose transforms of held-out rows look uniform will do.
     """
@@ -121,7 +143,10 @@ def choose_form(
     seeds = dict(zip(names, rng.integers(2**63, size=len(names)), strict=True))
 
     def fitted(name: str, fits: dict[str, Fit]) -> Choice:
-        form = fits[name](theta[rest], points[rest], np.random.default_rng(seeds[name]))
+        fit: Any = fits[name]
+        if levels and name == "autoregressive":
+            fit = partial(fit, levels=levels)
+        form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
         return _checked(name, form, theta[held_out], points[held_out])
 
     choices = []
@@ -150,10 +175,16 @@ def _density(one: Choice) -> float:
     return one.densities[one.name]
 
 
-def fit_chosen(choice: Choice, theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> Form:
+def fit_chosen(
+    choice: Choice,
+    theta: np.ndarray,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    levels: tuple[Levels | None, ...] = (),
+) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
     if choice.name == "autoregressive":
-        return fit_autoregressive(theta, points, rng)
+        return fit_autoregressive(theta, points, rng, levels=levels)
     compared = choice.form if len(theta) >= MANY_ROWS else None
     fit: Any = FORMS[choice.name]
     return fit(theta, points, rng, compared=compared)

@@ -15,16 +15,11 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
     SmoothFit,
     SmoothFunction,
     WhitenedBasis,
+    choose_size,
     fit_log_variance,
     fit_mean,
 )
 from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE, UNEVEN
-
-SMALLER = 0.4
-"""Ratio of the sizes of log variances' priors that are tried."""
-
-LEAST_PRIOR, LARGEST_PRIOR = 1e-5, 30.0
-"""Variances of these priors at which the search ends."""
 
 BEYOND_FITTED = 0.5
 """How far log deviations go beyond those of the fitted rows."""
@@ -139,24 +134,11 @@ def _choose_size(
 
     The kernel was chosen for logarithms of squares, which tell less of a spread than its likelihood does.
     """
-    best = basis, fit_log_variance(basis, squares, start)
-    score = _left_out_score(best[1], squares)
-    for factor in (SMALLER, 1 / SMALLER):
-        improved = False
-        while True:
-            other = best[0].larger(factor)
-            fitted = fit_log_variance(other, squares, best[1].left_out)
-            new = _left_out_score(fitted, squares)
-            if new <= score or not LEAST_PRIOR < other.kernel.level < LARGEST_PRIOR:
-                break
-            best, score, improved = (other, fitted), new, True
-        if improved:
-            break
-    return best
 
+    def score(left_out: np.ndarray) -> float:
+        return -float(np.mean(left_out + squares * np.exp(-left_out)))
 
-def _left_out_score(fitted: SmoothFit, squares: np.ndarray) -> float:
-    return -float(np.mean(fitted.left_out + squares * np.exp(-fitted.left_out)))
+    return choose_size(basis, lambda size, first: fit_log_variance(size, squares, first), start, score)
 
 
 def _squares(residuals: np.ndarray) -> np.ndarray:

@@ -19,8 +19,10 @@ from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
 
-LEAST_LOG = np.float64(-1e300)
-"""Below all log densities but minus infinity."""
+LEAST_LOG = np.array(-1e300)
+"""From which logs are averaged: where all are minus infinity, so is their average. No float, which PyTensor
+takes for one of 32 bits.
+"""
 
 MOST_TOGETHER = 100
 """Values of a data set up to which several are evaluated together: steps of one would be small."""
@@ -51,7 +53,8 @@ class Evaluation:
         if isinstance(summary, Dependent):
             summary = summary.curved
         if isinstance(summary, Transformed):
-            return Prepared(*summary.points(statistics))
+            levels = self.form.levels if isinstance(self.form, Autoregressive) else ()
+            return Prepared(*summary.points(statistics, levels if any(levels) else ()))
         scaled = summary.transform(statistics)
         if isinstance(self.form, Exchangeable | OrderStatistics):
             self.form.check(scaled)
@@ -66,7 +69,6 @@ class Evaluation:
         logs = self.form.log_density(described, prepared.points, xp) + prepared.log_volume
         if prepared.log_volume.shape[1] == 1:
             return logs[:, 0]
-        # Where all are minus infinity, so is their mean, and not infinity less infinity.
         highest = xp.maximum(xp.max(logs, axis=1), LEAST_LOG)
         with np.errstate(divide="ignore"):
             return highest + xp.log(xp.mean(xp.exp(logs - highest[:, None]), axis=1))
@@ -141,7 +143,6 @@ def _averaged(each: np.ndarray) -> np.ndarray:
     """Log densities (..., r, s), averaged over the s points of each trial: (..., r)."""
     if each.shape[-1] == 1:
         return each[..., 0]
-    highest = each.max(axis=-1, keepdims=True)
-    # Where a trial is impossible at all points of its cell this is infinity less infinity.
-    with np.errstate(invalid="ignore"):
+    highest = np.maximum(each.max(axis=-1, keepdims=True), LEAST_LOG)
+    with np.errstate(invalid="ignore", divide="ignore"):
         return highest[..., 0] + np.log(np.mean(np.exp(each - highest), axis=-1))

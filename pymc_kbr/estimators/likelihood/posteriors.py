@@ -17,7 +17,7 @@ from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
-from pymc_kbr.estimators.likelihood.tempered import tempered
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, tempered
 
 MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000
 """That a thread evaluates together: each step of theirs is then worth another thread. Where one statistic is
@@ -119,8 +119,10 @@ def weighted_rows(
     """Weights (n,) of the rows for each observation, and what is noted: where parameters are discrete."""
     base = np.zeros(len(start.rows)) if start.log_weights is None else start.log_weights
     found = []
-    for data in prepared:
+    for number, data in enumerate(prepared):
         logs = evaluation.log_likelihood(start.described, data.of_the_rest()) + base
+        if not np.any(np.isfinite(logs)):
+            raise ImpossibleObservation(np.array([number]))
         weights = np.exp(logs - logsumexp(logs))
         noted = {
             # Weights of the rows need not have sum one: the evidence is a mean under them.

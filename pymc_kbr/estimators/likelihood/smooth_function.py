@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,6 +17,12 @@ from pymc_kbr.regression.ridge import FEATURE_ROWS_AT_ONCE
 
 LARGEST_SMOOTH_LEVERAGE = 0.95
 """A row's residual is not divided by less than one minus it."""
+
+SMALLER = 0.4
+"""Ratio of the sizes of priors that are tried."""
+
+LEAST_PRIOR, LARGEST_PRIOR = 1e-5, 30.0
+"""Variances of these priors at which the search ends."""
 
 SCORING_STEPS = 25
 """Of Fisher scoring, at most."""
@@ -184,3 +191,36 @@ def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarra
     h = leverages(np.sqrt(0.5) * features, factor)
     scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
     return SmoothFit(basis.function(v), g - h / (1 - h) * scores)
+
+
+def choose_size(
+    basis: WhitenedBasis,
+    fit: Callable[[WhitenedBasis, np.ndarray], SmoothFit],
+    start: np.ndarray,
+    score: Callable[[np.ndarray], float],
+) -> tuple[WhitenedBasis, SmoothFit]:
+    """The size of the prior with the best score of what left-out rows have: its basis, and the fit.
+
+    Parameters
+    ----------
+    basis : WhitenedBasis
+        With which the search begins.
+    fit : callable (basis, start (n,)) -> SmoothFit
+    start : ndarray of shape (n,)
+        Values from which the first fit starts.
+    score : callable (left out (n,)) -> float
+    """
+    best = basis, fit(basis, start)
+    reached = score(best[1].left_out)
+    for factor in (SMALLER, 1 / SMALLER):
+        improved = False
+        while True:
+            other = best[0].larger(factor)
+            fitted = fit(other, best[1].left_out)
+            new = score(fitted.left_out)
+            if new <= reached or not LEAST_PRIOR < other.kernel.level < LARGEST_PRIOR:
+                break
+            best, reached, improved = (other, fitted), new, True
+        if improved:
+            break
+    return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,56 @@ EVEN = 1e-6
 
 ROWS_AT_AN_EDGE = 0.01
 """Share of rows at the lowest or highest value, from which it is taken for an atom."""
+
+MOST_LEVELS = 5
+"""Values up to which a statistic is one of few values, which have probabilities and no density."""
+
+
+class Levels(NamedTuple):
+    """The values of a statistic of few values, and where their cells lie in the coordinates of a fit.
+
+    Attributes
+    ----------
+    values : ndarray of shape (v,)
+        In the statistic's own units, rising.
+    lower, upper : ndarray of shape (v,)
+        Ends of their cells, in coordinates; between two cells there may be a gap.
+    """
+
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def cuts(self) -> np.ndarray:
+        """Coordinates (v - 1,) that lie between cells."""
+        return (self.upper[:-1] + self.lower[1:]) / 2
+
+    def choose(self, of_each: np.ndarray, y: Any) -> Any:
+        """Of numbers (v,) that of the cell in or next to which each point y lies, of NumPy or of PyTensor."""
+        chosen = of_each[0] + 0 * y
+        for cut, step in zip(self.cuts, np.diff(of_each), strict=True):
+            chosen = chosen + step * (y >= cut)
+        return chosen
+
+    def middle(self, y: Any) -> Any:
+        """The middle of that cell."""
+        return self.choose((self.lower + self.upper) / 2, y)
+
+    def numbers(self, y: np.ndarray) -> np.ndarray:
+        """The cells' numbers, from zero, of points y of any shape."""
+        return np.searchsorted(self.cuts, y, side="right")
+
+    def spread(self, numbers: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """Points at shares (n,) of the way through the cells of these numbers (n,)."""
+        return self.lower[numbers] + share * (self.upper - self.lower)[numbers]
+
+    def of_values(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers (n,) of the values nearest to those of a column (n,), and whether they are these."""
+        numbers = np.searchsorted((self.values[1:] + self.values[:-1]) / 2, column)
+        # What was computed in another order than in the table is off by rounding.
+        seen = np.abs(column - self.values[numbers]) <= EVEN * np.diff(self.values).min()
+        return numbers, seen
 
 
 @dataclass(frozen=True, eq=False)

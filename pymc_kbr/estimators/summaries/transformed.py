@@ -8,11 +8,14 @@ import numpy as np
 from scipy.stats import qmc
 
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.summaries.cells import Cells
+from pymc_kbr.estimators.summaries.cells import MOST_LEVELS, Cells, Levels
 from pymc_kbr.estimators.summaries.curves import Curve, choose_curves
 
 POINTS_A_CELL = 8
 """Of an observation with discrete statistics, over which its density is averaged."""
+
+WITHIN_CELL = 1e-9
+"""Share of a cell from either end, in which the function of a curve need not be defined by rounding."""
 
 CELL_SEED = 20
 """Of the places within cells when curves are chosen: the same table has the same curves."""
@@ -90,12 +93,41 @@ class Transformed:
         x = statistics[:, self.kept]
         return self._coordinates(spread_over(x, self.cells, 0.5), x)
 
-    def dequantised(self, coordinates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Coordinates (n, q) of `transform` with discrete statistics spread at random over their cells."""
+    def levels(self, coordinates: np.ndarray) -> tuple[Levels | None, ...]:
+        """Of each statistic of few values in a table's coordinates (n, q); empty where there are none."""
+        if not self.discrete:
+            return ()
+        x = self.backward(coordinates)
+        found: list[Levels | None] = []
+        for j, (cell, curve) in enumerate(zip(self.cells, self.curves, strict=True)):
+            values = np.unique(x[:, j]) if cell is not None else np.empty(0)
+            found.append(None)
+            if cell is None or not 2 <= len(values) <= MOST_LEVELS:
+                continue
+            lower, upper = cell.ends(values)
+            within = WITHIN_CELL * (upper - lower)
+            ends = curve.forward(np.stack([lower + within, upper - within]))
+            ends = (ends - self.scaler.centre[j]) / self.scaler.scale[j]
+            if np.all(ends[1] > ends[0]):
+                found[j] = Levels(values, *ends)
+        return tuple(found) if any(found) else ()
+
+    def dequantised(
+        self, coordinates: np.ndarray, rng: np.random.Generator, levels: tuple[Levels | None, ...] = ()
+    ) -> np.ndarray:
+        """Coordinates (n, q) of `transform` with discrete statistics spread at random over their cells.
+
+        Those that have `levels` are spread evenly in coordinates, others in their own units.
+        """
         if not self.discrete:
             return coordinates
         values = self.backward(coordinates)
-        return self._coordinates(spread_over(values, self.cells, rng.random(values.shape)), values)
+        share = rng.random(values.shape)
+        spread = self._coordinates(spread_over(values, self.cells, share), values)
+        for j, each in enumerate(levels):
+            if each is not None:
+                spread[:, j] = each.spread(each.of_values(values[:, j])[0], share[:, j])
+        return spread
 
     def backward(self, coordinates: np.ndarray) -> np.ndarray:
         """The statistics (n, q) that vary, of coordinates (n, q); discrete ones at values that they take."""
@@ -112,8 +144,16 @@ class Transformed:
         whole[:, self.kept] = x
         return whole
 
-    def points(self, statistics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def points(
+        self, statistics: np.ndarray, levels: tuple[Levels | None, ...] = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Points in the cells of observations (n, d), and the log volumes that density there stands for.
+
+        Parameters
+        ----------
+        statistics : ndarray of shape (n, d)
+        levels : tuple of q Levels or None
+            Of the statistics whose density is even over each cell, and zero at all other values.
 
         Returns
         -------
@@ -123,18 +163,30 @@ class Transformed:
             statistics, a density in the statistics' own units for others.
         """
         x = statistics[:, self.kept]
-        q = x.shape[1]
+        q, impossible = x.shape[1], np.zeros(len(x), dtype=bool)
+        levels = levels or (None,) * q
+        for j, each in enumerate(levels):
+            if each is not None:
+                numbers, seen = each.of_values(x[:, j])
+                x[:, j], impossible = each.values[numbers], impossible | ~seen
+        # An even density has the same value at all points of a cell.
+        uneven = any(cell is not None and each is None for cell, each in zip(self.cells, levels, strict=True))
         # The same places for every observation, or likelihood ratios would hold their noise.
-        within = qmc.Sobol(q, seed=CELL_SEED).random(POINTS_A_CELL) if self.discrete else np.full((1, q), 0.5)
+        within = qmc.Sobol(q, seed=CELL_SEED).random(POINTS_A_CELL) if uneven else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
         points = self._coordinates(spread.reshape(-1, q), x).reshape(spread.shape)
         # log |d coordinate / d statistic|, by the scaler and the curve; times its width, of a cell.
         volume = np.full(spread.shape[:2], -np.log(self.scaler.scale).sum())
         for j, (curve, cell) in enumerate(zip(self.curves, self.cells, strict=True)):
+            if (each := levels[j]) is not None:
+                width = (each.upper - each.lower)[each.of_values(x[:, j])[0]]
+                volume += (np.log(self.scaler.scale[j]) + np.log(width))[:, None]
+                continue
             volume += curve.log_slope(spread[:, :, j])
             if cell is not None:
                 lower, upper = cell.ends(x[:, j])
                 volume += np.log(np.where(upper > lower, upper - lower, 1.0))[:, None]
+        volume[impossible] = -np.inf
         return points, volume
 
     def _coordinates(self, spread: np.ndarray, given: np.ndarray) -> np.ndarray:

@@ -1,0 +1,212 @@
+"""The probabilities of a statistic of few values, given parameters and earlier statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.special import expit
+
+from pymc_kbr.estimators.likelihood.evidence import Effort, choose_kernel, start_kernel, with_unit_prior
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs, for_rows
+from pymc_kbr.estimators.likelihood.smooth_function import (
+    SCORING_STEPS,
+    SmoothFit,
+    SmoothFunction,
+    WhitenedBasis,
+    choose_size,
+    leverages,
+)
+from pymc_kbr.estimators.summaries.cells import Levels
+
+FEWEST_OF_A_KIND = 5
+"""Rows, and one more for each input, that a function takes of those with the value and of those beyond it."""
+
+ROWS_FOR_SIZE = 2000
+"""On which the size of a logit's prior is chosen: each step of its fit has a factorisation of its own."""
+
+LOGITS_BEYOND = 1.0
+"""How far logits go beyond those of the fitted rows."""
+
+
+class Logit(NamedTuple):
+    """A function of the inputs, and the lowest and highest value that it is taken for."""
+
+    function: SmoothFunction
+    range: tuple[float, float]
+
+    def __call__(self, theta: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Values (k, r): see `SmoothFunction`."""
+        return xp.clip(self.function(theta, past, xp, shared=shared), *self.range)
+
+    def at(self, inputs: Inputs) -> np.ndarray:
+        """Values at the rows of `inputs`, shape (n,)."""
+        return np.clip(self.function.at(inputs), *self.range)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """P(y = v_k) by continuation ratios: logits of y > v_k given y >= v_k, for all but the last value.
+
+    It has the methods of a `Conditional`. Points lie in the cells of the values, over which the density of
+    each is even; outside of all cells it is zero.
+
+    Attributes
+    ----------
+    levels : Levels
+        Of v values.
+    logits : tuple of Logit, length v - 1
+
+    Notes
+    -----
+    Logits stay within `LOGITS_BEYOND` of those at the fitted rows, as the log deviations of a `Conditional`
+    do. On continuation ratios: A. Agresti, Categorical Data Analysis, 3rd edition (2013).
+    """
+
+    levels: Levels
+    logits: tuple[Logit, ...]
+
+    def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Log densities (k, r) of points (k, r), or of `shared` ones."""
+        if shared and xp is np:
+            y = for_rows(y, len(theta))
+        levels, reached = self.levels, 1.0
+        total = -levels.choose(np.log(levels.upper - levels.lower), y)
+        for cut, logit in zip(levels.cuts, self.logits, strict=True):
+            beyond = 1.0 * (y >= cut)
+            away = (1 - 2 * beyond) * logit(theta, past, xp, shared=shared)
+            total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
+            reached = beyond
+        inside = (y >= levels.choose(levels.lower, y)) & (y <= levels.choose(levels.upper, y))
+        return xp.where(inside, total, -np.inf)
+
+    def _at_least(self, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Probabilities (k, v + 1) of each value or a higher one, for parameters (k, q) and a past (k, l)."""
+        ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in self.logits]))
+        return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
+
+    def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Distribution functions (k,) of points (k,) given parameters (k, q) and the past (k, l)."""
+        levels, at_least = self.levels, self._at_least(theta, past)
+        numbers = levels.numbers(y)
+        share = np.clip((y - levels.lower[numbers]) / (levels.upper - levels.lower)[numbers], 0, 1)
+        higher, other = (at_least[np.arange(len(y)), numbers + step] for step in (0, 1))
+        return 1 - higher + (higher - other) * share
+
+    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One point for each row of the inputs, shape (k,)."""
+        at_least = self._at_least(theta, past)[:, 1:-1]
+        numbers = np.sum(rng.random((len(theta), 1)) < at_least, axis=1)
+        return self.levels.spread(numbers, rng.random(len(theta)))
+
+
+def fit_categorical(
+    inputs: Inputs, y: np.ndarray, levels: Levels, rng: np.random.Generator, effort: Effort
+) -> Categorical:
+    """Fit the logit of each value's excess to the rows that have the value or a higher one.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        n rows; the past standardised.
+    y : ndarray of shape (n,)
+        Points in the cells of the values.
+    levels : Levels
+    rng : numpy.random.Generator
+    effort : Effort
+    """
+    numbers = levels.numbers(y)
+    logits = []
+    for number in range(len(levels.cuts)):
+        reached = numbers >= number
+        logits.append(_fit_logit(inputs.rows(reached), numbers[reached] > number, inputs, rng, effort))
+    return Categorical(levels, tuple(logits))
+
+
+def _fit_logit(
+    inputs: Inputs, above: np.ndarray, whole: Inputs, rng: np.random.Generator, effort: Effort
+) -> Logit:
+    """The logit of `above` (n,) at the inputs: a function, or a constant where that leaves less out."""
+    n, ones = len(above), int(above.sum())
+    # Laplace's rule: what was not met in n rows may still be.
+    constant = float(np.log((ones + 1) / (n - ones + 1)))
+    least = FEWEST_OF_A_KIND + inputs.theta.shape[1] + inputs.past.shape[1]
+    if min(ones, n - ones) < least:
+        return _constant(constant, whole)
+    share = ones / n
+    unit = 1 / np.sqrt(share * (1 - share))
+    landmarks = inputs.rows(rng.permutation(n)[: effort.landmarks])
+    kernel, _ = choose_kernel(inputs, unit * (above - share), rng, effort=effort)
+    some = np.sort(rng.permutation(n)[:ROWS_FOR_SIZE])
+    # An indicator's deviation is a share's p (1 - p) times a logit's.
+    basis = WhitenedBasis(kernel, inputs.rows(some), landmarks).larger(unit)
+    of_some = above[some]
+    start = np.full(len(some), constant)
+    basis, fitted = choose_size(basis, partial(fit_logit, of_some), start, partial(_log_score, of_some))
+    if n > len(some):
+        basis = WhitenedBasis(basis.kernel, inputs, landmarks)
+        fitted = fit_logit(above, basis, fitted.function.at(inputs))
+    if _log_score(above, fitted.left_out) <= _log_score(above, np.full(n, constant)):
+        return _constant(constant, whole)
+    lowest, highest = float(fitted.left_out.min()), float(fitted.left_out.max())
+    return Logit(fitted.function, (lowest - LOGITS_BEYOND, highest + LOGITS_BEYOND))
+
+
+def _constant(logit: float, inputs: Inputs) -> Logit:
+    """A function that does not depend on its inputs."""
+    q, past = inputs.theta.shape[1], inputs.past.shape[1]
+    function = SmoothFunction(
+        start_kernel(inputs), inputs.rows(slice(1)), np.zeros(1), logit, np.zeros(q), np.zeros(past)
+    )
+    return Logit(function, (logit, logit))
+
+
+def fit_logit(above: np.ndarray, basis: WhitenedBasis, start: np.ndarray) -> SmoothFit:
+    """Logits g that maximise the log probabilities of `above` (n,) and their prior, by Newton's method.
+
+    Parameters
+    ----------
+    above : ndarray of bool, shape (n,)
+    basis : WhitenedBasis
+    start : ndarray of shape (n,)
+        Logits from which the first step is taken.
+    """
+    features, signs = basis.features, np.where(above, -1.0, 1.0)
+
+    def objective(v: np.ndarray, g: np.ndarray) -> float:
+        return float(np.sum(np.logaddexp(0.0, signs * g)) + 0.5 * (v @ v))
+
+    def factorised(information: np.ndarray) -> np.ndarray:
+        return np.linalg.cholesky(with_unit_prior(features.T @ (features * information[:, None])))
+
+    # The information of a logit is a quarter at most.
+    v = cho_solve((factorised(np.full(len(start), 0.25)), True), 0.25 * (features.T @ start))
+    g = features @ v
+    value = objective(v, g)
+    for _ in range(SCORING_STEPS):
+        share = expit(g)
+        factor = factorised(share * (1 - share))
+        step = cho_solve((factor, True), features.T @ (above - share) - v)
+        change, length = features @ step, 1.0
+        while (new := objective(v + length * step, g + length * change)) > value and length > 1e-3:
+            length /= 2
+        gain, value = value - new, min(new, value)
+        if gain <= 0:
+            break
+        v, g = v + length * step, g + length * change
+        if gain < 1e-4 * len(g) ** 0.5:
+            break
+    # Without row i a Newton step from the maximum takes its score and its information w away: with
+    # h = w f' A^-1 f the logit moves by -(score / w) h / (1 - h).
+    share = expit(g)
+    information = np.maximum(share * (1 - share), 1e-12)
+    h = leverages(np.sqrt(information)[:, None] * features, factorised(information))
+    return SmoothFit(basis.function(v), g - (above - share) / information * h / (1 - h))
+
+
+def _log_score(above: np.ndarray, logits: np.ndarray) -> float:
+    """Mean log probability of `above` (n,)."""
+    return -float(np.mean(np.logaddexp(0.0, np.where(above, -logits, logits))))
