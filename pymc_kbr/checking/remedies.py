@@ -13,7 +13,7 @@ REMEDIES = {
     "refined": "take more simulations, {many} that are drawn as these were, or more rounds",
     "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
 }
-"""What helps a coarse table: rounds, by their number where "auto" found them needless; more of the prior
+"""What helps a coarse table: rounds, by their number where "auto" found them needless; more of the prior,
 where there can be none; more of the same where the table is one of rounds, or between bounds.
 """
 
