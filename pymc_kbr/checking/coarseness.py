@@ -12,6 +12,7 @@ from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
+from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -19,7 +20,6 @@ from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.simulation.prior.proposal import can_be_freed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 MOVED, RESIZED = 0.7, 0.45
@@ -41,31 +41,6 @@ Summaries = Callable[[np.ndarray], np.ndarray]
 
 MANY_TIMES = 100
 """Times as many simulations, above which no number is given."""
-
-_AS_MANY = "which mostly takes as many simulations again; draws of the prior alone would have to be {many}"
-REMEDIES = {
-    "rounds": f"simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), {_AS_MANY}",
-    "forced": f"simulate in rounds near the observation (`rounds=4`, `refine` or `zoom`), {_AS_MANY}",
-    "prior": "simulate more draws of the prior, {many}, or take statistics that say more of the parameters",
-    "refined": "take more simulations, {many} that are drawn as these were, or more rounds",
-    "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
-}
-"""What helps a coarse table: rounds, also where it was left open whether there are some and they were found
-needless; more of the prior where there can be none; more of the same where it is one of rounds.
-"""
-
-
-def remedy_of(table: ReferenceTable) -> str:
-    """Which of `REMEDIES` is open to the user of a table."""
-    origin = table.origin
-    if origin.from_proposal:
-        return "refined"
-    if origin.between_bounds:
-        return "zoomed"
-    # Where no rounds were made the reason is told: they are impossible, or take more simulations.
-    if not can_be_freed(table.support) or ", since " in origin.rounds:
-        return "prior"
-    return "forced" if origin.rounds.startswith("none") else "rounds"
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,10 @@ import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Circular
 from pymc_kbr.arrays.region import ROWS_WANTED, Region, region_of
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of, remedy_of
+from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
+from pymc_kbr.checking.remedies import remedy_of
 from pymc_kbr.tables.origin import Origin
 from tests.checking.looked_at import looked_at
 from tests.statistical import coarse
@@ -180,7 +181,11 @@ ORIGINS = {
         ("of the prior by choice", ["rounds='auto'", "`refine`", "`zoom`"], ["rounds=4"]),
         ("looked at", ["rounds=4", "`refine`", "`zoom`"], ["auto"]),
         ("too few", ["more draws of the prior, about 30,000", "statistics that say more"], ["round", "zoom"]),
-        ("zoomed", ["between the bounds, about 30,000", "between narrower ones (`zoom`)"], ["auto", "refine", "prior"]),
+        (
+            "zoomed",
+            ["between the bounds, about 30,000", "between narrower ones (`zoom`)"],
+            ["auto", "refine", "prior"],
+        ),
         ("of rounds", ["more simulations, about 30,000", "or more rounds"], ["auto", "zoom", "prior"]),
     ],
 )

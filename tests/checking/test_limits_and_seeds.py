@@ -13,7 +13,8 @@ from tests.checking.test_special_cases import a_table
 
 @pytest.mark.parametrize(("size", "named"), [(49.0, True), (50.0, False)])
 def test_fifty_atoms_are_enough(size, named):
-    found = diagnostics._effective_sample_size(SimpleNamespace(effective_sample_size=size), False)
+    posterior, seen = SimpleNamespace(effective_sample_size=size), SimpleNamespace(remedy="rounds")
+    found = diagnostics._effective_sample_size(posterior, False, seen)
     assert (found is not None) is named
 
 
