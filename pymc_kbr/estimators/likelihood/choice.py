@@ -205,7 +205,9 @@ def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
     """
     # A form that is too wide at one end and too narrow at the other may be uniform on the whole.
     below = theta <= np.median(theta, axis=0)
-    groups = [np.ones(len(theta), dtype=bool), *below.T, *~below.T]
+    halves = np.hstack([below, ~below]).T
+    # Nothing lies above the median of a 0/1 parameter that is mostly one.
+    groups = [np.ones(len(theta), dtype=bool), *halves[halves.any(axis=1)]]
     found = []
     for rows in groups:
         ordered = np.sort(transforms[rows], axis=0)

@@ -724,3 +724,12 @@ def test_the_share_beyond_the_rows_is_that_of_the_weights():
     atoms = np.array([[0.5, 0.5], [1.5, 0.5], [0.5, -0.1], [1.0, 0.0]])
     found = share_beyond(np.array([[0.0, 0.0], [1.0, 1.0]]), atoms, np.array([0.1, 0.2, 0.4, 0.3]))
     assert found == pytest.approx(0.6)
+
+
+def test_halves_without_rows_say_nothing_of_uniformity(rng):
+    transforms = rng.random((300, 2)) ** 1.3
+    theta = np.column_stack([rng.random(300) < 0.8, rng.normal(size=300)])
+    pvalue, worst = choice._uniform(transforms, theta.astype(float))
+    # Three groups of rows are left, and a half that is all of them counts twice.
+    alone, same = choice._uniform(transforms, theta[:, 1:])
+    assert (worst, pvalue) == (same, pytest.approx(min(1.0, alone * 4 / 3)))
