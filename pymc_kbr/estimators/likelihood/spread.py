@@ -29,7 +29,7 @@ ERRORS_GAINED = 1.0
 """Standard errors of held-out rows' gain that a smaller ridge must reach: squares of heavy-tailed residuals
 scatter, and what they gain by chance is lost on other rows.
 
-``python -m tests.statistical.ridges_of_spreads`` prints what that is worth, of 1,000 rows and of 300.
+``python -m tests.statistical.ridges_of_spreads`` prints what that is worth on problems of 1,000 rows.
 """
 
 TOLD_APART = 100
