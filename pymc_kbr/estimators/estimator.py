@@ -80,8 +80,9 @@ class Estimator(Conditioning, BaseEstimator):
         prior : ndarray of shape (l, p), or pair of such and of weights of shape (l,), optional
             The other prior by draws, where its density is not known; a data frame is put in order by names.
         log_prior : callable, optional
-            From parameters (n, p) to log densities (n,) of the prior, the other one where there is one: for
-            estimators that multiply with it, which else estimate it from `prior` or from the rows.
+            From parameters (n, p) to log densities (n,) of the prior that the rows, weighted by `ratio`, or
+            `prior` are draws of; alone it makes no other prior. For estimators that multiply with it, which
+            else estimate it.
         random_seed : int or numpy.random.Generator, optional
             For solvers that draw at random.
 
