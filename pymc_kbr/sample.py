@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -183,7 +182,6 @@ def sample_abc(
     seconds.note("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
         (posterior,) = fitted.for_draws(chains * draws).posteriors(observed)
-    posterior = dataclasses.replace(posterior, settings=table.origin.of_whole_prior(posterior.settings))
     seconds.note("condition")
     drawn = posterior.draw(chains * draws, rng)
     seconds.note("draw")
@@ -206,7 +204,7 @@ def sample_abc(
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
-    return to_arviz(posterior, drawn, chains=chains, **held, **told)
+    return to_arviz(table.origin.of_whole_prior(posterior), drawn, chains=chains, **held, **told)
 
 
 def _simulated(

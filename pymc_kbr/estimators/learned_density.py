@@ -18,6 +18,7 @@ from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.refuted import refuted
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
 
@@ -110,6 +111,19 @@ class LearnedDensity(Estimator):
         prepared = self._evaluation.prepare(rows)
         off = np.any(impossible(rows, self.table_), axis=1, keepdims=True)
         return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
+
+    def _to_condition_on(self, rows: np.ndarray) -> Prepared:
+        """The same, but refused where a statistic of few values has one that no simulation has."""
+        unseen = self._evaluation.prepare(rows).off()
+        if np.any(unseen):
+            number = int(np.flatnonzero(unseen)[0])
+            raise ImpossibleObservation(
+                np.flatnonzero(unseen),
+                f"row {number} of the observations, {rows[number]}, has a value that a statistic of few "
+                "values does not take in the table: the model does not make this value; look at the data, or "
+                "leave the statistic out",
+            )
+        return self._prepare(rows)
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
         """Independent observations (r, d), also of one number where there is one statistic."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,13 +63,13 @@ class Origin:
         """Whether rows, however many, are draws of the whole prior and of nothing else."""
         return not (self.between_bounds or self.weighted)
 
-    def of_whole_prior(self, settings: Mapping[str, float]) -> dict[str, float]:
-        """A posterior's settings with the evidence of the whole prior, or none where that is not known."""
-        found = dict(settings)
-        evidence = found.pop("log_evidence", None)
+    def of_whole_prior(self, posterior: Any) -> Any:
+        """A `Posterior` with the evidence of the whole prior, or with none where that is not known."""
+        settings = dict(posterior.settings)
+        evidence = settings.pop("log_evidence", None)
         if evidence is not None and self.prior_mass and not self.known:
-            found["log_evidence"] = evidence + float(np.log(self.prior_mass))
-        return found
+            settings["log_evidence"] = evidence + float(np.log(self.prior_mass))
+        return replace(posterior, settings=settings)
 
     @property
     def weighted(self) -> bool:

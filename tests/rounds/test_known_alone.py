@@ -66,8 +66,12 @@ def test_few_are_those_below_the_limit_where_something_is_known():
     assert few_effective(table) == 0
     narrow = pk.simulate(600, model=beside(1000)[0], **QUIET)
     assert 1 <= few_effective(narrow) < FEWEST_EFFECTIVE
-    known = Origin(known=("y",)).of_whole_prior({"log_evidence": 1.0, "ridge": 2.0})
-    assert known == {"ridge": 2.0}
+    posterior = pk.Rejection(0.5).fit(table.parameters, table.statistics).condition(table.observed)
+    posterior = dataclasses.replace(posterior, settings={"log_evidence": 1.0, "ridge": 2.0})
+    assert Origin(known=("y",)).of_whole_prior(posterior).settings == {"ridge": 2.0}
+    assert Origin(prior_mass=None).of_whole_prior(posterior).settings == {"ridge": 2.0}
+    half = Origin(prior_mass=0.5).of_whole_prior(posterior).settings
+    assert half == {"log_evidence": pytest.approx(1 - np.log(2)), "ridge": 2.0}
 
 
 def narrow_model():

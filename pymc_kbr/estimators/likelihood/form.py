@@ -62,13 +62,14 @@ class Prepared(NamedTuple):
     @property
     def impossible(self) -> bool:
         """Whether the model cannot make one of the observations."""
-        return bool(np.any(self._off()))
+        return bool(np.any(self.off()))
 
     def of_the_rest(self) -> Prepared:
         """As if what the model cannot make were possible: what the other statistics say."""
-        return self._replace(log_volume=np.where(self._off()[:, None], 0.0, self.log_volume))
+        return self._replace(log_volume=np.where(self.off()[:, None], 0.0, self.log_volume))
 
-    def _off(self) -> np.ndarray:
+    def off(self) -> np.ndarray:
+        """Which observations (n,) the model cannot make."""
         off: np.ndarray = np.all(self.log_volume == -np.inf, axis=1)
         return off
 
