@@ -204,7 +204,7 @@ def sample_abc(
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
-    return to_arviz(table.origin.of_whole_prior(posterior), drawn, chains=chains, **held, **told)
+    return to_arviz(table.origin.of_whole_prior(posterior, new), drawn, chains=chains, **held, **told)
 
 
 def _simulated(

@@ -262,7 +262,7 @@ class KernelLikelihood(LearnedDensity):
         self._refuse_unfitted()
         sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
         with self._threads():
-            posteriors = self._posteriors([self._to_condition_on(self._near(data)) for data in sets])
+            posteriors = self._posteriors([self._prepare(self._near(x), conditioned=True) for x in sets])
         return posteriors[0] if single else posteriors
 
     def _prepared(self, rows: np.ndarray) -> Sequence[Prepared]:
@@ -272,7 +272,7 @@ class KernelLikelihood(LearnedDensity):
         except ValueError as error:  # others of them may be possible, for who compares models
             far = far_rows(self.table_.scaler.transform(rows))
             raise ImpossibleObservation(far, str(error)) from None
-        return self._to_condition_on(near).each()
+        return self._prepare(near, conditioned=True).each()
 
     def _beginning(self) -> Start:
         return Start(self._rows, self._described, self._log_weights, self._seed)

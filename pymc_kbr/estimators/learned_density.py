@@ -106,24 +106,22 @@ class LearnedDensity(Estimator):
         """
         return self._prepare(self._possible(self._trials(observed)))
 
-    def _prepare(self, rows: np.ndarray) -> Prepared:
-        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
+    def _prepare(self, rows: np.ndarray, *, conditioned: bool = False) -> Prepared:
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible.
+
+        To be conditioned on, values that a statistic of few values never has are refused.
+        """
         prepared = self._evaluation.prepare(rows)
+        unseen = np.flatnonzero(prepared.off())
+        if conditioned and len(unseen):
+            raise ImpossibleObservation(
+                unseen,
+                f"row {unseen[0]} of the observations, {rows[unseen[0]]}, has a value that a statistic of "
+                "few values does not take in the table: the model does not make it; look at the data, "
+                "or leave the statistic out",
+            )
         off = np.any(impossible(rows, self.table_), axis=1, keepdims=True)
         return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
-
-    def _to_condition_on(self, rows: np.ndarray) -> Prepared:
-        """The same, but refused where a statistic of few values has one that no simulation has."""
-        unseen = self._evaluation.prepare(rows).off()
-        if np.any(unseen):
-            number = int(np.flatnonzero(unseen)[0])
-            raise ImpossibleObservation(
-                np.flatnonzero(unseen),
-                f"row {number} of the observations, {rows[number]}, has a value that a statistic of few "
-                "values does not take in the table: the model does not make this value; look at the data, or "
-                "leave the statistic out",
-            )
-        return self._prepare(rows)
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
         """Independent observations (r, d), also of one number where there is one statistic."""

@@ -11,7 +11,7 @@ from pymc_kbr.simulation import Forward
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 FEWEST_EFFECTIVE = 100
-"""Rows, by their effective number, below which the next round is drawn by what is known alone."""
+"""Effective number of the first round's rows below which the second is drawn by what is known alone."""
 
 
 def few_effective(table: ReferenceTable) -> int:

@@ -41,7 +41,9 @@ def refine(
     are, conditions it on the observation, and simulates at draws of a normal mixture that is fitted to its
     posterior: half of them from one with twice the deviations, and `prior_share` of them from the prior. The
     mixture is as much wider than the posterior as posteriors of held-out rows near the observation would
-    have to be to cover their parameters, so that a posterior that is narrow by chance does not stay so.
+    have to be to cover their parameters, so that a posterior that is narrow by chance does not stay so. Where
+    known densities of other observed variables leave fewer than 100 effective rows of the first round, the
+    second is drawn from the prior times these.
 
     Parameters
     ----------

@@ -167,7 +167,8 @@ class Rounds:
         # Sums of several threads are rounded as these share them out.
         with one_blas_thread():
             # Of a few rows that what is known leaves nothing is learnt: it says itself where to look first.
-            posterior = None if few_effective(table) else self._posterior(table, rng)
+            few = len(self.tables) == 1 and few_effective(table)
+            posterior = None if few else self._posterior(table, rng)
             drawn = (
                 draws_of_known(self.forward, DRAWS_FOR_PROPOSAL, rng)
                 if posterior is None

@@ -39,9 +39,9 @@ likelihood, unless one of many statistics was found the best.
 
 
 class TooCoarse(NamedTuple):
-    """The estimator that was fitted to a table, and why the table does not do, as in "it was too coarse"."""
+    """The estimator that was fitted to a table, if any, and why that does not do, as in "too coarse"."""
 
-    estimator: Estimator
+    estimator: Estimator | None
     why: str
 
 
@@ -128,7 +128,7 @@ def _left_by_known(table: ReferenceTable) -> TooCoarse | None:
     """Why a table does not do of which known densities leave too few rows to learn from."""
     few = few_effective(table)
     words = f"one of which {', '.join(table.origin.known)} leave an effective {few} rows"
-    return TooCoarse(near_rows(True), words) if few else None
+    return TooCoarse(None, words) if few else None
 
 
 def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:
@@ -181,8 +181,8 @@ def _told(made: Rounds, draws: int, why: str) -> str:
     )
 
 
-def _further(found: Estimator, statistics: Columns) -> Estimator:
-    """What further rounds go by, where an estimator that was fitted to the first table is too coarse."""
+def _further(found: Estimator | None, statistics: Columns) -> Estimator:
+    """What further rounds go by, after an estimator that was fitted to the first table, if any was."""
     if isinstance(found, KernelLikelihood) and not statistics.set_names:
         # Its form was chosen; the rounds only fit it.
         return KernelLikelihood(found.choice_.name, DRAWS_FOR_PROPOSAL, scale=found.scale)

@@ -63,12 +63,16 @@ class Origin:
         """Whether rows, however many, are draws of the whole prior and of nothing else."""
         return not (self.between_bounds or self.weighted)
 
-    def of_whole_prior(self, posterior: Any) -> Any:
-        """A `Posterior` with the evidence of the whole prior, or with none where that is not known."""
+    def of_whole_prior(self, posterior: Any, other: Any = None) -> Any:
+        """A `Posterior` with the evidence of the whole prior, or with none where that is not known.
+
+        Another prior than the table's, `other` than None, lies between the table's edges as a whole.
+        """
         settings = dict(posterior.settings)
         evidence = settings.pop("log_evidence", None)
-        if evidence is not None and self.prior_mass and not self.known:
-            settings["log_evidence"] = evidence + float(np.log(self.prior_mass))
+        mass = self.prior_mass if other is None else 1.0
+        if evidence is not None and mass and not self.known:
+            settings["log_evidence"] = evidence + float(np.log(mass))
         return replace(posterior, settings=settings)
 
     @property

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_kbr as pk
+from pymc_kbr.rounds import sequence
 from pymc_kbr.rounds.known_alone import FEWEST_EFFECTIVE, draws_of_known, few_effective
 from pymc_kbr.simulation import Forward
 from pymc_kbr.tables.origin import Origin
@@ -72,6 +73,22 @@ def test_few_are_those_below_the_limit_where_something_is_known():
     assert Origin(prior_mass=None).of_whole_prior(posterior).settings == {"ridge": 2.0}
     half = Origin(prior_mass=0.5).of_whole_prior(posterior).settings
     assert half == {"log_evidence": pytest.approx(1 - np.log(2)), "ridge": 2.0}
+    # Another prior has all its mass where the table has rows, or is refused before.
+    assert Origin(prior_mass=0.5).of_whole_prior(posterior, "another").settings == posterior.settings
+
+
+def test_only_the_second_round_is_drawn_by_what_is_known_alone(monkeypatch):
+    """Of many parameters few rows are effective in every round, and they must close in all the same."""
+    asked = []
+
+    def draws(*given):
+        asked.append(given[1])
+        return draws_of_known(*given)
+
+    monkeypatch.setattr(sequence, "few_effective", lambda table: 1)
+    monkeypatch.setattr(sequence, "draws_of_known", draws)
+    pk.refine(600, rounds=3, model=beside(20)[0], estimator="rejection", **QUIET)
+    assert asked == [sequence.DRAWS_FOR_PROPOSAL]
 
 
 def narrow_model():

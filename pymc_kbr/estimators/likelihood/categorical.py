@@ -13,10 +13,10 @@ from scipy.special import expit
 from pymc_kbr.estimators.likelihood.evidence import Effort, choose_kernel, start_kernel, with_unit_prior
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs, for_rows
 from pymc_kbr.estimators.likelihood.smooth_function import (
-    SCORING_STEPS,
     SmoothFit,
     SmoothFunction,
     WhitenedBasis,
+    by_damped_steps,
     choose_size,
     leverages,
 )
@@ -184,21 +184,14 @@ def fit_logit(above: np.ndarray, basis: WhitenedBasis, start: np.ndarray) -> Smo
 
     # The information of a logit is a quarter at most.
     v = cho_solve((factorised(np.full(len(start), 0.25)), True), 0.25 * (features.T @ start))
-    g = features @ v
-    value = objective(v, g)
-    for _ in range(SCORING_STEPS):
+
+    def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         share = expit(g)
         factor = factorised(share * (1 - share))
-        step = cho_solve((factor, True), features.T @ (above - share) - v)
-        change, length = features @ step, 1.0
-        while (new := objective(v + length * step, g + length * change)) > value and length > 1e-3:
-            length /= 2
-        gain, value = value - new, min(new, value)
-        if gain <= 0:
-            break
-        v, g = v + length * step, g + length * change
-        if gain < 1e-4 * len(g) ** 0.5:
-            break
+        step: np.ndarray = cho_solve((factor, True), features.T @ (above - share) - v)
+        return step
+
+    v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score and its information w away: with
     # h = w f' A^-1 f the logit moves by -(score / w) h / (1 - h).
     share = expit(g)

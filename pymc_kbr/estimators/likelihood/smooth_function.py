@@ -148,6 +148,40 @@ def fit_mean(basis: WhitenedBasis, targets: np.ndarray, noise: np.ndarray) -> Sm
     return SmoothFit(basis.function(v), targets - left_out)
 
 
+def by_damped_steps(
+    features: np.ndarray,
+    v: np.ndarray,
+    objective: Callable[[np.ndarray, np.ndarray], float],
+    step_from: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients v (m,) that minimise an objective of them and of g = F v (n,), and g.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, m)
+    v : ndarray of shape (m,)
+        Where it begins.
+    objective : callable (v, g) -> float
+    step_from : callable (v, g) -> (m,)
+        Newton's step, or that of Fisher scoring.
+    """
+    g = features @ v
+    value = objective(v, g)
+    for _ in range(SCORING_STEPS):
+        step = step_from(v, g)
+        change, length = features @ step, 1.0
+        # Far from the minimum a whole step overshoots: no objective here is a parabola.
+        while (new := objective(v + length * step, g + length * change)) > value and length > 1e-3:
+            length /= 2
+        gain, value = value - new, min(new, value)
+        if gain <= 0:
+            break
+        v, g = v + length * step, g + length * change
+        if gain < 1e-4 * len(g) ** 0.5:
+            break
+    return v, g
+
+
 def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray) -> SmoothFit:
     """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
 
@@ -167,25 +201,16 @@ def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarra
     features = basis.features
     factor = np.linalg.cholesky(with_unit_prior(0.5 * (features.T @ features)))
     v = cho_solve((factor, True), 0.5 * (features.T @ start))
-    g = features @ v
 
     def objective(v: np.ndarray, g: np.ndarray) -> float:
         return 0.5 * float(np.sum(g + squares * np.exp(-g)) + v @ v)
 
-    value = objective(v, g)
-    for _ in range(SCORING_STEPS):
+    def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
-        step = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
-        change, length = features @ step, 1.0
-        # Far from the maximum a whole step overshoots: the exponential is no parabola.
-        while (new := objective(v + length * step, g + length * change)) > value and length > 1e-3:
-            length /= 2
-        gain, value = value - new, min(new, value)
-        if gain <= 0:
-            break
-        v, g = v + length * step, g + length * change
-        if gain < 1e-4 * len(g) ** 0.5:
-            break
+        step: np.ndarray = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
+        return step
+
+    v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score s / 2 and its information 1 / 2 away: with
     # h = f' A^-1 f / 2 the log variance moves by -s h / (1 - h).
     h = leverages(np.sqrt(0.5) * features, factor)

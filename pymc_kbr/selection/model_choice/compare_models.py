@@ -60,10 +60,10 @@ def compare_models(
     ------
     TypeError, ValueError
         If there are fewer than two tables, one has fewer than 50 rows, or is of rounds, between bounds or
-        weighted by known densities, their statistics differ, the tables
-        have no observation or different ones, the observation does not fit or is infinite, several have
-        different gaps or one has no statistic, a method is unknown, or the prior probabilities are not of
-        these models, negative or of another sum than one.
+        weighted by known densities, their statistics differ, the tables have no observation or different
+        ones, the observation does not fit or is infinite, several have different gaps or one has no
+        statistic, a method is unknown, or the prior probabilities are not of these models, negative or of
+        another sum than one.
 
     Warns
     -----
