@@ -103,7 +103,7 @@ def test_a_value_that_was_never_seen_is_impossible(with_gap, value):
     found = with_gap.log_likelihood(GRID, [value])
     np.testing.assert_array_equal(found, -np.inf)
     np.testing.assert_array_equal(with_gap.log_likelihood(GRID, [[1.0], [value]]), -np.inf)
-    with pytest.raises(ValueError, match=r"no starting row is possible|does not make this value"):
+    with pytest.raises(ValueError, match="the model does not make"):
         with_gap.condition([value])
 
 
