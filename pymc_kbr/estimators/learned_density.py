@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from pymc_kbr.arrays.names import by_name, parameters_by_name
 from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.simulated_region import SimulatedRegion
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -25,8 +26,13 @@ from pymc_kbr.posterior.doubt import PosteriorWarning
 class LearnedDensity(Estimator):
     """What a `KernelLikelihood` says of statistics at given parameters: log densities, and draws."""
 
-    simulated_range_: np.ndarray
+    simulated_region_: SimulatedRegion
     _evaluation: Evaluation
+
+    @property
+    def simulated_range_(self) -> np.ndarray:
+        """Lowest and highest parameters of the table, shape (2, p)."""
+        return self.simulated_region_.ends
 
     @property
     def parameters_size(self) -> int:
@@ -56,13 +62,15 @@ class LearnedDensity(Estimator):
             As `Estimator.fit_table`, and if a statistic is an exact function of the parameters.
         """
         try:
-            return super().fit_table(table, rng)
+            super().fit_table(table, rng)
         except FunctionOfParameters as error:
             # Columns of a summary are no statistics of the table.
             own = (
                 self.names_.statistics if isinstance(self.scale, bool) or self.scale == "dependent" else None
             )
             raise FunctionOfParameters(error.column, None if own is None else own[error.column]) from None
+        self.simulated_region_ = SimulatedRegion.of(self.table_.parameters)
+        return self
 
     def warn_if_refuted(self, variable: str) -> None:
         """Say of a variable of a model where held-out rows are not distributed as its likelihood says.

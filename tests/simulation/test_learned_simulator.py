@@ -2,11 +2,13 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from pymc.blocking import DictToArrayBijection
 from pytensor import tensor as pt
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.simulated_region import SimulatedRegion
 from pymc_kbr.estimators.likelihood.choice import FORMS
 from tests.models import LinearLikelihood
 
@@ -165,6 +167,38 @@ def test_outside_of_what_was_simulated(rng):
     assert cut[[0, 2]] == pytest.approx(exact[[0, 2]])
     gradient = models["-inf"].compile_dlogp(**QUICK)({"t": theta})
     assert np.all(np.isfinite(gradient))
+
+
+def test_between_the_ends_of_the_range_and_far_from_all_rows(rng):
+    shared = rng.normal(size=(400, 1))
+    theta = shared + 0.05 * rng.normal(size=(400, 2))
+    x = theta + rng.normal(size=theta.shape)
+    likelihood = pk.KernelLikelihood("location_scale").fit(theta, x)
+    at = np.array([[0.5, 0.5], [1.0, -1.0]])
+    lowest, highest = likelihood.simulated_range_
+    assert np.all((at > lowest) & (at < highest))
+    models = {}
+    for outside in ("-inf", "extrapolate"):
+        with pm.Model() as models[outside]:
+            t = pm.Normal("t", shape=(2, 2))
+            pk.LearnedSimulator("y", likelihood, t, observed=x[:2], outside=outside)
+    cut, free = (trial_densities(model, t=at) for model in models.values())
+    assert np.all(np.isfinite(free))
+    assert cut.tolist() == [free[0], -np.inf]
+    assert np.all(np.isfinite(models["-inf"].compile_dlogp(**QUICK)({"t": at})))
+    op = models["-inf"]["y"].owner.op
+    drawn = op.rng_fn(rng, at, np.arange(2), None)
+    assert np.isnan(drawn).all(axis=1).tolist() == [False, True]
+
+
+def test_the_simulated_region_as_a_graph(rng):
+    x = rng.normal(size=500)
+    region = SimulatedRegion.of(np.column_stack([x, x**2 + 0.1 * rng.normal(size=500)]))
+    new = rng.uniform(-3, 3, size=(300, 2))
+    theta = pt.dmatrix("theta")
+    found = pytensor.function([theta], region.holds(theta, pt), **QUICK)(new)
+    np.testing.assert_array_equal(found, region.holds(new))
+    assert 0.05 < found.mean() < 0.95
 
 
 def test_data_may_be_changed_in_number_too(rng):

@@ -65,9 +65,11 @@ def LearnedSimulator(
         The table that the likelihood was fitted to. Parameters that have names must then have those of
         the table, in its order, and the widths of its variables.
     outside : {"-inf", "extrapolate"}
-        What becomes of parameters below the lowest or above the highest that was simulated, parameter by
-        parameter (`simulated_range_`): probability zero, the default, which cuts the prior off there, and
-        draws that are NaN; or whatever the likelihood's formula says, which nothing supports.
+        What becomes of parameters that were not simulated: below the lowest or above the highest of a
+        parameter (`simulated_range_`), or, where parameters of the table depend on each other, farther from
+        its rows than these lie apart (`simulated_region_`). Probability zero, the default, which cuts the
+        prior off there, and draws that are NaN; or whatever the likelihood's formula says, which nothing
+        supports.
 
     Returns
     -------
@@ -92,7 +94,7 @@ def LearnedSimulator(
 
     Notes
     -----
-    NUTS sees a wall where the simulated range ends. Where the posterior comes close to it, simulate from
+    NUTS sees a wall where the simulated region ends. Where the posterior comes close to it, simulate from
     a wider prior: divergences say so. `pm.sample` starts at random within one unit of the initial point,
     in the space without edges. Where the simulated range is narrower than that, most starts lie outside, and
     after a few of them it gives up: ``init="adapt_diag"`` starts at the initial point itself, which

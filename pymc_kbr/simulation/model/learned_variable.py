@@ -30,6 +30,8 @@ class Likelihood(Protocol):
         p and d.
     simulated_range_ : ndarray of shape (2, p)
         The lowest and the highest value of each parameter among the simulations.
+    simulated_region_ : SimulatedRegion, optional
+        Where within that range simulations are near; without it, all of it.
     """
 
     parameters_size: int
@@ -47,6 +49,15 @@ class Likelihood(Protocol):
 
     def draw_statistics(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, d) for each of k parameters."""
+
+
+def simulated(likelihood: Likelihood, theta: Any, xp: Any = np) -> Any:
+    """Which of the parameters (g, p) are where the likelihood's simulations were, shape (g,)."""
+    region = getattr(likelihood, "simulated_region_", None)
+    if region is not None:
+        return region.holds(theta, xp)
+    lowest, highest = np.asarray(likelihood.simulated_range_, dtype=float)
+    return xp.all((theta >= lowest) & (theta <= highest), axis=1)
 
 
 class LearnedSimulatorRV(RandomVariable):
@@ -121,8 +132,7 @@ class LearnedSimulatorRV(RandomVariable):
     def _draw(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         if self.outside == "extrapolate":
             return self.likelihood.draw_statistics(theta, rng)
-        lowest, highest = self.likelihood.simulated_range_
-        inside = np.all((theta >= lowest) & (theta <= highest), axis=1)
+        inside = simulated(self.likelihood, theta)
         drawn = np.full((len(theta), self.likelihood.statistics_size), np.nan)
         if inside.any():
             drawn[inside] = self.likelihood.draw_statistics(theta[inside], rng)
@@ -198,7 +208,7 @@ def learned_log_density(
     lowest, highest = (
         pt.constant(bound) for bound in np.asarray(op.likelihood.simulated_range_, dtype=float)
     )
-    inside = pt.all((theta >= lowest) & (theta <= highest), axis=1)
+    inside = simulated(op.likelihood, theta, pt)
     if op.outside == "-inf":
         # Outside, the formula is evaluated at the border: NaN there would reach the gradient inside.
         theta = pt.clip(theta, lowest, highest)
