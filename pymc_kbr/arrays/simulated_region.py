@@ -13,6 +13,9 @@ KNOTS = 33
 ANCHORS = 500
 """Rows from which distances are taken."""
 
+ROWS_AT_ONCE = 10_000
+"""Of parameters whose distances from the anchors are held."""
+
 NARROWEST = 1e-3
 """Least deviation of ranks along an axis, in the widest one's: narrower axes are rounding."""
 
@@ -52,7 +55,9 @@ class SimulatedRegion(NamedTuple):
         steps = np.diff(knots, axis=0)
         # Between tied quantiles there is no step.
         slopes = np.divide(1 / (KNOTS - 1), steps, out=np.zeros_like(steps), where=steps > 0)
-        ranks = _ranks(parameters, knots, slopes)
+        heights = np.concatenate([np.zeros((1, knots.shape[1])), np.cumsum(steps * slopes, axis=0)])
+        columns = zip(parameters.T, knots.T, heights.T, strict=True)
+        ranks = np.column_stack([np.interp(*column) for column in columns])
         variances, vectors = np.linalg.eigh(np.atleast_2d(np.cov(ranks, rowvar=False)))
         deviations = np.sqrt(np.maximum(variances, 0))
         axes = vectors / np.maximum(deviations, max(NARROWEST * deviations[-1], np.finfo(float).tiny))
@@ -81,14 +86,12 @@ class SimulatedRegion(NamedTuple):
         -------
         ndarray or tensor of bool, shape (g,)
         """
+        if xp is np and len(parameters) > ROWS_AT_ONCE:
+            parts = np.array_split(parameters, len(parameters) // ROWS_AT_ONCE + 1)
+            return np.concatenate([self.holds(part) for part in parts])
         lowest, highest = self.ends
         in_range = xp.all((parameters >= lowest) & (parameters <= highest), axis=1)
-        rows = _ranks(parameters, self.knots, self.slopes, xp) @ self.axes
+        beyond = xp.clip(parameters[:, None, :] - self.knots[:-1], 0.0, np.diff(self.knots, axis=0))
+        rows = (beyond * self.slopes).sum(axis=1) @ self.axes
         apart = (rows**2).sum(axis=1)[:, None] - 2 * rows @ self.anchors.T + (self.anchors**2).sum(axis=1)
         return in_range & (xp.min(apart, axis=1) <= self.reach)
-
-
-def _ranks(parameters: Any, knots: np.ndarray, slopes: np.ndarray, xp: Any = np) -> Any:
-    """Ranks from 0 to 1 of parameters (g, p), interpolated between quantiles."""
-    beyond = xp.clip(parameters[:, None, :] - knots[:-1], 0.0, np.diff(knots, axis=0))
-    return (beyond * slopes).sum(axis=1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.simulated_region import SimulatedRegion
+from pymc_kbr.arrays.simulated_region import ROWS_AT_ONCE, SimulatedRegion
 
 N = 2_000
 
@@ -86,3 +86,10 @@ def test_units_do_not_matter(rng, unit):
     expected = SimulatedRegion.of(rows).holds(new)
     assert 0 < expected.mean() < 1
     np.testing.assert_array_equal(SimulatedRegion.of(rows * unit).holds(new * unit), expected)
+
+
+def test_of_more_rows_than_are_held_at_once(rng):
+    region = SimulatedRegion.of(bent(rng, 200))
+    new = rng.uniform(-3, 3, size=(2 * ROWS_AT_ONCE + 3, 2))
+    expected = np.concatenate([region.holds(part) for part in np.array_split(new, 50)])
+    np.testing.assert_array_equal(region.holds(new), expected)
