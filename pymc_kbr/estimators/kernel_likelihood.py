@@ -63,8 +63,7 @@ class KernelLikelihood(LearnedDensity):
     statistics_left_out_ : int
         With ``scale="dependent"``, how many are constant or found to be independent of the parameters.
     simulated_range_ : ndarray of shape (2, p)
-        Lowest and highest parameters of the table: beyond, nothing was learnt. `simulated_region_` says where
-        within that range rows are near.
+        Lowest and highest parameters of the table: beyond, nothing was learnt.
 
     Raises
     ------
@@ -141,6 +140,7 @@ class KernelLikelihood(LearnedDensity):
         # Of raw draws the transforms are those of their order, which are no columns.
         if isinstance(scaler, Scaler | Transformed) and not raw:
             self.transforms_worst_ = int(np.flatnonzero(fitted)[self.choice_.worst])
+        self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)
         self._start(rng)
 

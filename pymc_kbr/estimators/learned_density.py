@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -26,13 +27,13 @@ from pymc_kbr.posterior.doubt import PosteriorWarning
 class LearnedDensity(Estimator):
     """What a `KernelLikelihood` says of statistics at given parameters: log densities, and draws."""
 
-    simulated_region_: SimulatedRegion
+    simulated_range_: np.ndarray
     _evaluation: Evaluation
 
-    @property
-    def simulated_range_(self) -> np.ndarray:
-        """Lowest and highest parameters of the table, shape (2, p)."""
-        return self.simulated_region_.ends
+    @cached_property
+    def simulated_region_(self) -> SimulatedRegion:
+        """Which combinations within `simulated_range_` rows are near: all that `LearnedSimulator` takes."""
+        return SimulatedRegion.of(self.table_.parameters)
 
     @property
     def parameters_size(self) -> int:
@@ -61,16 +62,15 @@ class LearnedDensity(Estimator):
         TypeError, ValueError, MemoryError
             As `Estimator.fit_table`, and if a statistic is an exact function of the parameters.
         """
+        self.__dict__.pop("simulated_region_", None)  # that of the fit before
         try:
-            super().fit_table(table, rng)
+            return super().fit_table(table, rng)
         except FunctionOfParameters as error:
             # Columns of a summary are no statistics of the table.
             own = (
                 self.names_.statistics if isinstance(self.scale, bool) or self.scale == "dependent" else None
             )
             raise FunctionOfParameters(error.column, None if own is None else own[error.column]) from None
-        self.simulated_region_ = SimulatedRegion.of(self.table_.parameters)
-        return self
 
     def warn_if_refuted(self, variable: str) -> None:
         """Say of a variable of a model where held-out rows are not distributed as its likelihood says.

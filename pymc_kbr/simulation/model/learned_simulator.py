@@ -66,10 +66,11 @@ def LearnedSimulator(
         the table, in its order, and the widths of its variables.
     outside : {"-inf", "extrapolate"}
         What becomes of parameters that were not simulated: below the lowest or above the highest of a
-        parameter (`simulated_range_`), or, where parameters of the table depend on each other, farther from
-        its rows than these lie apart (`simulated_region_`). Probability zero, the default, which cuts the
-        prior off there, and draws that are NaN; or whatever the likelihood's formula says, which nothing
-        supports.
+        parameter (`simulated_range_`), or within, where parameters of the table depend on each other, a
+        combination of them that no row is near (`simulated_region_`: a coarse net, which sees what two
+        parameters exclude together better than what three or more do). Probability zero, the default,
+        which cuts the prior off there, and draws that are NaN; or whatever the likelihood's formula says,
+        which nothing supports.
 
     Returns
     -------
@@ -95,10 +96,10 @@ def LearnedSimulator(
     Notes
     -----
     NUTS sees a wall where the simulated region ends. Where the posterior comes close to it, simulate from
-    a wider prior: divergences say so. `pm.sample` starts at random within one unit of the initial point,
-    in the space without edges. Where the simulated range is narrower than that, most starts lie outside, and
-    after a few of them it gives up: ``init="adapt_diag"`` starts at the initial point itself, which
-    ``initvals`` may set.
+    a wider prior, or one whose parameters depend less on each other: divergences say so. `pm.sample` starts
+    at random within one unit of the initial point, in the space without edges. Where the simulated region is
+    narrower than that, most starts lie outside, and after a few of them it gives up: ``init="adapt_diag"``
+    starts at the initial point itself, which ``initvals`` may set.
 
     Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy
     function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the

@@ -205,19 +205,17 @@ def learned_log_density(
         )
     prepared = _prepared(op, value)
     theta = theta.astype("float64")
-    lowest, highest = (
-        pt.constant(bound) for bound in np.asarray(op.likelihood.simulated_range_, dtype=float)
-    )
-    inside = simulated(op.likelihood, theta, pt)
+    inside = None
     if op.outside == "-inf":
+        inside = simulated(op.likelihood, theta, pt)
         # Outside, the formula is evaluated at the border: NaN there would reach the gradient inside.
-        theta = pt.clip(theta, lowest, highest)
+        theta = pt.clip(theta, *map(pt.constant, np.asarray(op.likelihood.simulated_range_, dtype=float)))
     described = op.likelihood.describe(theta, xp=pt)
     if not op.in_order:
-        described, inside = described[rows], inside[rows]
+        described = described[rows]
     density = op.likelihood.log_density(described, prepared, xp=pt)
-    if op.outside == "-inf":
-        density = pt.where(inside, density, -np.inf)
+    if inside is not None:
+        density = pt.where(inside if op.in_order else inside[rows], density, -np.inf)
     return density[0] if op.layout == "one" else density
 
 
