@@ -111,5 +111,5 @@ def _between_neighbours(values: np.ndarray, y: np.ndarray) -> np.ndarray:
         others = [j for j in range(4) if j != i]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.prod([(x[2:-2] - around[j]) / (around[i] - around[j]) for j in others], axis=0)
-        errors -= share[:, None] * beyond
+            errors -= share[:, None] * beyond
     return errors[inner]

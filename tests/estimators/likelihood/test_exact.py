@@ -69,6 +69,13 @@ def test_copies_of_rows_and_parameters_of_few_values_are_no_reason():
     assert exact_statistic(theta, np.repeat(theta[::5] + drawn(100, 1, 2), 5, axis=0)) is None
 
 
+def test_some_copied_parameters_are_passed_without_a_word(recwarn):
+    theta = drawn(1000, 2)
+    theta[300:330, 0] = theta[330:360, 0]
+    assert exact_statistic(theta, drawn(1000, 2, 2)) is None
+    assert not recwarn.list
+
+
 @pytest.mark.filterwarnings("ignore:the statistics in columns:UserWarning")
 @pytest.mark.parametrize("scale", [True, False, "dependent"])
 def test_the_likelihood_refuses_them_and_says_what_to_do(scale):
