@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
+from pymc_kbr.estimators.likelihood.few_of_many import are_few, dependent_of_many
 from pymc_kbr.estimators.sets.columns import most_columns
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
@@ -56,8 +57,9 @@ def refine(
         last and has all simulations that are left.
     estimator : str or Estimator, optional
         What the rounds go by: `KernelLikelihood` where left out, which needs no correction for where rows
-        come from; of data sets, `Adjusted` on the nearest three tenths of the rows. All but the first are
-        given `prior_ratio` as their `ratio`.
+        come from, with ``scale="dependent"`` where half or fewer of more than twenty statistics are found
+        to depend on the parameters in the first round; of data sets, `Adjusted` on the nearest three tenths
+        of the rows. All but the first are given `prior_ratio` as their `ratio`.
     prior_share : float
         Share of the rows of later rounds that are draws of the prior, above 0 and below 1.
     random_seed : int or numpy.random.Generator, optional
@@ -134,7 +136,9 @@ def refine(
     asked["observed"] = [None if np.isnan(value) else value for value in forward.graph.observed.tolist()]
     if store is not None:
         Path(store).mkdir(exist_ok=True)
-    return Rounds(forward, given, options, asked, None if store is None else Path(store)).run()
+    settle = _by_first_round if asked_for is None and not forward.graph.statistics.set_names else None
+    where = None if store is None else Path(store)
+    return Rounds(forward, given, options, asked, where, settle=settle).run()
 
 
 def _checked(
@@ -163,6 +167,13 @@ def _default(forward: Forward) -> Estimator:
         if forward.graph.statistics.set_names
         else KernelLikelihood(particles=DRAWS_FOR_PROPOSAL)
     )
+
+
+def _by_first_round(table: ReferenceTable) -> Estimator:
+    """The learned likelihood of all statistics, or, where few of many depend on the parameters, of these."""
+    dependent = dependent_of_many(table.statistics, table.parameters)
+    scale = "dependent" if are_few(dependent, table.statistics.shape[1]) else True
+    return KernelLikelihood(particles=DRAWS_FOR_PROPOSAL, scale=scale)
 
 
 def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimator) -> None:

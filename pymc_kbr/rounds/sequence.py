@@ -54,7 +54,8 @@ class Rounds:
 
     Where there is `goes_on`, the first round begins the table that all draws of the prior would be. It says
     what the further rounds go by, from that round's table; None, where they are the rest of that table.
-    `ended` says why there was no proposal for a further round, in the words of an error.
+    Where there is `settle`, it says from the first round's table what all go by. `ended` says why there was
+    no proposal for a further round, in the words of an error.
     """
 
     forward: Forward
@@ -65,6 +66,7 @@ class Rounds:
     tables: list[ReferenceTable] = field(default_factory=list)
     proposals: list[Proposal | None] = field(default_factory=list)
     goes_on: Callable[[ReferenceTable], Estimator | None] | None = None
+    settle: Callable[[ReferenceTable], Estimator] | None = None
     ended: str = ""
 
     def run(self) -> ReferenceTable:
@@ -161,6 +163,8 @@ class Rounds:
     def _propose(self, seed: int) -> Proposal:
         """What the next round is drawn from."""
         rng = np.random.default_rng(seed)
+        if self.settle is not None:
+            self.estimator = self.settle(self.tables[0].without_missing())
         # Columns of data sets are learnt anew in each round, since near the observation a regression says
         # more. They are functions of the data, whatever rows they were learnt from.
         table = columns_of_sets(self._pooled()).without_missing()

@@ -10,6 +10,7 @@ from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Localised
 from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.estimators.adjustments import JointNeighbours
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
+from pymc_kbr.estimators.likelihood.few_of_many import are_few
 
 MOST_FOR_SLOPES = 20
 """Statistics above which joint neighbours, whose slopes are then costly, are tried late.
@@ -36,9 +37,6 @@ MOST_FOR_CURVED = 250
 
 Figures by which these are taken below: `tests.statistical.curved_summaries` and `regression_estimates`.
 """
-
-MOST_FOR_DEPENDENCE = 250
-"""Statistics above which it is not tested which of them depend on the parameters."""
 
 MOST_FOR_CURVES = 100
 """Statistics above which choosing a curve for each would take a tenth of the work, and is not tried."""
@@ -102,7 +100,7 @@ def default_candidates(
         *([] if alike else [KernelLikelihood("autoregressive", scale=False)]),
         KernelLikelihood("location_scale", scale=estimated),
     ]
-    if dependent is not None and 0 < dependent <= min(d // 2, MOST_FOR_LIKELIHOOD):
+    if are_few(dependent, d):
         of_many = [*of_one_law, KernelLikelihood(scale="dependent"), of_many[len(of_one_law)]]
     joint: list[Estimator] = [Adjusted(accepted(400, scale), JointNeighbours()) for scale in scales]
     joint.append(Adjusted(accepted(200, own), JointNeighbours()))

@@ -12,13 +12,13 @@ import numpy as np
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
-from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
+from pymc_kbr.estimators.likelihood.few_of_many import dependent_of_many
 from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.summaries import Dependent
 from pymc_kbr.estimators.tabulate import scaled
@@ -26,8 +26,6 @@ from pymc_kbr.selection.budget import Budget, check_budget
 from pymc_kbr.selection.candidate import NOT_NEEDED, Candidate, label, spare_those_after
 from pymc_kbr.selection.default_candidates import (
     MOST_FOR_CURVES,
-    MOST_FOR_DEPENDENCE,
-    MOST_FOR_LIKELIHOOD,
     default_candidates,
 )
 from pymc_kbr.selection.fitting import names_of_summaries
@@ -217,9 +215,7 @@ def _defaults(rows: CheckedRows, fitted: int, near: np.ndarray | None) -> list[E
     d = rows.statistics.shape[1]
     heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
     alike = look_exchangeable(rows.statistics, rows.parameters)
-    dependent = None
-    if MOST_FOR_LIKELIHOOD < d <= MOST_FOR_DEPENDENCE:
-        dependent = int(np.sum(depend_on(rows.statistics, rows.parameters)))
+    dependent = dependent_of_many(rows.statistics, rows.parameters)
     return default_candidates(fitted, d, heavy=heavy, alike=alike, dependent=dependent)
 
 

@@ -249,6 +249,36 @@ def test_rows_far_from_the_posterior_are_left_out_and_counted():
     assert not table.origin.between_bounds
 
 
+def one_signal(rng, x, size):
+    return np.append(rng.normal(x, 0.05), rng.normal(size=24))
+
+
+def all_signal(rng, x, size):
+    return rng.normal(x, 1.0, size=25)
+
+
+@pytest.mark.parametrize(
+    ("simulator", "scale"), [(one_signal, "dependent"), (all_signal, True)], ids=["one of 25", "all of 25"]
+)
+def test_of_many_statistics_rounds_go_by_those_that_depend_on_the_parameters(simulator, scale, monkeypatch):
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1)
+        pm.Simulator("y", simulator, x, observed=np.full(25, 0.3))
+    fitted = []
+    fit = pk.KernelLikelihood.fit
+    monkeypatch.setattr(
+        pk.KernelLikelihood,
+        "fit",
+        lambda self, *given, **more: fitted.append(self) or fit(self, *given, **more),
+    )
+    table = pk.refine(400, model=model, rounds=2, random_seed=1, progressbar=False)
+    assert {one.scale for one in fitted} == {scale}
+    if scale == "dependent":
+        # Half of the second round's rows are from a law of twice the posterior's deviations, 0.05.
+        near = np.abs(table.parameters[:, 0] - 0.3) < 0.3
+        assert near.sum() > 100
+
+
 def test_one_round_is_a_table_of_the_prior():
     table = pk.refine(100, model=linear_model(), rounds=1, estimator=LINEAR, random_seed=1, **QUIET)
     assert table.prior_ratio is None
