@@ -79,15 +79,16 @@ class Near(NamedTuple):
     def of(cls, ranks: np.ndarray) -> Near:
         """Of the ranks (n, p) of a table's rows, all different."""
         centre = ranks.mean(axis=0)
-        variances, vectors = np.linalg.eigh(np.atleast_2d(np.cov(ranks, rowvar=False)))
+        centred = ranks - centre
+        variances, vectors = np.linalg.eigh(centred.T @ centred / len(ranks))
         deviations = np.sqrt(np.maximum(variances, 0))
-        axes = vectors / np.maximum(deviations, max(NARROWEST * deviations[-1], np.finfo(float).tiny))
-        rows = (np.random.default_rng(0).permutation(ranks) - centre) @ axes
+        axes = vectors / np.maximum(deviations, NARROWEST * (deviations[-1] or 1.0))
+        rows = np.random.default_rng(0).permutation(centred) @ axes
         anchors = rows[:ANCHORS]
         away, _ = KDTree(anchors).query(rows, k=[1, 2])
         others = np.where(away[:, 0] > 0, away[:, 0], away[:, 1])
         # Between values of a parameter that has few of them one may be half of their distance away.
-        gaps = np.diff(np.sort(ranks, axis=0), axis=0).max(axis=0)
+        gaps = np.diff(np.sort(ranks, axis=0), axis=0).max(axis=0, initial=0.0)
         between = np.linalg.norm(gaps / 2 * np.linalg.norm(axes, axis=1))
         reach = MARGIN * float(np.quantile(others, REACH_OF)) + between + 1e-6
         return cls(centre, axes, anchors, float(reach**2))
@@ -125,8 +126,8 @@ class Pairs(NamedTuple):
         first, second = np.triu_indices(len(cells), 1)
         near = np.zeros((len(first), most, most), dtype=bool)
         pairs = cls(cells, first, second, near)
-        places = pairs._places(ranks)
-        near.reshape(-1)[places] = True
+        for part in _parts(ranks):
+            near.reshape(-1)[pairs._places(part)] = True
         return pairs._replace(near=maximum_filter(near, size=(1, 3, 3), mode="constant"))
 
     def _places(self, ranks: Any, xp: Any = np) -> Any:

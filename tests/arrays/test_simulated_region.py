@@ -141,6 +141,12 @@ def test_a_parameter_that_is_a_function_of_another(rng):
     assert not region.holds(np.hstack([new, new**3 + 0.8])).any()
 
 
+@pytest.mark.parametrize("p", [1, 3])
+def test_of_parameters_that_are_all_constant(p):
+    region = SimulatedRegion.of(np.full((100, p), 2.0))
+    assert region.holds(np.array([p * [2.0], p * [2.1]])).tolist() == [True, False]
+
+
 @pytest.mark.parametrize("unit", [1e-8, 1e8])
 def test_units_do_not_matter(rng, unit):
     rows, new = correlated(rng, 300), rng.normal(size=(200, 2))
