@@ -87,6 +87,7 @@ class Near(NamedTuple):
         anchors = rows[:ANCHORS]
         away, _ = KDTree(anchors).query(rows, k=[1, 2])
         others = np.where(away[:, 0] > 0, away[:, 0], away[:, 1])
+        others[np.isinf(others)] = 0.0  # there is one row alone
         # Between values of a parameter that has few of them one may be half of their distance away.
         gaps = np.diff(np.sort(ranks, axis=0), axis=0).max(axis=0, initial=0.0)
         between = np.linalg.norm(gaps / 2 * np.linalg.norm(axes, axis=1))
