@@ -199,11 +199,14 @@ def test_bounds_go_by_the_metric_that_is_asked_for(scale, asked, monkeypatch):
 
 
 def test_rounds_go_by_the_estimator_that_is_given_or_by_a_learned_likelihood(monkeypatch):
-    monkeypatch.setattr(refine, "Rounds", lambda *given: SimpleNamespace(run=lambda: given))
+    monkeypatch.setattr(
+        refine, "Rounds", lambda *given, settle: SimpleNamespace(run=lambda: (*given, settle))
+    )
     for estimator in (LINEAR, None):
-        _, taken, options, asked, _ = pk.refine(
+        _, taken, options, asked, _, settle = pk.refine(
             400, model=a_model(), rounds=2, estimator=estimator, random_seed=7, **QUIET
         )
+        assert (settle is None) == (estimator is not None)
         assert asked["estimator"] == " ".join(repr(taken).split())
         assert options.random_seed == 7
         if estimator is None:
