@@ -16,7 +16,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.sbi_benchmark.neural import NeuralSplineFlow
 from case_studies.sbi_benchmark.task import Task
-from pymc_kbr.estimators.likelihood.few_of_many import are_few, dependent_of_many
+from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
 
 DRAWS = 10_000
 ROUNDS = 5
@@ -143,8 +143,8 @@ def rounds(task: Task, budget: int) -> Answering:
         model = model_of(task, task.observation(number), clock)
         seed = np.random.default_rng(seed_of(task, budget, number))
         table = pk.refine(budget, model=model, rounds=ROUNDS, random_seed=seed, progressbar=False)
-        few = are_few(dependent_of_many(table.statistics, table.parameters), table.statistics.shape[1])
-        fitted = pk.KernelLikelihood(particles=DRAWS, scale="dependent" if few else True).fit(
+        scale = scale_of_many(table.statistics, table.parameters)
+        fitted = pk.KernelLikelihood(particles=DRAWS, scale=scale).fit(
             table.parameters,
             table.statistics,
             table.support,

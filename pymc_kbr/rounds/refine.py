@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
-from pymc_kbr.estimators.likelihood.few_of_many import are_few, dependent_of_many
+from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
 from pymc_kbr.estimators.sets.columns import most_columns
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
@@ -57,9 +57,9 @@ def refine(
         last and has all simulations that are left.
     estimator : str or Estimator, optional
         What the rounds go by: `KernelLikelihood` where left out, which needs no correction for where rows
-        come from, with ``scale="dependent"`` where half or fewer of more than twenty statistics are found
-        to depend on the parameters in the first round; of data sets, `Adjusted` on the nearest three tenths
-        of the rows. All but the first are given `prior_ratio` as their `ratio`.
+        come from, with ``scale="dependent"`` where of 21 to 250 statistics half or fewer, and at most
+        twenty, are found to depend on the parameters in the first round; of data sets, `Adjusted` on the
+        nearest three tenths of the rows. All but the first are given `prior_ratio` as their `ratio`.
     prior_share : float
         Share of the rows of later rounds that are draws of the prior, above 0 and below 1.
     random_seed : int or numpy.random.Generator, optional
@@ -171,8 +171,7 @@ def _default(forward: Forward) -> Estimator:
 
 def _by_first_round(table: ReferenceTable) -> Estimator:
     """The learned likelihood of all statistics, or, where few of many depend on the parameters, of these."""
-    dependent = dependent_of_many(table.statistics, table.parameters)
-    scale = "dependent" if are_few(dependent, table.statistics.shape[1]) else True
+    scale = scale_of_many(table.statistics, table.parameters)
     return KernelLikelihood(particles=DRAWS_FOR_PROPOSAL, scale=scale)
 
 

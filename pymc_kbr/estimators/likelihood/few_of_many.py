@@ -21,3 +21,8 @@ def dependent_of_many(statistics: np.ndarray, parameters: np.ndarray) -> int | N
 def are_few(dependent: int | None, d: int) -> bool:
     """Whether so many of d statistics are few enough to leave the others out."""
     return dependent is not None and 0 < dependent <= min(d // 2, MOST_SPARINGLY)
+
+
+def scale_of_many(statistics: np.ndarray, parameters: np.ndarray) -> str | bool:
+    """The `scale` of a learned likelihood: "dependent" where few of many statistics are, else True."""
+    return "dependent" if are_few(dependent_of_many(statistics, parameters), statistics.shape[1]) else True
