@@ -171,6 +171,18 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] |
         )
 
 
+def warn_of_standing_for(found: list[tuple[int, float, float]], names: Sequence[str] | None) -> None:
+    """Say for which columns and values, that no simulation has, rare ones beside them stand."""
+    for column, value, other in dict.fromkeys(found):
+        name = f"in column {column}" if names is None else repr(names[column])
+        warnings.warn(
+            f"no simulation has the value {value:.6g} of the statistic {name}, which has few values, and few "
+            f"have {other:.6g} beside it: the likelihood is that of {other:.6g}; simulate more, or nearer",
+            PosteriorWarning,
+            stacklevel=4,
+        )
+
+
 def far_rows(scaled: np.ndarray) -> np.ndarray:
     """Which observations (k, q), in the table's scale, are so far off that distances to them overflow."""
     near = np.abs(scaled) < FARTHEST_OBSERVATION  # NaN is not: what has overflowed on the way

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pymc_kbr.arrays.names import by_name, parameters_by_name
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.simulated_region import SimulatedRegion
-from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible
+from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible, warn_of_standing_for
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.checks import check_parameters
@@ -110,7 +110,8 @@ class LearnedDensity(Estimator):
         Warns
         -----
         PosteriorWarning
-            If a statistic is the same in all simulations and another in the observation.
+            If a statistic is the same in all simulations and another in the observation, or a value that no
+            simulation has is read as a rare one beside it.
         """
         return self._prepare(self._possible(self._trials(observed)))
 
@@ -187,7 +188,8 @@ class LearnedDensity(Estimator):
             Densities are in the statistics' own units; of discrete ones they are probabilities. Beyond
             `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
             where a statistic is the same in all simulations and another in the observation, or where the
-            probabilities of a statistic's few values were learnt and it has a value that no simulation has.
+            probabilities of a statistic's few values were learnt and it has a value that no simulation has;
+            but beside a value of the lattice that few simulations have it has that one's probability.
 
         Raises
         ------
@@ -266,8 +268,9 @@ class LearnedDensity(Estimator):
         return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
 
     def _possible(self, rows: np.ndarray) -> np.ndarray:
-        """Observations (k, d), warned of where the model cannot make them."""
+        """Observations (k, d), warned of where the model cannot make them, or no simulation has a value."""
         warn_of_impossible(rows, self.table_, self.names_.statistics)
+        warn_of_standing_for(self._evaluation.standing_for(rows), self.names_.statistics)
         return rows
 
     def _near(self, rows: np.ndarray) -> np.ndarray:

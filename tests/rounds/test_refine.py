@@ -285,6 +285,19 @@ def test_of_many_statistics_that_all_depend_on_the_parameters_rounds_go_by_all()
     assert _by_first_round(table).scale is True
 
 
+def rare_count(rng, x, size):
+    return np.append(rng.normal(x, 0.1), float(rng.random() < 0.05))
+
+
+def test_a_count_that_no_simulation_has_does_not_end_the_rounds():
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1)
+        pm.Simulator("y", rare_count, x, observed=np.array([0.3, 2.0]))
+    with pytest.warns(pk.PosteriorWarning, match="no simulation has the value 2.*in column 1"):
+        table = pk.refine(400, model=model, rounds=2, random_seed=1, **QUIET)
+    assert np.median(np.abs(table.parameters[-100:, 0] - 0.3)) < 0.5
+
+
 def test_one_round_is_a_table_of_the_prior():
     table = pk.refine(100, model=linear_model(), rounds=1, estimator=LINEAR, random_seed=1, **QUIET)
     assert table.prior_ratio is None

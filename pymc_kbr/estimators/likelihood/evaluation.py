@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.order_statistics import OrderStatistics
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
+from pymc_kbr.estimators.summaries.cells import Levels
 
 RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
@@ -53,8 +54,7 @@ class Evaluation:
         if isinstance(summary, Dependent):
             summary = summary.curved
         if isinstance(summary, Transformed):
-            levels = self.form.levels if isinstance(self.form, Autoregressive) else ()
-            return Prepared(*summary.points(statistics, levels if any(levels) else ()))
+            return Prepared(*summary.points(statistics, self._levels()))
         scaled = summary.transform(statistics)
         if isinstance(self.form, Exchangeable | OrderStatistics):
             self.form.check(scaled)
@@ -63,6 +63,26 @@ class Evaluation:
         # no inverse, and their densities stay in their own units.
         volume = -np.log(summary.scale[summary.kept]).sum() if isinstance(summary, Scaler) else 0.0
         return Prepared(points, np.full((len(points), 1), volume))
+
+    def _levels(self) -> tuple[Levels | None, ...]:
+        """Of the summary's statistics; empty where none is one of few values."""
+        levels = self.form.levels if isinstance(self.form, Autoregressive) else ()
+        return levels if any(levels) else ()
+
+    def standing_for(self, statistics: np.ndarray) -> list[tuple[int, float, float]]:
+        """Values of observations (n, d) that another stands for: their column, the value, and the other."""
+        summary, found = self.of_statistics, []
+        if isinstance(summary, Dependent):
+            summary = summary.curved
+        for number, levels in enumerate(self._levels()):
+            if levels is None or not isinstance(summary, Transformed):
+                continue
+            place = int(np.flatnonzero(summary.kept)[number])
+            column = statistics[:, place]
+            numbers, known = levels.of_values(column)
+            for row in np.flatnonzero(known & ~levels.seen(column, numbers)).tolist():
+                found.append((place, float(column[row]), float(levels.values[numbers[row]])))
+        return found
 
     def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
         """Log densities (n,) of n observations, each under its own row of `described` (n, w)."""

@@ -19,6 +19,9 @@ ROWS_AT_AN_EDGE = 0.01
 MOST_LEVELS = 5
 """Values up to which a statistic is one of few values, which have probabilities and no density."""
 
+ROWS_MISSED_BY_CHANCE = 4.0
+"""Rows below which a value that is expected in so many may be in none; that is so once in fifty tables."""
+
 
 class Levels(NamedTuple):
     """The values of a statistic of few values, and where their cells lie in the coordinates of a fit.
@@ -29,11 +32,14 @@ class Levels(NamedTuple):
         In the statistic's own units, rising.
     lower, upper : ndarray of shape (v,)
         Ends of their cells, in coordinates; between two cells there may be a gap.
+    rare : ndarray of bool, shape (v,), optional
+        Values of a lattice that stand for those beside them, too, which no row has: see the function `rare`.
     """
 
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    rare: np.ndarray | None = None
 
     @property
     def cuts(self) -> np.ndarray:
@@ -60,11 +66,29 @@ class Levels(NamedTuple):
         return self.lower[numbers] + share * (self.upper - self.lower)[numbers]
 
     def of_values(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers (n,) of the values nearest to those of a column (n,), and whether they are these."""
+        """Numbers (n,) of the values nearest to those of a column (n,), and whether they stand for these."""
         numbers = np.searchsorted((self.values[1:] + self.values[:-1]) / 2, column)
-        # What was computed in another order than in the table is off by rounding.
-        seen = np.abs(column - self.values[numbers]) <= EVEN * np.diff(self.values).min()
+        seen = self.seen(column, numbers)
+        if self.rare is not None:
+            steps = (column - self.values[0]) / np.diff(self.values).min()
+            even = np.abs(steps - np.round(steps)) < EVEN * np.maximum(np.abs(steps), 1)
+            seen |= even & self.rare[numbers]
         return numbers, seen
+
+    def seen(self, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Which of a column (n,) are the values of these numbers (n,)."""
+        # What was computed in another order than in the table is off by rounding.
+        seen: np.ndarray = np.abs(column - self.values[numbers]) <= EVEN * np.diff(self.values).min()
+        return seen
+
+
+def rare(counts: np.ndarray) -> np.ndarray:
+    """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed.
+
+    Poisson's law with a small mean has the next value in half the square of a share.
+    """
+    found: np.ndarray = counts**2 < 2 * ROWS_MISSED_BY_CHANCE * counts.sum()
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.summaries.cells import MOST_LEVELS, Cells, Levels
+from pymc_kbr.estimators.summaries.cells import MOST_LEVELS, Cells, Levels, rare
 from pymc_kbr.estimators.summaries.curves import Curve, choose_curves
 
 POINTS_A_CELL = 8
@@ -100,7 +100,7 @@ class Transformed:
         x = self.backward(coordinates)
         found: list[Levels | None] = []
         for j, (cell, curve) in enumerate(zip(self.cells, self.curves, strict=True)):
-            values = np.unique(x[:, j]) if cell is not None else np.empty(0)
+            values, counts = np.unique(x[:, j] if cell is not None else x[:0, j], return_counts=True)
             found.append(None)
             if cell is None or not 2 <= len(values) <= MOST_LEVELS:
                 continue
@@ -109,7 +109,8 @@ class Transformed:
             ends = curve.forward(np.stack([lower + within, upper - within]))
             ends = (ends - self.scaler.centre[j]) / self.scaler.scale[j]
             if np.all(ends[1] > ends[0]):
-                found[j] = Levels(values, *ends)
+                # Of what is no lattice it is not known which values there may be.
+                found[j] = Levels(values, ends[0], ends[1], rare(counts) if cell.spacing else None)
         return tuple(found) if any(found) else ()
 
     def dequantised(

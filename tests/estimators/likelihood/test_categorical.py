@@ -15,7 +15,7 @@ from pymc_kbr.estimators.likelihood.past import Past
 from pymc_kbr.estimators.likelihood.product_kernel import Inputs
 from pymc_kbr.estimators.likelihood.smooth_function import WhitenedBasis
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
-from pymc_kbr.estimators.summaries.cells import Levels
+from pymc_kbr.estimators.summaries.cells import Levels, rare
 
 N = 2000
 GRID = np.linspace(-2.5, 2.5, 21)[:, None]
@@ -320,3 +320,43 @@ def test_a_past_that_does_not_vary_in_some_rows(rng):
     points = THREE.spread(np.zeros(20, dtype=int), rng.random(20))[:, None]
     past = Past.of(points, np.array([0]), (THREE,))
     np.testing.assert_allclose(past(points), 0, atol=1e-12)
+
+
+def test_a_rare_value_stands_for_those_beside_it():
+    of_tail = THREE._replace(rare=rare(np.array([600, 350, 50])))
+    numbers, known = of_tail.of_values(np.array([3.0, 4.0, 9.0, 2.5, 1.5, 2.0, -1.0]))
+    np.testing.assert_array_equal(numbers[:4], 2)
+    # 2 lies in the middle and goes to the common 1; below 0 nothing is rare, and halves are on no lattice.
+    np.testing.assert_array_equal(known, [True, True, True, False, False, False, False])
+
+
+def test_a_table_misses_the_next_value_of_a_poisson_law_that_is_rare():
+    n, tables = 500, 4000
+    rng = np.random.default_rng(1)
+    for mean in (0.05, 0.3):
+        draws = rng.poisson(mean, size=(tables, n))
+        counts = np.stack([(draws == value).sum(axis=1) for value in (0, 1)], axis=1)
+        fires = np.array([rare(each)[1] for each in counts])
+        missed = (draws < 2).all(axis=1)
+        # A table that misses it has a rare value but once in fifty, give or take three standard errors.
+        share = np.mean(missed & ~fires)
+        assert share <= 0.02 + 3 * np.sqrt(0.02 / tables)
+        assert fires.mean() > 0.99 if mean < 0.1 else fires.mean() < 0.01
+
+
+def test_a_count_beyond_the_table_is_read_as_its_rarest(rng):
+    theta = rng.normal(size=(1000, 1))
+    count = (rng.random((1000, 1)) < 0.02 * np.exp(0.5 * theta)).astype(float)
+    x = np.hstack([theta + rng.normal(size=(1000, 1)), count])
+    learnt = pk.KernelLikelihood(particles=500).fit(theta, x, random_seed=1)
+    words = "value 2 of the statistic in column 1.*likelihood is that of 1"
+    with pytest.warns(pk.PosteriorWarning, match=words):
+        beyond = learnt.condition([0.3, 2.0])
+    np.testing.assert_array_equal(beyond.atoms, learnt.condition([0.3, 1.0]).atoms)
+    with pytest.warns(pk.PosteriorWarning, match="no simulation has the value 2"):
+        logs = learnt.log_likelihood(GRID, [[0.3, 2.0], [0.3, 0.0]])
+    np.testing.assert_array_equal(logs, learnt.log_likelihood(GRID, [[0.3, 1.0], [0.3, 0.0]]))
+    # No lattice has halves.
+    with pytest.raises(ImpossibleObservation, match="few values does not take"):
+        learnt.condition([0.3, 1.5])
+    assert np.all(learnt.log_likelihood(GRID, [0.3, 1.5]) == -np.inf)
