@@ -99,7 +99,7 @@ class Race:
                     break
                 self._drop(alive, self.rule.rounds.get(stop, len(alive)), stop)
                 if stop >= self.rule.rows_in_part:
-                    aside += _set_aside(alive)
+                    aside += self._set_aside(alive, stop)
                     alone = spared and all(one.in_part for one in alive)
                     if alone or self._ahead_of_all(aside, alive):
                         break
@@ -145,7 +145,7 @@ class Race:
 
     def _spares(self, spare: list[Candidate], alive: list[Candidate], rows: int) -> bool:
         """Whether a form holds, and would not be dropped: then no spare candidate is needed, as they note."""
-        holding = [one for one in alive if one.in_part and one.holds]
+        holding = [one for one in alive if one.stands]
         best = min(alive, key=lambda one: mean_score(one.scores, self.weights), default=None)
         apart = [difference(one.scores, best.scores, self.weights) for one in holding if best is not None]
         spared = any(not self.rule.drops(excess, error, rows) for excess, error in apart)
@@ -182,7 +182,8 @@ class Race:
             excess, error = difference(one.scores, best.scores, self.weights)
             # Adjusted rows are many and alike; were all of them ahead, few rows say nothing of another kind.
             crowded = place >= most and not one.estimator.draws_as_asked
-            if crowded or self.rule.drops(excess, error, rows):
+            kept = one.stands and rows < self.rule.rows_in_doubt
+            if crowded or (self.rule.drops(excess, error, rows) and not kept):
                 one.note = f"dropped after {rows} rows"
                 alive.remove(one)
 
@@ -199,9 +200,19 @@ class Race:
         apart = [difference(one.scores, best.scores, self.weights) for one in others]
         return all(self.rule.decided(excess, error, rows, score) for excess, error in apart)
 
-    def _ahead_of_all(self, aside: list[Candidate], alive: list[Candidate]) -> bool:
-        """Whether the best of those set aside leads: of them no more rows are scored, and they win ties."""
-        return bool(aside) and aside[0].holds and all(self._excess(one, aside[0])[0] >= 0 for one in alive)
+    def _set_aside(self, alive: list[Candidate], rows: int) -> list[Candidate]:
+        """Take those that are compared by a part of the rows out, where others go on, unless in doubt."""
+        learnt, others = [[one for one in alive if one.in_part is part] for part in (True, False)]
+        doubted = rows < self.rule.rows_in_doubt and any(one.stands for one in learnt)
+        if not others or (doubted and not self._ahead_of_all(learnt, others)):
+            return []
+        alive[:] = others
+        return learnt
+
+    def _ahead_of_all(self, learnt: list[Candidate], others: list[Candidate]) -> bool:
+        """Whether the best of those compared by a part leads: no more rows are needed, as they win ties."""
+        leads = bool(learnt) and learnt[0].holds
+        return leads and all(self._excess(one, learnt[0])[0] >= 0 for one in others)
 
     def ranked(self, candidates: list[Candidate]) -> list[Candidate]:
         """Those that are tied with the best by effective sample size, then the others by score.
@@ -287,12 +298,3 @@ class Race:
 
 def _refuse(error: Exception) -> NoReturn:
     raise error
-
-
-def _set_aside(alive: list[Candidate]) -> list[Candidate]:
-    """Take those that are compared by a part of the rows out, where others go on."""
-    aside = [one for one in alive if one.in_part]
-    if len(aside) == len(alive):
-        return []
-    alive[:] = [one for one in alive if not one.in_part]
-    return aside

@@ -111,7 +111,6 @@ def test_a_form_that_held_out_rows_refute_wins_no_ties(pvalue, order):
     assert [one.label for one in race.ranked([other, learnt])] == order
 
 
-@pytest.mark.parametrize("estimator", [LINEAR, pk.KernelLikelihood()])
 @pytest.mark.parametrize(
     ("rows", "errors", "stays"),
     [
@@ -119,12 +118,18 @@ def test_a_form_that_held_out_rows_refute_wins_no_ties(pvalue, order):
         (20, 3.1, False),
         (40, 2.4, True),
         (40, 2.6, False),
+        (100, 1.9, True),
         (100, 2.1, False),
     ],
 )
-def test_after_few_rows_a_candidate_is_dropped_only_where_it_is_far_behind(estimator, rows, errors, stays):
-    """The best of many after few rows has been lucky."""
-    leader, rival = Candidate("leader", LINEAR), Candidate("rival", estimator)
+@pytest.mark.parametrize("pvalue", [None, 0.5, 1e-4])
+def test_after_few_rows_a_candidate_is_dropped_only_where_it_is_far_behind(rows, errors, stays, pvalue):
+    """The best of many after few rows has been lucky; and a form that holds may have been unlucky."""
+    leader, rival = Candidate("leader", LINEAR), Candidate("rival", LINEAR)
+    if pvalue is not None:
+        rival = Candidate("rival", pk.KernelLikelihood(), fitted=pk.KernelLikelihood())
+        rival.fitted.transforms_pvalue_ = pvalue
+        stays = stays or (pvalue == 0.5 and rows < 100)
     leader.scores, rival.scores = behind(errors * 0.01, 0.01, rows)
     alive = [rival, leader]
     a_race()._drop(alive, 12, rows)
@@ -152,11 +157,11 @@ def test_of_learned_likelihoods_that_are_tied_the_one_with_the_lower_score_is_th
 @pytest.mark.parametrize("excess", [0.0, 1.0])
 def test_a_crowd_of_adjusted_candidates_drops_no_learnt_one_that_is_not_behind(excess):
     rng = np.random.default_rng(1)
-    race, common = a_race(), rng.normal(size=20)
-    crowd = [Candidate(str(i), LINEAR, scores=common + 1e-3 * rng.normal(size=20)) for i in range(14)]
-    learnt = Candidate("learnt", pk.KernelLikelihood(), scores=common + 0.01 + excess + rng.normal(size=20))
+    race, common = a_race(), rng.normal(size=100)
+    crowd = [Candidate(str(i), LINEAR, scores=common + 1e-3 * rng.normal(size=100)) for i in range(14)]
+    learnt = Candidate("learnt", pk.KernelLikelihood(), scores=common + 0.01 + excess + rng.normal(size=100))
     alive = [*crowd, learnt]
-    race._drop(alive, 12, 20)
+    race._drop(alive, 12, 100)
     assert sum(one in alive for one in crowd) <= 12
     assert (learnt in alive) is (excess == 0.0)
 
@@ -285,11 +290,14 @@ def test_learned_likelihoods_are_fitted_beside_others_and_the_choice_is_the_same
     assert warnings.filters == filters
 
 
-@pytest.mark.parametrize(("lead", "pvalue", "rows"), [(0.01, 0.5, 40), (0.01, 1e-4, 100), (-0.01, 0.5, 100)])
+@pytest.mark.parametrize(
+    ("lead", "pvalue", "learnt_rows", "rows"),
+    [(0.01, 0.5, 40, 40), (0.01, 1e-4, 40, 100), (-0.01, 0.5, 100, 100), (-0.01, 1e-4, 40, 100)],
+)
 def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored_on(
-    monkeypatch, lead, pvalue, rows
+    monkeypatch, lead, pvalue, learnt_rows, rows
 ):
-    """Nothing that the others could still do would change the choice."""
+    """Nothing that the others could still do would change the choice; where it is behind, it is in doubt."""
     race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
     learnt = Candidate("learnt", pk.KernelLikelihood(particles=20))
     others = [Candidate(name, clone(LINEAR)) for name in ("one", "two")]
@@ -306,10 +314,29 @@ def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored
     race.rule = RaceRule(behind={20: 99.0, 40: 99.0})
     ranked = race.run([*others, learnt], False)
     assert [len(one.scores) for one in others] == [rows, rows]
-    assert len(learnt.scores) == 40
+    assert len(learnt.scores) == learnt_rows
     assert not race.ended_early
     if rows == 40:
         assert ranked[0] is learnt
+
+
+@pytest.mark.parametrize(("later", "chosen"), [(-0.02, "learnt"), (0.04, "other")])
+def test_a_form_that_holds_and_is_behind_on_the_first_rows_is_compared_on_more(monkeypatch, later, chosen):
+    """Three standard errors on forty rows, and the other way on those after them, or further."""
+    race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
+    learnt, other = Candidate("learnt", pk.KernelLikelihood(particles=20)), Candidate("other", clone(LINEAR))
+    learnt.estimator.transforms_pvalue_ = 0.5
+
+    def scored(fitted, at):
+        behind = np.where(at < 40, 0.01, later) + 0.02 * (-1.0) ** at
+        found = scores[at] + behind * (fitted is learnt.estimator)
+        return [(value, np.ones(2, bool), 10.0) for value in found]
+
+    monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+    monkeypatch.setattr(race, "scoring", scored)
+    ranked = race.run([other, learnt], False)
+    assert ranked[0].label == chosen
+    assert len(learnt.scores) == 100
 
 
 @pytest.mark.parametrize(
@@ -409,7 +436,7 @@ def test_a_likelihood_without_finite_scores_is_refused_and_spares_none(value, mo
 def test_a_likelihood_that_was_set_aside_is_left_where_those_that_went_on_have_no_further_scores(monkeypatch):
     race = a_race()
     learnt, other = Candidate("learnt", pk.KernelLikelihood(particles=20)), Candidate("other", clone(LINEAR))
-    learnt.estimator.transforms_pvalue_ = 0.5
+    learnt.estimator.transforms_pvalue_ = 1e-4  # one that holds is not set aside behind others
 
     def scored(fitted, at):
         scores = 1.0 + 0.3 * (-1.0) ** (at // (1 + (fitted is learnt.estimator)))

@@ -18,6 +18,7 @@ import argparse
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +107,12 @@ class Replayed(Race):
         one.scores = scores[self.truth[: result()]]
 
 
-def rules() -> Iterator[tuple[str, RaceRule | None]]:
+def rules() -> Iterator[tuple[str, RaceRule | Callable[[int], RaceRule]]]:
     """What each differs in, and the rule: the one before and changes of it, the one that is used and such.
 
-    None: that of a table of its size.
+    A function says that of a table of so many rows.
     """
-    before = RaceRule(rounds={20: 12, 40: 8, 100: 5, 200: 3}, behind={}, mended=np.inf)
+    before = RaceRule(rounds={20: 12, 40: 8, 100: 5, 200: 3}, behind={}, mended=np.inf, rows_in_doubt=0)
     yield "before: 2 errors at any rows, 12, 8, 5 and 3 kept", before
     yield "before, 3 and 2.5 errors at 20 and 40 rows", replace(before, behind=BEHIND)
     yield "before, 10, 5, 3 and 2 kept", replace(before, rounds=ROUNDS)
@@ -131,19 +132,28 @@ def rules() -> Iterator[tuple[str, RaceRule | None]]:
     later = {20: 10, 40: 5, 60: 5, 100: 3, 200: 2}
     yield "used, 60 rows of those in part", replace(used, rounds=later, rows_in_part=60)
     yield "used, 100 rows of those in part", replace(used, rows_in_part=100)
-    yield f"used, and {ROWS_IN_PART_OF_FEW} rows of those in part below {SMALL_TABLE:,}", None
-    yield f"the same, {SPARING}", None
+    yield f"used, and {ROWS_IN_PART_OF_FEW} rows of those in part below {SMALL_TABLE:,}", RaceRule.of_table
+    yield f"the same, {SPARING}", RaceRule.of_table
+    for rows in (0, 200):
+        doubting = partial(_doubting, doubted=rows)
+        yield f"the same, {rows} rows of those that are behind, {SPARING}", doubting
     at_once = RaceRule(rounds={40: 10, 100: 3, 200: 2}, behind={40: 2.5})
     yield f"used, but from 40 rows on, {SPARING}", at_once
     sooner = RaceRule(rows_in_part=20)
     yield f"used, 20 rows of those in part, {SPARING}", sooner
 
 
-def replayed(path: Path, rule: RaceRule | None, spare: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def _doubting(rows: int, doubted: int) -> RaceRule:
+    return replace(RaceRule.of_table(rows), rows_in_doubt=doubted)
+
+
+def replayed(
+    path: Path, rule: RaceRule | Callable[[int], RaceRule], spare: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Regrets and costs of what a rule chooses, of each order (orders,)."""
     problem = dict(np.load(path))
     rng, size = np.random.default_rng(0), int(path.stem.rsplit("_", 1)[1])
-    rule = rule or RaceRule.of_table(size)
+    rule = rule if isinstance(rule, RaceRule) else rule(size)
     further, found = problem["further"].mean(axis=1), []
     count = problem["scores"].shape[1]
     for _ in range(ORDERS):
