@@ -183,15 +183,10 @@ def warn_of_standing_for(found: list[tuple[int, float, float]], names: Sequence[
         )
 
 
-def far_rows(scaled: np.ndarray) -> np.ndarray:
-    """Which observations (k, q), in the table's scale, are so far off that distances to them overflow."""
-    near = np.abs(scaled) < FARTHEST_OBSERVATION  # NaN is not: what has overflowed on the way
-    return np.flatnonzero(~near.all(axis=1))
-
-
 def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
     """Refuse observations x (k, d) so far off that distances to them overflow."""
-    far = far_rows(scaled)
+    near = np.abs(scaled) < FARTHEST_OBSERVATION  # NaN is not: what has overflowed on the way
+    far = np.flatnonzero(~near.all(axis=1))
     if far.size:
         row = int(far[0])
         column = int(np.argmax(np.abs(x[row])))

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import far_rows
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.learned_density import LearnedDensity
 from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings, warn_unlike
@@ -270,8 +269,7 @@ class KernelLikelihood(LearnedDensity):
         try:
             near = self._near(rows)
         except ValueError as error:  # others of them may be possible, for who compares models
-            far = far_rows(self.table_.scaler.transform(rows))
-            raise ImpossibleObservation(far, str(error)) from None
+            raise ImpossibleObservation(self._beyond(rows), str(error)) from None
         return self._prepare(near, conditioned=True).each()
 
     def _beginning(self) -> Start:

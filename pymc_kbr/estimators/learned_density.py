@@ -277,3 +277,13 @@ class LearnedDensity(Estimator):
         """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
         check_scaled(self.table_.scaler.transform(self._possible(rows)), rows)
         return rows
+
+    def _beyond(self, rows: np.ndarray) -> np.ndarray:
+        """Which of the observations (k, d) are refused, each by itself."""
+        refused = []
+        for number, row in enumerate(rows[:, None]):
+            try:
+                check_scaled(self.table_.scaler.transform(row), row)
+            except ValueError:
+                refused.append(number)
+        return np.array(refused, dtype=int)

@@ -201,6 +201,17 @@ def test_an_observation_beyond_measure_is_refused_by_its_value(fitted):
                 fitted.condition(np.atleast_2d(asked), trials=True)
 
 
+def test_a_count_below_its_origin_is_refused_beside_others(table):
+    """Counts enter by their root: there is none of a negative one."""
+    theta = table[0]
+    x = np.random.default_rng(5).poisson(np.exp(1 + theta[:, :1]), (len(theta), 2))
+    fitted = pk.KernelLikelihood("location_scale", particles=50).fit(theta, x)
+    for asked in ([2.0, -3.0], [[2.0, 1.0], [2.0, -3.0], [-3.0, 1e300]]):
+        with pytest.raises(ImpossibleObservation, match=r"value -3 in row .* enter by their root") as told:
+            fitted.condition(asked)
+        assert told.value.observations.tolist() == ([0] if np.ndim(asked) == 1 else [1, 2])
+
+
 def test_bad_tables_and_arguments_are_refused(table):
     theta, x = table
     with pytest.raises(ValueError, match="simulate more"):
