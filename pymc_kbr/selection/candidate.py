@@ -83,7 +83,7 @@ def spare_those_after(candidates: list[Candidate]) -> None:
     Notes
     -----
     What comes before it is the most promising of the others. On the twenty-four problems of
-    `tests.statistical.race_rules` the choice is as good as among all, with a fifth less work; three of them
+    `tests.statistical.race_rules` the choice is as good as among all, with a quarter less work; three of them
     have more than twenty statistics, forty-five at most.
     """
     last = max((place for place, one in enumerate(candidates) if one.in_part), default=len(candidates))

@@ -129,7 +129,7 @@ def _weights(estimator: Estimator, n: int, d: int, p: int) -> Cost:
             return Cost(5.0 + 2e-2 * d, 0.02 + 1e-3 * d)
         if d > MOST_SPARINGLY:  # a series, or refused
             return Cost(4.0 + 1e-2 * d, 0.1 + 1e-3 * d)
-        return Cost(1.0 + 1e-3 * fitted * (0.3 + 0.1 * d) + 2e-5 * n * d, 0.1)
+        return Cost(1.0 + 1e-3 * fitted * (0.3 + 0.1 * d) + 2e-5 * n * d, 0.05)
     projected = 1e-5 * min(rows_with_weight(estimator, n), 1_000) * (2 + 1.3 * p)
     if isinstance(estimator, Localised):
         m = rows_with_weight(estimator, n)

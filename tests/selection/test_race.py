@@ -275,7 +275,7 @@ def run(monkeypatch, cores, candidates, work=100.0):
     )
 
 
-@pytest.mark.parametrize(("work", "ahead"), [(100.0, True), (7.0, False)])
+@pytest.mark.parametrize(("work", "ahead"), [(100.0, True), (5.0, False)])
 def test_learned_likelihoods_are_fitted_beside_others_and_the_choice_is_the_same(monkeypatch, work, ahead):
     """Where the work for them is sure, and otherwise in their turn."""
     relevance = pk.Adjusted(pk.Rejection(200, scale="relevance"), "local_linear")
