@@ -48,10 +48,11 @@ def is_table(value: Any) -> TypeGuard[Table]:
 
 @dataclass(frozen=True)
 class Names:
-    """Names of both sides' columns, None where they have none."""
+    """Names of both sides' columns, None where they have none; and numbers of some of all statistics."""
 
     parameters: tuple[str, ...] | None = None
     statistics: tuple[str, ...] | None = None
+    numbers: tuple[int, ...] | None = None
 
     @classmethod
     def of_table(cls, table: Table) -> Names:
@@ -67,8 +68,18 @@ class Names:
 
     def of_statistics(self, columns: np.ndarray | Sequence[int]) -> Names:
         """Those of some of the statistics, by their numbers."""
-        names = self.statistics
-        return Names(self.parameters, None if names is None else tuple(names[i] for i in columns))
+        names, numbers = self.statistics, self.numbers
+        return Names(
+            self.parameters,
+            None if names is None else tuple(names[i] for i in columns),
+            tuple(int(i) if numbers is None else numbers[i] for i in columns),
+        )
+
+    def statistic(self, column: int) -> str:
+        """What a statistic is called in a message: its name, or its column among all of the table's."""
+        if self.statistics is not None:
+            return repr(self.statistics[column])
+        return f"in column {column if self.numbers is None else self.numbers[column]}"
 
     @classmethod
     def of_sides(cls, parameters: Any, statistics: Any) -> Names:

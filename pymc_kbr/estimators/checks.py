@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.bijections import Interval, Step
+from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
+from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.transformed import Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
@@ -156,14 +158,13 @@ def impossible(x: np.ndarray, table: FittedTable) -> np.ndarray:
     return ~table.scaler.kept & (np.abs(x - table.first) > DIFFERENT * np.abs(table.first))
 
 
-def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] | None) -> None:
+def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Names) -> None:
     """Say which statistics of observations x (k, d) the model cannot make."""
     off = impossible(x, table)
     for column in np.flatnonzero(off.any(axis=0)).tolist():
-        name = f"in column {column}" if names is None else repr(names[column])
         assert table.first is not None
         warnings.warn(
-            f"the statistic {name} is {table.first[column]:.6g} in every simulation and "
+            f"the statistic {names.statistic(column)} is {table.first[column]:.6g} in every simulation and "
             f"{x[off[:, column], column][0]:.6g} in the data: the model cannot make the data, and the "
             "posterior does not know of it; look at the simulator and the statistic, or leave it out",
             PosteriorWarning,
@@ -171,13 +172,13 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Sequence[str] |
         )
 
 
-def warn_of_standing_for(found: list[tuple[int, float, float]], names: Sequence[str] | None) -> None:
+def warn_of_standing_for(found: list[tuple[int, float, float]], names: Names) -> None:
     """Say for which columns and values, that no simulation has, rare ones beside them stand."""
     for column, value, other in dict.fromkeys(found):
-        name = f"in column {column}" if names is None else repr(names[column])
         warnings.warn(
-            f"no simulation has the value {value:.6g} of the statistic {name}, which has few values, and few "
-            f"have {other:.6g} beside it: the likelihood is that of {other:.6g}; simulate more, or nearer",
+            f"no simulation has the value {value:.15g} of the statistic {names.statistic(column)}, which has "
+            f"few values, and few have {other:.15g} beside it: the likelihood is that of {other:.15g}; "
+            "simulate more, or nearer",
             PosteriorWarning,
             stacklevel=4,
         )
@@ -195,3 +196,14 @@ def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
             f"{FARTHEST_OBSERVATION:g} "
             "deviations from the table; no distance to a row can be measured: look at its units"
         )
+
+
+def beyond(scaler: Summary, x: np.ndarray) -> np.ndarray:
+    """Which of the observations x (k, d) have no place in a table's scale, or one too far off."""
+    refused = []
+    for number, row in enumerate(x[:, None]):
+        try:
+            check_scaled(scaler.transform(row), row)
+        except ValueError:
+            refused.append(number)
+    return np.array(refused, dtype=int)

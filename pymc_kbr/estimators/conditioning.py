@@ -170,7 +170,7 @@ class Conditioning:
 
     def _prepared(self, rows: np.ndarray) -> Any:
         """Complete observations (k, d) as `_row_weights` takes them: in the scale of the table."""
-        warn_of_impossible(rows, self.table_, self.names_.statistics)
+        warn_of_impossible(rows, self.table_, self.names_)
         scaled = self.table_.scaler.transform(rows)
         check_scaled(scaled, rows)
         return scaled

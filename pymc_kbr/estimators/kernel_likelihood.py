@@ -13,6 +13,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.checks import beyond
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.learned_density import LearnedDensity
 from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings, warn_unlike
@@ -248,8 +249,8 @@ class KernelLikelihood(LearnedDensity):
         -------
         Posterior or list of Posterior
             `settings` holds `log_evidence`, the log density of the data under the model (with
-            ``scale="dependent"`` of the statistics that are not left out), and `share_beyond_rows`, the share
-            of the posterior beyond `simulated_range_`.
+            ``scale="dependent"`` of those not left out; of a value that no simulation has and that is read as
+            a rare one, of that one), and `share_beyond_rows`, the posterior's beyond `simulated_range_`.
 
         Raises
         ------
@@ -269,7 +270,8 @@ class KernelLikelihood(LearnedDensity):
         try:
             near = self._near(rows)
         except ValueError as error:  # others of them may be possible, for who compares models
-            raise ImpossibleObservation(self._beyond(rows), str(error)) from None
+            read = self._evaluation.standing_for(rows)[0]
+            raise ImpossibleObservation(beyond(self.table_.scaler, read), str(error)) from None
         return self._prepare(near, conditioned=True).each()
 
     def _beginning(self) -> Start:

@@ -28,6 +28,8 @@ class LearnedDensity(Estimator):
     """What a `KernelLikelihood` says of statistics at given parameters: log densities, and draws."""
 
     simulated_range_: np.ndarray
+    reads_missed = True
+    """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
     _evaluation: Evaluation
 
     @cached_property
@@ -111,7 +113,7 @@ class LearnedDensity(Estimator):
         -----
         PosteriorWarning
             If a statistic is the same in all simulations and another in the observation, or a value that no
-            simulation has is read as a rare one beside it.
+            simulation has is read as a rare one beside it, one step away on a lattice of two to five values.
         """
         return self._prepare(self._possible(self._trials(observed)))
 
@@ -189,13 +191,19 @@ class LearnedDensity(Estimator):
             `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
             where a statistic is the same in all simulations and another in the observation, or where the
             probabilities of a statistic's few values were learnt and it has a value that no simulation has;
-            but beside a value of the lattice that few simulations have it has that one's probability.
+            but one step from a value of the lattice that few simulations have it has that one's probability,
+            which is mostly too high for it.
 
         Raises
         ------
         TypeError, ValueError
             If it is not fitted, parameters or observation have another shape or other names, or a value is
             not finite.
+
+        Warns
+        -----
+        PosteriorWarning
+            As `prepare`.
         """
         trials = self._possible(self._trials(observed))
         return self.log_likelihood_of(self._parameters(parameters), trials)
@@ -240,10 +248,15 @@ class LearnedDensity(Estimator):
         ------
         TypeError, ValueError
             If the parameters have another shape, or are not finite.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a value that no simulation has is read as a rare one beside it.
         """
         rows = as_rows("the statistics", by_name(statistics, self.names_.statistics))
         described = self.describe(self._parameters(parameters))
-        return self._evaluation.log_densities(described, self._evaluation.prepare(rows))
+        return self._evaluation.log_densities(described, self._evaluation.prepare(self._read(rows)))
 
     def draw_statistics(self, parameters: ArrayLike, rng: np.random.Generator | int | None = None) -> Any:
         """One draw of the statistics for each of the parameters.
@@ -268,22 +281,20 @@ class LearnedDensity(Estimator):
         return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
 
     def _possible(self, rows: np.ndarray) -> np.ndarray:
-        """Observations (k, d), warned of where the model cannot make them, or no simulation has a value."""
-        warn_of_impossible(rows, self.table_, self.names_.statistics)
-        warn_of_standing_for(self._evaluation.standing_for(rows), self.names_.statistics)
-        return rows
+        """Observations (k, d) as `_read`, warned of where the model cannot make them."""
+        warn_of_impossible(rows, self.table_, self.names_)
+        return self._read(rows)
+
+    def _read(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d), a value that no simulation has read as a rare one beside it, warned of."""
+        if not self.reads_missed:
+            return rows
+        read, found = self._evaluation.standing_for(rows)
+        warn_of_standing_for(found, self.names_)
+        return read
 
     def _near(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
-        check_scaled(self.table_.scaler.transform(self._possible(rows)), rows)
-        return rows
-
-    def _beyond(self, rows: np.ndarray) -> np.ndarray:
-        """Which of the observations (k, d) are refused, each by itself."""
-        refused = []
-        for number, row in enumerate(rows[:, None]):
-            try:
-                check_scaled(self.table_.scaler.transform(row), row)
-            except ValueError:
-                refused.append(number)
-        return np.array(refused, dtype=int)
+        read = self._possible(rows)
+        check_scaled(self.table_.scaler.transform(read), read)
+        return read

@@ -438,6 +438,22 @@ def test_a_model_that_cannot_make_an_observation_has_no_evidence_of_it():
     np.testing.assert_allclose(found, [both, [1, 0], [1, 0], both, [1, 0], both])
 
 
+def test_a_value_that_a_model_never_made_is_no_evidence_for_it():
+    """Not even where an observation of it would be read as the rare value beside it."""
+    rng = np.random.default_rng(0)
+    sides = {}
+    for name, draw in (("once", lambda n: rng.random(n) < 0.05), ("often", lambda n: rng.poisson(0.1, n))):
+        a = rng.normal(size=600)
+        frame = pd.DataFrame({"a": a, "mean": a + rng.normal(size=600), "count": draw(600).astype(float)})
+        sides[name] = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["mean", "count"])
+    assert sides["once"].statistics[:, 1].max() == 1
+    assert sides["often"].statistics[:, 1].max() == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pk.PosteriorWarning)
+        found = pk.compare_models(sides, [0.3, 2.0], method="evidence", random_seed=1)
+    np.testing.assert_array_equal(found.probabilities, [0, 1])
+
+
 def test_rows_of_counts_are_no_copies_where_the_index_of_the_model_is_learnt(rows):
     counts = dataclasses.replace(rows, statistics=np.rint(rows.statistics))
     assert len(np.unique(np.column_stack([counts.statistics, counts.model]), axis=0)) < len(counts)

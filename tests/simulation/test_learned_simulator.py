@@ -233,6 +233,25 @@ def test_data_may_be_changed_in_number_too(rng):
         trial_densities(model, t=theta)
 
 
+def test_data_are_prepared_again_where_they_have_changed_alone(rng, monkeypatch):
+    """A sampler asks for the density of the same data at every step; each time there may be a warning."""
+    likelihood, x, asked = LinearLikelihood(), rng.normal(size=(4, 3)), []
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=(3, 2))
+        data = pm.Data("data", x)
+        pk.LearnedSimulator("y", likelihood, t, observed=data, group=GROUPS[:4])
+    prepare = likelihood.prepare
+    monkeypatch.setattr(likelihood, "prepare", lambda observed: asked.append(1) or prepare(observed))
+    density, theta = model.compile_logp(sum=False), rng.normal(size=(3, 2))
+    for rows, times in ((x, 1), (x + 1, 2)):
+        with model:
+            pm.set_data({"data": rows})
+        for _ in range(3):
+            found = density({"t": theta})[-1]
+        assert found.sum() == pytest.approx(likelihood.exact(theta[GROUPS[:4]], rows).sum())
+        assert len(asked) == times
+
+
 def test_draws_have_the_likelihoods_mean_and_covariance():
     likelihood = LinearLikelihood()
     theta = np.array([[1.0, -1.0], [0.0, 2.0]])

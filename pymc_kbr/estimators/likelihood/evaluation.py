@@ -69,20 +69,23 @@ class Evaluation:
         levels = self.form.levels if isinstance(self.form, Autoregressive) else ()
         return levels if any(levels) else ()
 
-    def standing_for(self, statistics: np.ndarray) -> list[tuple[int, float, float]]:
-        """Values of observations (n, d) that another stands for: their column, the value, and the other."""
+    def standing_for(self, statistics: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float, float]]]:
+        """Observations (n, d) with the values that rare ones stand for replaced by these, and which they are.
+
+        Of each the column, the value, and the rare one.
+        """
         summary, found = self.of_statistics, []
-        if isinstance(summary, Dependent):
-            summary = summary.curved
+        summary = summary.curved if isinstance(summary, Dependent) else summary
+        replaced = np.array(statistics, dtype=float)
         for number, levels in enumerate(self._levels()):
             if levels is None or not isinstance(summary, Transformed):
                 continue
-            place = int(np.flatnonzero(summary.kept)[number])
-            column = statistics[:, place]
-            numbers, known = levels.of_values(column)
-            for row in np.flatnonzero(known & ~levels.seen(column, numbers)).tolist():
-                found.append((place, float(column[row]), float(levels.values[numbers[row]])))
-        return found
+            column = int(np.flatnonzero(summary.kept)[number])
+            numbers, missed = levels.standing_for(replaced[:, column])
+            for row in np.flatnonzero(missed).tolist():
+                found.append((column, float(statistics[row, column]), float(levels.values[numbers[row]])))
+                replaced[row, column] = levels.values[numbers[row]]
+        return replaced, found
 
     def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
         """Log densities (n,) of n observations, each under its own row of `described` (n, w)."""

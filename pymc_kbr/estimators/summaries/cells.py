@@ -33,7 +33,7 @@ class Levels(NamedTuple):
     lower, upper : ndarray of shape (v,)
         Ends of their cells, in coordinates; between two cells there may be a gap.
     rare : ndarray of bool, shape (v,), optional
-        Values of a lattice that stand for those beside them, too, which no row has: see the function `rare`.
+        Values of a lattice that stand for those one step away, which no row has: see the function `rare`.
     """
 
     values: np.ndarray
@@ -66,20 +66,27 @@ class Levels(NamedTuple):
         return self.lower[numbers] + share * (self.upper - self.lower)[numbers]
 
     def of_values(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers (n,) of the values nearest to those of a column (n,), and whether they stand for these."""
+        """Numbers (n,) of the values nearest to those of a column (n,), and whether they are these."""
         numbers = np.searchsorted((self.values[1:] + self.values[:-1]) / 2, column)
-        seen = self.seen(column, numbers)
-        if self.rare is not None:
-            steps = (column - self.values[0]) / np.diff(self.values).min()
-            even = np.abs(steps - np.round(steps)) < EVEN * np.maximum(np.abs(steps), 1)
-            seen |= even & self.rare[numbers]
-        return numbers, seen
-
-    def seen(self, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Which of a column (n,) are the values of these numbers (n,)."""
         # What was computed in another order than in the table is off by rounding.
-        seen: np.ndarray = np.abs(column - self.values[numbers]) <= EVEN * np.diff(self.values).min()
-        return seen
+        return numbers, np.abs(column - self.values[numbers]) <= EVEN * self.spacing
+
+    def standing_for(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers (n,) of rare values for those of a column (n,), and which are one step from these.
+
+        Of what is never below zero nothing is.
+        """
+        if self.rare is None:
+            return np.zeros(len(column), dtype=int), np.zeros(len(column), dtype=bool)
+        apart = np.abs(column[:, None] - self.values)
+        beside = self.rare & (np.abs(apart - self.spacing) <= EVEN * self.spacing)
+        missed = beside.any(axis=1) & ~self.of_values(column)[1] & ((column >= 0) | (self.values[0] < 0))
+        return beside.argmax(axis=1), missed
+
+    @property
+    def spacing(self) -> float:
+        """The smallest distance of two values: of a lattice its step."""
+        return float(np.diff(self.values).min())
 
 
 def rare(counts: np.ndarray) -> np.ndarray:

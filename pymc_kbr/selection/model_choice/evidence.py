@@ -24,9 +24,10 @@ class Evidence:
             mine = rows.own[rows.model == number]
             ratio = None if table.prior_ratio is None else table.prior_ratio[mine]
             given = table.parameters[mine], table.statistics[mine], table.support
-            self._fitted.append(
-                KernelLikelihood(particles=EVIDENCE_PARTICLES).fit(*given, ratio=ratio, random_seed=rng)
-            )
+            fitted = KernelLikelihood(particles=EVIDENCE_PARTICLES).fit(*given, ratio=ratio, random_seed=rng)
+            # A value that a model never made would count for it as much as one that it made sometimes.
+            fitted.reads_missed = False
+            self._fitted.append(fitted)
         # Evidences are of models by themselves: the prior's shares come in by hand.
         shares = np.bincount(rows.model, rows.weights, minlength=rows.models)
         self._log_shares = np.log(shares / shares.sum())

@@ -90,8 +90,9 @@ def LearnedSimulator(
     Warns
     -----
     PosteriorWarning
-        If the likelihood does not hold in rows that it was not fitted to, or a statistic is the same in all
-        simulations and another in `observed`, which then has no density.
+        If the likelihood does not hold in rows that it was not fitted to, a statistic is the same in all
+        simulations and another in `observed`, which then has no density, or a value that no simulation has is
+        read as a rare one beside it.
 
     Notes
     -----

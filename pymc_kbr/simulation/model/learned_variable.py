@@ -150,6 +150,7 @@ class Prepare(Op):
     def __init__(self, name: str, likelihood: Likelihood) -> None:
         self.name = name
         self.likelihood = likelihood
+        self._last: tuple[np.ndarray, Any] | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.likelihood is other.likelihood  # type: ignore[attr-defined]
@@ -164,9 +165,13 @@ class Prepare(Op):
 
     def perform(self, node: Apply, inputs: list[np.ndarray], output_storage: list[list[Any]]) -> None:
         """As `prepare` of the likelihood, and NaN is refused."""
-        observed = np.asarray(inputs[0], dtype=float)
-        refuse_gaps(self.name, observed)
-        points, log_volume = self.likelihood.prepare(observed)
+        observed = np.array(inputs[0], dtype=float)
+        # A sampler asks at every step, of the same data: what is warned of once need not be each time.
+        last = self._last
+        if last is None or not np.array_equal(last[0], observed):
+            refuse_gaps(self.name, observed)
+            last = self._last = observed, self.likelihood.prepare(observed)
+        points, log_volume = last[1]
         output_storage[0][0] = np.asarray(points, dtype=float)
         output_storage[1][0] = np.asarray(log_volume, dtype=float)
 

@@ -322,12 +322,24 @@ def test_a_past_that_does_not_vary_in_some_rows(rng):
     np.testing.assert_allclose(past(points), 0, atol=1e-12)
 
 
-def test_a_rare_value_stands_for_those_beside_it():
-    of_tail = THREE._replace(rare=rare(np.array([600, 350, 50])))
-    numbers, known = of_tail.of_values(np.array([3.0, 4.0, 9.0, 2.5, 1.5, 2.0, -1.0]))
-    np.testing.assert_array_equal(numbers[:4], 2)
-    # 2 lies in the middle and goes to the common 1; below 0 nothing is rare, and halves are on no lattice.
-    np.testing.assert_array_equal(known, [True, True, True, False, False, False, False])
+@pytest.mark.parametrize(
+    ("values", "counts", "stands"),
+    [
+        ([0, 1, 2], [600, 350, 50], {3: 2}),  # one step, and no more
+        ([0, 1, 2], [50, 600, 350], {}),  # no count lies below zero
+        ([-1, 0, 1], [50, 600, 350], {-2: -1}),
+        ([1, 2], [20, 980], {0: 1}),
+        ([0, 2, 4], [900, 80, 20], {6: 4}),
+        ([0, 1, 3], [900, 80, 20], {2: 1, 4: 3}),  # 2 lies beside two rare ones
+        ([0, 1e-3], [980, 20], {2e-3: 1e-3}),
+    ],
+)
+def test_a_rare_value_stands_for_those_one_step_away(values, counts, stands):
+    values = np.array(values, dtype=float)
+    levels = Levels(values, *np.arange(2 * len(values), dtype=float).reshape(-1, 2).T, rare(np.array(counts)))
+    asked = [*stands, *values, 1.5, 2.5, 5.0, 9.0, -999.0, 512.3456, 1_000_000.5, 1e12, 1e80]
+    numbers, missed = levels.standing_for(np.array(asked))
+    assert dict(zip(np.array(asked)[missed], levels.values[numbers[missed]], strict=True)) == stands
 
 
 def test_a_table_misses_the_next_value_of_a_poisson_law_that_is_rare():
@@ -356,7 +368,10 @@ def test_a_count_beyond_the_table_is_read_as_its_rarest(rng):
     with pytest.warns(pk.PosteriorWarning, match="no simulation has the value 2"):
         logs = learnt.log_likelihood(GRID, [[0.3, 2.0], [0.3, 0.0]])
     np.testing.assert_array_equal(logs, learnt.log_likelihood(GRID, [[0.3, 1.0], [0.3, 0.0]]))
-    # No lattice has halves.
-    with pytest.raises(ImpossibleObservation, match="few values does not take"):
-        learnt.condition([0.3, 1.5])
+    # No lattice has halves, and three is two steps away.
+    for value in (1.5, 3.0, -999.0):
+        with pytest.raises(ImpossibleObservation, match="few values does not take|by their root"):
+            learnt.condition([0.3, value])
+    with pytest.warns(pk.PosteriorWarning, match="value 2 of the statistic in column 1,"):
+        learnt.condition([np.nan, 2.0])
     assert np.all(learnt.log_likelihood(GRID, [0.3, 1.5]) == -np.inf)
