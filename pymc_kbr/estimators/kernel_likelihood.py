@@ -85,10 +85,8 @@ class KernelLikelihood(LearnedDensity):
     """
 
     smoothing = "repeats"
-    takes_draws = True
-    draws_as_asked = True
-    multiplies_prior = True
-    _to_be_compared = False
+    takes_draws = draws_as_asked = multiplies_prior = True
+    _to_be_compared = tries_all = False
     settled: Choice | None = None
 
     def __init__(
@@ -131,7 +129,9 @@ class KernelLikelihood(LearnedDensity):
         few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
         check_rows(theta, points, fitted, draws=self.form == "exchangeable", seen=known is not None)
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
-        self.choice_ = known or choose_form(theta, points, names, rng, levels, sparingly=few)
+        self.choice_ = known or choose_form(
+            theta, points, names, rng, levels, sparingly=few, every=self.tries_all
+        )
         self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng, levels)
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order

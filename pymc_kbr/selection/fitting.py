@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.threads import Begin
-from pymc_kbr.estimators import Adjusted, Estimator
+from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood
 from pymc_kbr.estimators.adjustments import make_adjustment
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries import SUMMARIES
@@ -79,7 +79,10 @@ class Fitting:
         prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
         if isinstance(prepared, Adjusted):
             return partial(self._fit_sharing, prepared, self._nearest(estimator), rng)
-        return partial(prepared.for_scores().fit_table, self._table(prepared), rng)
+        compared = prepared.for_scores()
+        if isinstance(compared, KernelLikelihood):  # its form is settled here
+            compared.tries_all = True
+        return partial(compared.fit_table, self._table(prepared), rng)
 
     def _fit_sharing(
         self, prepared: Adjusted, nearest: Adjusted | None, rng: np.random.Generator

@@ -50,3 +50,19 @@ def test_a_summary_is_charged_and_fitted_once(name):
     assert shared.fit(pk.Adjusted(estimator, "local_linear")).table_.scaler is one.table_.scaler
     alone = pk.Rejection(60, scale=name).fit(THETA, X)
     np.testing.assert_allclose(one.weights(X[:5]), alone.weights(X[:5]))
+
+
+def test_of_a_learned_likelihood_every_form_is_compared(monkeypatch):
+    """Which one it is fitted by in the end is settled here."""
+    asked = []
+
+    def fit_table(self, table, rng):
+        asked.append(self.tries_all)
+        return self
+
+    monkeypatch.setattr(pk.KernelLikelihood, "fit_table", fit_table)
+    given = pk.KernelLikelihood()
+    fitting().fit(given)
+    assert asked == [True]
+    assert not given.tries_all
+    assert not given.for_scores().tries_all

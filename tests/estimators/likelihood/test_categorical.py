@@ -370,7 +370,7 @@ def test_a_count_beyond_the_table_is_read_as_its_rarest(rng):
     np.testing.assert_array_equal(logs, learnt.log_likelihood(GRID, [[0.3, 1.0], [0.3, 0.0]]))
     # No lattice has halves, and three is two steps away.
     for value in (1.5, 3.0, -999.0):
-        with pytest.raises(ImpossibleObservation, match="few values does not take|by their root"):
+        with pytest.raises(ImpossibleObservation, match=r"few values does not take|by their root"):
             learnt.condition([0.3, value])
     with pytest.warns(pk.PosteriorWarning, match="value 2 of the statistic in column 1,"):
         learnt.condition([np.nan, 2.0])

@@ -720,6 +720,36 @@ def test_more_effort_is_made_where_it_may_decide(monkeypatch, behind, pvalue, ag
     assert sorted(tried) == ["usual", "whole"]
 
 
+@pytest.mark.parametrize(
+    ("gained", "pvalue", "statistics", "found"),
+    [
+        (0.06, 0.06, 20, "autoregressive"),
+        (0.04, 0.06, 20, "location_scale"),  # not worth its time
+        (0.04, 0.04, 20, "autoregressive"),
+        (0.06, 0.06, 21, "location_scale"),  # of more statistics it is not tried
+        (0.06, 0.04, 21, "autoregressive"),
+    ],
+)
+def test_of_every_form_that_is_compared_a_denser_one_is_taken(monkeypatch, gained, pvalue, statistics, found):
+    rng, tried = np.random.default_rng(2), []
+    theta, points = rng.normal(size=(400, 2)), rng.normal(size=(400, statistics))
+    forms = {name: lambda *_, name=name: tried.append(name) for name in ("location_scale", "autoregressive")}
+    monkeypatch.setattr(choice, "SPARINGLY", forms)
+    checked = {"location_scale": (1.0, pvalue), "autoregressive": (1.0 + gained, 0.5)}
+
+    def check(name, form, *_):
+        density, of_transforms = checked[name]
+        return choice.Choice(name, form, {name: density}, of_transforms, 0)
+
+    monkeypatch.setattr(choice, "_checked", check)
+    asked = theta, points, list(forms), rng
+    assert choice.choose_form(*asked, sparingly=True, every=True).name == found
+    assert len(tried) == (2 if statistics == 20 or pvalue < 0.05 else 1)
+    # Otherwise the first one that is not refuted will do.
+    usual = choice.choose_form(*asked, sparingly=True)
+    assert usual.name == ("location_scale" if pvalue > 0.05 else "autoregressive")
+
+
 def test_the_share_beyond_the_rows_is_that_of_the_weights():
     atoms = np.array([[0.5, 0.5], [1.5, 0.5], [0.5, -0.1], [1.0, 0.0]])
     found = share_beyond(np.array([[0.0, 0.0], [1.0, 1.0]]), atoms, np.array([0.1, 0.2, 0.4, 0.3]))
