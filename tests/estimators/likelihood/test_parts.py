@@ -721,18 +721,22 @@ def test_more_effort_is_made_where_it_may_decide(monkeypatch, behind, pvalue, ag
 
 
 @pytest.mark.parametrize(
-    ("gained", "pvalue", "statistics", "found"),
+    ("gained", "pvalue", "rows", "statistics", "found"),
     [
-        (0.06, 0.06, 20, "autoregressive"),
-        (0.04, 0.06, 20, "location_scale"),  # not worth its time
-        (0.04, 0.04, 20, "autoregressive"),
-        (0.06, 0.06, 21, "location_scale"),  # of more statistics it is not tried
-        (0.06, 0.04, 21, "autoregressive"),
+        (0.06, 0.06, 3000, 20, "autoregressive"),
+        (0.04, 0.06, 3000, 20, "location_scale"),  # not worth its time
+        (0.04, 0.06, 2999, 20, "autoregressive"),
+        (-0.04, 0.06, 2999, 20, "location_scale"),
+        (0.04, 0.04, 3000, 20, "autoregressive"),
+        (0.06, 0.06, 3000, 21, "location_scale"),  # of more statistics it is not tried
+        (0.06, 0.04, 3000, 21, "autoregressive"),
     ],
 )
-def test_of_every_form_that_is_compared_a_denser_one_is_taken(monkeypatch, gained, pvalue, statistics, found):
+def test_of_every_form_that_is_compared_a_denser_one_is_taken(
+    monkeypatch, gained, pvalue, rows, statistics, found
+):
     rng, tried = np.random.default_rng(2), []
-    theta, points = rng.normal(size=(400, 2)), rng.normal(size=(400, statistics))
+    theta, points = rng.normal(size=(rows, 2)), rng.normal(size=(rows, statistics))
     forms = {name: lambda *_, name=name: tried.append(name) for name in ("location_scale", "autoregressive")}
     monkeypatch.setattr(choice, "SPARINGLY", forms)
     checked = {"location_scale": (1.0, pvalue), "autoregressive": (1.0 + gained, 0.5)}
