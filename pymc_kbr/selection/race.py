@@ -201,10 +201,10 @@ class Race:
         return all(self.rule.decided(excess, error, rows, score) for excess, error in apart)
 
     def _set_aside(self, alive: list[Candidate], rows: int) -> list[Candidate]:
-        """Take those that are compared by a part of the rows out, where others go on, unless in doubt."""
+        """Take those that are compared by a part of the rows out, where others go on, unless beaten."""
         learnt, others = [[one for one in alive if one.in_part is part] for part in (True, False)]
-        doubted = rows < self.rule.rows_in_doubt and any(one.stands for one in learnt)
-        if not others or (doubted and not self._ahead_of_all(learnt, others)):
+        behind = [np.subtract(*self._excess(one, others[0])) > 0 for one in learnt if one.stands and others]
+        if not others or (rows < self.rule.rows_in_doubt and behind and all(behind)):
             return []
         alive[:] = others
         return learnt

@@ -110,14 +110,14 @@ def select(
     deviations: it sees a blurred mode sooner than power one does. Of the candidates within a fifth of a
     standard error a parameter of the lowest score the one with the largest effective sample size is taken,
     since a score does not see how often few atoms are repeated in many draws. A learned likelihood, which
-    repeats none and is compared by a fit to a part of the rows, is scored on 40 rows where it leads on these,
-    else, and of tables with fewer than 2,000, on 100, and taken where it is within two standard errors and 1%
-    of the score, the best of several, unless held-out rows refute its form. Where no candidates are named and
-    one is not refuted after 20 rows, nor behind by three standard errors, those that come after it in
-    `default_candidates` are not tried: choices among them all are no better (`tests.statistical.race_rules`).
-    After 20, 40, 100 and 200 rows candidates that are behind the best one are dropped, by 3, 2.5, 2 and 2
-    standard errors, learned likelihoods that are not refuted after 100 at the earliest, and all others but
-    10, 5, 3 and 2.
+    repeats none and is compared by a fit to a part of the rows, is taken where it is within two standard
+    errors and 1% of the score, the best of several, unless held-out rows refute its form. It is scored on 40
+    rows, and on 100 where it would not be taken by these, and of tables with fewer than 2,000. Where no
+    candidates are named and one is not refuted after 20 rows, nor behind by three standard errors, those that
+    come after it in `default_candidates` are not tried: choices among them all are no better
+    (`tests.statistical.race_rules`). After 20, 40, 100 and 200 rows candidates that are behind the best one
+    are dropped, by 3, 2.5, 2 and 2 standard errors, learned likelihoods that are not refuted after 100 at the
+    earliest, and all others but 10, 5, 3 and 2.
 
     The comparison ends after these 40 or 100 rows where a learned likelihood is ahead on them and not
     refuted, and from 100 rows on as soon as none of the others can be ahead of the best one by a

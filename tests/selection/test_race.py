@@ -292,12 +292,18 @@ def test_learned_likelihoods_are_fitted_beside_others_and_the_choice_is_the_same
 
 @pytest.mark.parametrize(
     ("lead", "pvalue", "learnt_rows", "rows"),
-    [(0.01, 0.5, 40, 40), (0.01, 1e-4, 40, 100), (-0.01, 0.5, 100, 100), (-0.01, 1e-4, 40, 100)],
+    [
+        (0.01, 0.5, 40, 40),
+        (0.01, 1e-4, 40, 100),
+        (-0.005, 0.5, 40, 100),  # it would be taken
+        (-0.05, 0.5, 100, 100),
+        (-0.05, 1e-4, 40, 100),
+    ],
 )
 def test_a_race_ends_where_a_form_that_holds_leads_on_all_rows_that_it_is_scored_on(
     monkeypatch, lead, pvalue, learnt_rows, rows
 ):
-    """Nothing that the others could still do would change the choice; where it is behind, it is in doubt."""
+    """Nothing that the others could still do would change the choice; where it is beaten, it is in doubt."""
     race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
     learnt = Candidate("learnt", pk.KernelLikelihood(particles=20))
     others = [Candidate(name, clone(LINEAR)) for name in ("one", "two")]
