@@ -270,7 +270,7 @@ class KernelLikelihood(LearnedDensity):
         try:
             near = self._near(rows)
         except ValueError as error:  # others of them may be possible, for who compares models
-            read = self._evaluation.standing_for(rows)[0]
+            read = self._evaluation.standing_for(rows)[0] if self.reads_missed else rows
             raise ImpossibleObservation(beyond(self.table_.scaler, read), str(error)) from None
         return self._prepare(near, conditioned=True).each()
 

@@ -50,6 +50,8 @@ def _log_evidence(fitted: KernelLikelihood, statistics: np.ndarray) -> np.ndarra
         try:
             posteriors = fitted.condition(statistics[possible])
         except ImpossibleObservation as error:
+            if not len(error.observations):
+                raise
             possible = np.delete(possible, error.observations)
             continue
         logs[possible] = [posterior.settings["log_evidence"] for posterior in posteriors]

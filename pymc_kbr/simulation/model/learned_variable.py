@@ -147,10 +147,11 @@ class Prepare(Op):
 
     __props__ = ()
 
+    _last: tuple[np.ndarray, Any] | None = None
+
     def __init__(self, name: str, likelihood: Likelihood) -> None:
         self.name = name
         self.likelihood = likelihood
-        self._last: tuple[np.ndarray, Any] | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.likelihood is other.likelihood  # type: ignore[attr-defined]
@@ -172,8 +173,9 @@ class Prepare(Op):
             refuse_gaps(self.name, observed)
             last = self._last = observed, self.likelihood.prepare(observed)
         points, log_volume = last[1]
-        output_storage[0][0] = np.asarray(points, dtype=float)
-        output_storage[1][0] = np.asarray(log_volume, dtype=float)
+        # Copies: what is handed out may be overwritten in the graph.
+        output_storage[0][0] = np.array(points, dtype=float)
+        output_storage[1][0] = np.array(log_volume, dtype=float)
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         """Nothing is differentiated by the observations."""

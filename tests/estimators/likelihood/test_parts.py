@@ -729,6 +729,7 @@ def test_more_effort_is_made_where_it_may_decide(monkeypatch, behind, pvalue, ag
         (-0.04, 0.06, 2999, 20, "location_scale"),
         (0.04, 0.04, 3000, 20, "autoregressive"),
         (0.07, 0.06, 3000, 20, "location_scale"),  # the denser one is refuted
+        (0.07, 0.04, 3000, 20, "location_scale"),
         (0.06, 0.06, 3000, 21, "location_scale"),  # of more statistics it is not tried
         (0.06, 0.04, 3000, 21, "autoregressive"),
     ],
