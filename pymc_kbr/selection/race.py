@@ -73,10 +73,7 @@ class Race:
         self.ended_early = False
 
     def run(self, candidates: list[Candidate], progressbar: bool) -> list[Candidate]:
-        """All candidates, the best first: by the rows that all that were not dropped have been scored on.
-
-        Spare ones are tried after the first round of the others, where no learned likelihood stands in it.
-        """
+        """All candidates, the best first: by the rows that all that were not dropped have been scored on."""
         stops = sorted({min(stop, len(self.truth)) for stop in (*self.rule.rounds, len(self.truth))})
         alive, aside, spared = [one for one in candidates if not one.spare], list[Candidate](), False
         with Bars(shown=progressbar, transient=True) as progress:
@@ -203,8 +200,10 @@ class Race:
     def _set_aside(self, alive: list[Candidate], rows: int) -> list[Candidate]:
         """Take those that are compared by a part of the rows out, where others go on, unless beaten."""
         learnt, others = [[one for one in alive if one.in_part is part] for part in (True, False)]
-        behind = [np.subtract(*self._excess(one, others[0])) > 0 for one in learnt if one.stands and others]
-        if not others or (rows < self.rule.rows_in_doubt and behind and all(behind)):
+        stand, left = [one for one in learnt if one.stands and others], self.rule.rows_in_doubt - rows
+        beaten = stand and all(np.subtract(*self._excess(one, others[0])) > 0 for one in stand)
+        # Where there is no work for them, the others' race is not to end.
+        if not others or (beaten and left > 0 and all(self._may_score(one, left) for one in stand)):
             return []
         alive[:] = others
         return learnt

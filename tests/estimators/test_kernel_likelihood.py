@@ -212,6 +212,24 @@ def test_a_count_below_its_origin_is_refused_beside_others(table):
         assert told.value.observations.tolist() == ([0] if np.ndim(asked) == 1 else [1, 2])
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_value_below_a_rare_one_is_placed_as_it_is_read(reads):
+    """The curve of these counts is a logarithm that begins at four."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=600)
+    x = np.column_stack([a + rng.normal(size=600), rng.choice([5.0, 6, 7, 8], 600, p=[0.04, 0.7, 0.2, 0.06])])
+    fitted = pk.KernelLikelihood(particles=50).fit(a[:, None], x, random_seed=1)
+    fitted.reads_missed = reads
+    asked = [[0.3, 6.0], [0.3, 4.0]]
+    if reads:
+        with pytest.warns(pk.PosteriorWarning, match="likelihood is that of 5"):
+            fitted.condition(asked)
+    else:
+        with pytest.raises(ImpossibleObservation) as told:
+            fitted.condition(asked)
+        assert told.value.observations.tolist() == [1]
+
+
 def test_bad_tables_and_arguments_are_refused(table):
     theta, x = table
     with pytest.raises(ValueError, match="simulate more"):

@@ -436,6 +436,11 @@ def test_a_model_that_cannot_make_an_observation_has_no_evidence_of_it():
     found = made.probabilities(np.array([[1.0], [5.0], [6.0], [3.0], [7.0], [20.0]]))
     both = [0.25, 0.75]
     np.testing.assert_allclose(found, [both, [1, 0], [1, 0], both, [1, 0], both])
+    made._fitted[0].condition = lambda _: (_ for _ in ()).throw(
+        ImpossibleObservation(np.empty(0, int), "none")
+    )
+    with pytest.raises(ImpossibleObservation, match="none"):  # nothing would be left out
+        made.probabilities(np.array([[1.0]]))
 
 
 def test_a_value_that_a_model_never_made_is_no_evidence_for_it():

@@ -456,6 +456,26 @@ def test_a_likelihood_that_was_set_aside_is_left_where_those_that_went_on_have_n
     assert other.note == "refused: its draws have no finite score"
 
 
+def test_a_likelihood_that_is_beaten_and_for_which_there_is_no_work_ends_nothing(monkeypatch):
+    for work, rows in ((1e9, 100), (6.0, 40)):
+        race, scores = a_race(), 1 + 0.1 * np.random.default_rng(1).normal(size=100)
+        race.budget = Budget(work)
+        learnt = Candidate("learnt", pk.KernelLikelihood(particles=20))
+        others = [Candidate(name, clone(LINEAR)) for name in ("one", "two")]
+        learnt.estimator.transforms_pvalue_ = 0.5
+
+        def scored(fitted, at, behind=learnt.estimator, first=others[0].estimator, scores=scores):
+            noise = 0.2 * (-1.0) ** (at // 2 + at * (fitted is first))
+            found = scores[at] + noise + 0.05 * (fitted is behind)
+            return [(value, np.ones(2, bool), 10.0) for value in found]
+
+        monkeypatch.setattr(race.fitting, "prepared", lambda estimator: lambda: estimator)
+        monkeypatch.setattr(race, "scoring", scored)
+        race.run([learnt, *others], False)
+        assert [len(one.scores) for one in (learnt, *others)] == [rows, 100, 100]
+        assert not race.ended_early
+
+
 def test_likelihoods_that_are_left_alone_because_others_were_spared_are_not_raced_on(monkeypatch):
     """Each further row of theirs takes long; without spare ones they are."""
     for spares in (True, False):

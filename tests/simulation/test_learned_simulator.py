@@ -252,6 +252,23 @@ def test_data_are_prepared_again_where_they_have_changed_alone(rng, monkeypatch)
         assert len(asked) == times
 
 
+@pytest.mark.parametrize("form", ["location_scale", "autoregressive"])
+def test_densities_of_changing_data_stay_what_they_are(rng, form):
+    """A graph may write over what an operation hands out."""
+    theta = rng.normal(size=(300, 1))
+    x = np.column_stack([theta + rng.normal(size=(300, 1)), rng.random((300, 1)) < 0.5])
+    likelihood = pk.KernelLikelihood(form).fit(theta, x[:, : 1 + (form == "autoregressive")], random_seed=1)
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=1)
+        data = pm.Data("data", x[:4, : likelihood.statistics_size])
+        pk.LearnedSimulator("y", likelihood, t, observed=data)
+    for at_once in (True, False):
+        density = model.compile_logp(sum=at_once)
+        found = [density({"t": [0.3]}) for _ in range(4)]
+        each = [np.array(one if at_once else one[-1]) for one in found]
+        np.testing.assert_array_equal(each[1:], np.broadcast_to(each[0], (3, *each[0].shape)))
+
+
 def test_draws_have_the_likelihoods_mean_and_covariance():
     likelihood = LinearLikelihood()
     theta = np.array([[1.0, -1.0], [0.0, 2.0]])

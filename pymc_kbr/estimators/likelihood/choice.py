@@ -182,8 +182,8 @@ def choose_form(
                 if first[one.name] is not FORMS[one.name] and undecided:
                     choices[place] = fitted(one.name, FORMS)
     densities = {name: density for one in choices for name, density in one.densities.items()}
-    unrefuted = [one for one in choices if one.pvalue >= NOT_UNIFORM]
-    found, usual = max(unrefuted if sparingly and unrefuted else choices, key=_density), choices[0]
+    unrefuted = [one for one in choices if every and one.pvalue >= NOT_UNIFORM]
+    found, usual = max(unrefuted or choices, key=_density), choices[0]
     least = LEAST_GAINED if n >= MANY_ROWS else 0.0
     better = found.pvalue >= NOT_UNIFORM and _density(found) >= _density(usual) + least
     if sparingly and usual.pvalue > UNIFORM and not better:
