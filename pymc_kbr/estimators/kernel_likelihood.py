@@ -126,12 +126,11 @@ class KernelLikelihood(LearnedDensity):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
         points, levels = untied(scaler, points, self.form, rng)
-        few, known, self.settled = self._to_be_compared, self.settled, None  # settled for one fit
+        few, known, every = self._to_be_compared, self.settled, self.tries_all
+        self.settled = None  # for one fit
         check_rows(theta, points, fitted, draws=self.form == "exchangeable", seen=known is not None)
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
-        self.choice_ = known or choose_form(
-            theta, points, names, rng, levels, sparingly=few, every=self.tries_all
-        )
+        self.choice_ = known or choose_form(theta, points, names, rng, levels, sparingly=few, every=every)
         self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng, levels)
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
@@ -226,6 +225,7 @@ class KernelLikelihood(LearnedDensity):
         alone._described = found.describe(self._rows)  # a form of fewer statistics may describe less
         alone.table_ = self.table_.of_columns(columns, found.of_statistics)
         alone.names_ = self.names_.of_statistics(columns)
+        alone.__dict__.pop("transforms_worst_", None)  # a number among all
         return alone
 
     @cached_property

@@ -71,6 +71,8 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
         )
     fitted = clone(estimator)
     fitted._given_log_prior = estimator._given_log_prior
+    if hasattr(estimator, "reads_missed"):  # no argument, so a clone has the usual one
+        fitted.reads_missed = estimator.reads_missed
     # In one order in memory, which a file does not keep and sums are rounded by.
     parameters, statistics = map(np.ascontiguousarray, (table.parameters, raw[:, columns]))
     rows = CheckedRows.trusted(parameters, statistics, table.support, table.ratio)

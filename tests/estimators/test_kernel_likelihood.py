@@ -230,6 +230,20 @@ def test_a_value_below_a_rare_one_is_placed_as_it_is_read(reads):
         assert told.value.observations.tolist() == [1]
 
 
+def test_what_is_fitted_anew_reads_no_value_either():
+    """Beside a gap: the others are fitted again, by a form that cannot integrate the first one out."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=600)
+    x = np.column_stack([a + rng.normal(size=600), rng.choice([5.0, 6, 7, 8], 600, p=[0.04, 0.7, 0.2, 0.06])])
+    fitted = pk.KernelLikelihood("autoregressive", particles=50).fit(a[:, None], x, random_seed=1)
+    assert fitted.marginal(np.array([1])) is None
+    with pytest.warns(pk.PosteriorWarning, match="likelihood is that of 5"):
+        fitted.condition([np.nan, 4.0])
+    fitted.reads_missed = False
+    with pytest.raises(ImpossibleObservation):
+        fitted.condition([np.nan, 4.0])
+
+
 def test_bad_tables_and_arguments_are_refused(table):
     theta, x = table
     with pytest.raises(ValueError, match="simulate more"):

@@ -48,15 +48,15 @@ class Landmarks:
         return self._kernel(theta, xp)
 
     def _kernel(self, theta: Any, xp: Any) -> Any:
-        crossed = xp.dot(theta, (-2 * self.precisions * self.centres).T)
         norms = np.sum(self.precisions * self.centres**2, axis=1)
         if xp is np:
-            # In place: matrices of all rows and landmarks cost more to write than to compute.
-            crossed += np.dot(theta**2, self.precisions.T)
-            crossed += norms
-            np.maximum(crossed, 0.0, out=crossed)
-            crossed *= -0.5
-            return np.exp(crossed, out=crossed)
+            # One product of matrices is the whole exponent: passes over a large array cost more than it.
+            left = np.column_stack([theta, theta**2, np.ones(len(theta))])
+            right = np.column_stack([self.precisions * self.centres, -0.5 * self.precisions, -0.5 * norms])
+            exponent = left @ right.T
+            np.minimum(exponent, 0.0, out=exponent)
+            return np.exp(exponent, out=exponent)
+        crossed = xp.dot(theta, (-2 * self.precisions * self.centres).T)
         squared = xp.dot(theta**2, self.precisions.T) + crossed + norms
         return xp.exp(-0.5 * xp.maximum(squared, 0.0))
 

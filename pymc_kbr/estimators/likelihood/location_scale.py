@@ -66,8 +66,14 @@ class LocationScale:
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """m, a and C at parameters (k, q): (k, 2 e + e^2), or (k, 2 e) without C."""
         means = self.mean.combined(theta, self.mean_coefficients, xp)
-        spread = self.spread.combined(theta, self.spread_coefficients, xp)
-        return xp.concatenate([means, spread], axis=1)
+        if xp is not np:
+            spread = self.spread.combined(theta, self.spread_coefficients, xp)
+            return xp.concatenate([means, spread], axis=1)
+        # From C's diagonal on all is zero: more than half of what there would be to compute.
+        used = np.flatnonzero(np.any(self.spread_coefficients, axis=0))
+        spread = np.zeros((len(theta), self.spread_coefficients.shape[1]))
+        spread[:, used] = self.spread.combined(theta, self.spread_coefficients[:, used])
+        return np.concatenate([means, spread], axis=1)
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
         """Log densities (k, r): see `Form`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import log_expit, log_ndtr, logsumexp, ndtri, ndtri_exp
+from scipy.special import log_expit, log_ndtr, ndtri, ndtri_exp
 
 MARGIN_SIZES = (1, 2, 3, 5, 8)
 """Components of the mixtures that are compared."""
@@ -94,9 +94,10 @@ class MarginMixture:
 
     def log_density(self, free: np.ndarray) -> np.ndarray:
         """Log density (n,) of values (n,)."""
-        z = self._z(free)
-        parts = np.log(self.weights) - np.log(self.deviations) - z**2 / 2 - np.log(2 * np.pi) / 2
-        logs = logsumexp(parts, axis=1)
+        shares = np.log(self.weights) - np.log(self.deviations) - np.log(2 * np.pi) / 2
+        parts = shares[:, None] - self._z(free) ** 2 / 2
+        # Of so few parts this takes half of the time of `logsumexp`.
+        logs: np.ndarray = np.logaddexp.reduce(parts, axis=0)
         if not self.half_turn:
             return logs
         ends = np.exp(self._log_shares(np.array([np.pi, -np.pi]), 1))
@@ -113,10 +114,12 @@ class MarginMixture:
         return f"mixture of {len(self.weights)} normals" if len(self.weights) > 1 else "normal"
 
     def _z(self, free: np.ndarray) -> np.ndarray:
-        return (free[:, None] - np.array(self.means)) / np.array(self.deviations)
+        """Values (n,) in the units of each part, (C, n)."""
+        return (free - np.array(self.means)[:, None]) / np.array(self.deviations)[:, None]
 
     def _log_shares(self, free: np.ndarray, sign: int) -> np.ndarray:
-        return np.minimum(logsumexp(np.log(self.weights) + log_ndtr(sign * self._z(free)), axis=1), -1e-300)
+        logs = np.log(self.weights)[:, None] + log_ndtr(sign * self._z(free))
+        return np.minimum(np.logaddexp.reduce(logs, axis=0), -1e-300)
 
 
 @dataclass(frozen=True)

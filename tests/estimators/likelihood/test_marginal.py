@@ -80,6 +80,9 @@ def test_gaps_are_integrated_out_and_nothing_is_fitted(rows, monkeypatch):
     assert posterior.statistics == ("1", "2", "3")
     alone = fitted.marginal(np.array([1, 2, 3]))
     np.testing.assert_array_equal(alone.condition(observed[[1, 2, 3]]).atoms, posterior.atoms)
+    # Which statistic holds least of all is a number among all.
+    assert hasattr(fitted, "transforms_worst_")
+    assert not hasattr(alone, "transforms_worst_")
     # The weights of rows, by the density itself.
     logs = np.array([alone.log_likelihood(rows[0], observed[[1, 2, 3]])])[0]
     weights = np.exp(logs - logs.max())
