@@ -248,8 +248,8 @@ class KernelLikelihood(LearnedDensity):
         Returns
         -------
         Posterior or list of Posterior
-            `settings` holds `log_evidence`, the log density of the data under the model (with
-            ``scale="dependent"`` of those not left out; of a value that no simulation has and that is read as
+            `settings` holds `log_evidence`, the log density of the data under the rows' prior, of a table in
+            rounds within its region alone (``scale="dependent"``: of those not left out; of a value read as
             a rare one, of that one), and `share_beyond_rows`, the posterior's beyond `simulated_range_`.
 
         Raises

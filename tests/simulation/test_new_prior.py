@@ -1,6 +1,7 @@
 """Another prior on a table that is simulated already."""
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from scipy.stats import norm, truncnorm
@@ -72,6 +73,26 @@ def test_draws_of_the_prior_serve_too(table):
     draws = np.random.default_rng(3).normal(1, 0.5, size=(700, 1))
     idata = pk.sample_abc(500, reference_table=table, prior=draws, estimator="kbr", random_seed=4)
     assert idata["posterior"]["mean"].values.mean() == pytest.approx(1.25, abs=0.35 / 3)
+
+
+@pytest.mark.parametrize("estimator", ["adjusted", "kernel_likelihood", "rejection"])
+def test_draws_in_a_frame_are_put_in_the_order_of_the_table(estimator):
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(300, 2))
+    both = np.hstack([theta, theta + 0.5 * rng.normal(size=(300, 2))])
+    frame = pd.DataFrame(both, columns=["a", "b", "s", "t"])
+    table = pk.ReferenceTable.from_dataframe(
+        frame, parameters=["a", "b"], statistics=["s", "t"], observed=[0.3, 0.3]
+    )
+    draws = pd.DataFrame({"a": rng.normal(1, 0.5, 400), "b": rng.normal(-1, 0.5, 400)})
+
+    def drawn(prior):
+        found = pk.sample_abc(50, reference_table=table, prior=prior, estimator=estimator, random_seed=1)
+        return found["posterior"]["a"].values
+
+    np.testing.assert_array_equal(drawn(draws[["b", "a"]]), drawn(draws.to_numpy()))
+    with pytest.raises(ValueError, match="frame of the prior's draws"):
+        drawn(draws.rename(columns={"b": "c"}))
 
 
 def test_the_same_seed_gives_the_same_draws(old, new):

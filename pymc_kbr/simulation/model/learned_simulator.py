@@ -100,7 +100,8 @@ def LearnedSimulator(
     a wider prior, or one whose parameters depend less on each other: divergences say so. `pm.sample` starts
     at random within one unit of the initial point, in the space without edges. Where the simulated region is
     narrower than that, most starts lie outside, and after a few of them it gives up: ``init="adapt_diag"``
-    starts at the initial point itself, which ``initvals`` may set.
+    starts at the initial point itself, which ``initvals`` may set. A chain of NUTS hardly leaves the mode in
+    which it starts: of a posterior of several it may miss some, which `condition` and `sample_abc` find.
 
     Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy
     function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the
@@ -149,7 +150,7 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
     if lacks or isinstance(likelihood, type):
         raise TypeError(
             f"the likelihood of {name!r} is {likelihood!r}; it must be a KernelLikelihood that is fitted: "
-            "`pk.KernelLikelihood().fit(table.parameters, table.statistics, table.support)`"
+            "`pk.KernelLikelihood().fit(table)`"
         )
     try:
         _ = likelihood.simulated_range_, likelihood.parameters_size, likelihood.statistics_size

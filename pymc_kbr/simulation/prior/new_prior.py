@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.rows import as_rows, check_range
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation import model_prior
@@ -50,6 +51,7 @@ class NewPrior:
         Parameters
         ----------
         prior : pymc.Model or array_like of shape (l, p)
+            A data frame is put in the order of the table's names.
         table : ReferenceTable
         model : pymc.Model, optional
             That the table was simulated from; with it, and a model as the new prior, densities are exact.
@@ -112,6 +114,7 @@ def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:
 
 
 def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
+    prior = parameters_by_name(prior, table.parameter_names, "the prior's draws")
     try:
         draws = as_rows("the prior's draws", prior)
     except (TypeError, ValueError) as error:
