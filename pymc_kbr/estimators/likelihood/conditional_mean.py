@@ -23,6 +23,12 @@ ERRORS_LOOKED_AT = 2_500_000
 every third, and so on.
 """
 
+TINY_RIDGE, OF_CHANCE = 1e-6, 10
+"""Below the first, a smaller ridge is taken only where it lowers the error by a larger share than the second
+over the number of rows. What chance gains there takes coefficients of millions, whose sums are wrong by their
+rounding.
+"""
+
 FUNCTIONS_REWEIGHTED = 400
 """Of the basis, smoothest first: those that a regression weighted by precisions works with."""
 
@@ -75,7 +81,8 @@ def regress(
             return np.sum(map_(lambda rows: np.sum(left_out(rows, slopes, k) ** 2, axis=0), some), axis=0)
 
         # The first fit stands whatever its freedom: there must be one.
-        best = np.argmin([errors(k) for k in range(_within_freedom(leverage, least=1))], axis=0)
+        found = np.array([errors(k) for k in range(_within_freedom(leverage, least=1))])
+        best = _not_needlessly_small(found, np.array(BASIS_RIDGES[ridges]), n)
         coefficients, residuals = shrinks[:, best] * right, np.empty((n, columns))
 
         def fill(rows: slice) -> None:
@@ -83,6 +90,13 @@ def regress(
 
         map_(fill, parts)
     return BasisRegression(coefficients, residuals, np.array(BASIS_RIDGES[ridges])[best])
+
+
+def _not_needlessly_small(errors: np.ndarray, ridges: np.ndarray, n: int) -> np.ndarray:
+    """Which ridge each column takes, by errors (r, e) of n rows at the first r of these, which fall."""
+    best, places = np.argmin(errors, axis=0), np.arange(len(errors))[:, None]
+    may_be = (places == best) | (ridges[: len(errors), None] < TINY_RIDGE * 1.001)
+    return np.argmax(may_be & (errors <= (1 + OF_CHANCE / n) * errors.min(axis=0)), axis=0)
 
 
 def _shrinks(penalties: np.ndarray) -> np.ndarray:

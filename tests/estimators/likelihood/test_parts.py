@@ -616,9 +616,21 @@ def test_of_large_tables_ridges_are_chosen_by_some_rows_and_all_residuals_are_ke
         left_out.append((y - hat @ y) / (1 - np.diag(hat))[:, None])
     step = 600 // looked_at
     best = np.argmin([np.sum(one[::step] ** 2, axis=0) for one in left_out], axis=0)
+    # With these penalties no ridge below 1e-6 changes anything.
+    best = np.minimum(best, np.argmin(np.abs(np.array(conditional_mean.BASIS_RIDGES) - 1e-6)))
     assert (best[0] == 0) == (step == 3)
     np.testing.assert_array_equal(found.ridges, np.array(conditional_mean.BASIS_RIDGES)[best])
     np.testing.assert_allclose(found.residuals, np.stack([left_out[b][:, j] for j, b in enumerate(best)], 1))
+
+
+@pytest.mark.parametrize(("size", "ridge"), [(2.5, 1e-6), (20.0, 1e-12)])
+def test_a_tiny_ridge_is_for_what_is_there_and_not_for_what_chance_gains(rng, size, ridge):
+    """Of noise of variance one the last function has a part of `size` standard errors, the others none."""
+    f, penalties = orthonormal(rng, 800, 8), np.append(np.zeros(7), 1e12)
+    noise = rng.normal(size=(800, 1))
+    noise -= f @ (f.T @ noise) / 800
+    y = noise / noise.std() + size / np.sqrt(800) * f[:, -1:]
+    assert regress(f, penalties, y).ridges == pytest.approx(ridge)
 
 
 def test_weighted_regression_trusts_rows_of_little_noise(rng):
