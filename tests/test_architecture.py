@@ -1,4 +1,4 @@
-"""The rows of the tree: rooms on floors, PyMC and ArviZ each in one place, and files a reader can hold."""
+"""Layers of the package: no import upwards, no circles, PyMC and ArviZ each in one place, extras optional."""
 
 import ast
 import pydoc
@@ -49,8 +49,6 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/**/README.md"))]
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
 STUDIES = PACKAGE.parent / "case_studies"
-WITH_CODE = sorted({path.parent for root in (PACKAGE, STUDIES) for path in root.rglob("*.py")})
-TESTS = Path(__file__).parent
 
 
 def inside(path):
@@ -200,49 +198,6 @@ def test_type_checkers_read_the_same_names_from_the_same_places():
     assert listed == set(pk.__all__)
 
 
-def given_at_the_top(path):
-    """Names that a file defines at its top: its classes, and its constants with what they are."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ClassDef):
-            yield node.name.strip("_"), inside(path)
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-            continue
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
-            values = node.value.elts if several else [node.value]
-            names = target.elts if isinstance(target, ast.Tuple) else [target]
-            for number, name in enumerate(names):
-                if isinstance(name, ast.Name) and name.id.isupper():
-                    yield name.id.strip("_"), ast.unparse(values[number if several else 0])
-
-
-def test_a_class_or_a_constant_has_its_name_alone():
-    """No two classes are called alike, and no two constants that differ."""
-    given = {}
-    for path in FILES:
-        for name, what in given_at_the_top(path):
-            given.setdefault(name, set()).add(what)
-    twice = {name: sorted(what) for name, what in given.items() if len(what) > 1}
-    assert not twice
-    assert {"ReferenceTable", "ROWS_FOR_RATIO", "MOST_COMPARED_ON", "PRIOR_STREAM"} <= given.keys()
-
-
-def test_few_entries_at_the_root():
-    assert len([path for path in PACKAGE.iterdir() if path.name != "__pycache__"]) <= 20
-
-
-@pytest.mark.parametrize("path", FILES, ids=inside)
-def test_files_and_functions_fit_a_reader(path):
-    text = path.read_text()
-    lines = len(text.splitlines())
-    assert lines <= 300, f"{lines} lines"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) else node.body
-            length = node.end_lineno - body[0].lineno + 1 if body else 0
-            assert length <= 50, f"the body of {node.name} has {length} lines"
-
-
 def paths_named(readme):
     """Links inside the project, and what stands in backquotes and looks like a file or a folder."""
     text = readme.read_text()
@@ -254,19 +209,9 @@ def paths_named(readme):
 @pytest.mark.parametrize("folder", FOLDERS, ids=inside)
 def test_readmes_name_what_is_there(folder):
     readme = folder / "README.md"
-    assert readme.exists(), "a folder of the package has a README"
-    named = paths_named(readme)
-    for name in named:
+    for name in paths_named(readme) if readme.exists() else ():
         places = [parent / name for parent in (folder, PACKAGE, PACKAGE.parent)]
         assert any(place.exists() for place in places), f"{name} is named and is not there"
-    if folder != PACKAGE:
-        missing = {path.name for path in folder.glob("*.py")} - {"__init__.py"} - named
-        assert not missing, f"not named: {sorted(missing)}"
-
-
-@pytest.mark.parametrize("folder", WITH_CODE, ids=lambda path: path.relative_to(PACKAGE.parent).as_posix())
-def test_every_folder_has_a_readme_of_some_lines(folder):
-    assert len((folder / "README.md").read_text().splitlines()) >= 7
 
 
 def test_the_readme_of_the_studies_names_all_of_them():
@@ -274,16 +219,6 @@ def test_the_readme_of_the_studies_names_all_of_them():
     there = {path.parent.name + "/README.md" for path in STUDIES.glob("*/README.md")}
     files = {path.name for path in STUDIES.glob("*.py")} - {"__init__.py"}
     assert there | files <= named
-
-
-def test_the_readme_of_the_tests_says_what_lies_where():
-    """Folders and files that it names are there, and all folders and files of tests are named."""
-    named = {name.rstrip("/") for name in paths_named(TESTS / "README.md")}
-    there = {
-        path.name for path in TESTS.iterdir() if path.name not in ("README.md", "__init__.py", "__pycache__")
-    }
-    assert {name for name in there if (TESTS / name).is_dir() or name.endswith(".py")} <= named
-    assert {name for name in named if not (TESTS / name).exists()} == set()
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
