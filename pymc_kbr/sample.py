@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import whole
@@ -51,6 +52,7 @@ LOOK, LOOK_WORK = 22, 10.0
 """What the numbers of a look at the first simulations are made from, beside their seed; and its work."""
 
 
+@default_arithmetic
 def sample_abc(
     draws: int = 1000,
     *,

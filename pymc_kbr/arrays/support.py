@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.bijections import (
     Interval,
     Simplex,
@@ -37,6 +38,7 @@ class Block:
     smooth: bool = True
 
 
+@default_arithmetic
 @dataclass(frozen=True)
 class Support:
     """The bijection from a table's parameters to a space without edges.

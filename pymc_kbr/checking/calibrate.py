@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.calibration import Calibration
@@ -25,6 +26,7 @@ OBSERVATIONS_AT_ONCE = 50
 """Observations that are conditioned on together."""
 
 
+@default_arithmetic
 def calibrate(
     estimator: str | Estimator,
     table: ReferenceTable,

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import kstest
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.checking.coverage_band import coverage_band, probabilities
 from pymc_kbr.checking.joint_transforms import JointTransforms, Recovery
 from pymc_kbr.posterior.arviz import pack
@@ -17,6 +18,7 @@ from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.tables.columns import Columns
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
     """How an estimator's posteriors agree with the parameters of held-out rows.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.scaling import nonzero, unit_deviations
 from pymc_kbr.checking.held_out import hold_out, one_observation
@@ -36,6 +37,7 @@ OWN_FREQUENCY = 1.5
 """Of a wave of each parameter by itself, in its deviations: waves of many hide the shape of one."""
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False)
 class LocalClassifierTest:
     """How well truths are told from draws, near one observation.
@@ -68,6 +70,7 @@ class LocalClassifierTest:
         return Shown("Local classifier test: small p-values say that the posterior is wrong", [line], 1)
 
 
+@default_arithmetic
 def local_classifier_test(
     estimator: str | Estimator,
     table: ReferenceTable,

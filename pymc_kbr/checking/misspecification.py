@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.rows import as_rows
@@ -24,6 +25,7 @@ SMALLEST_VARIANCE = 1e-6
 """Of the largest variance: what directions in which scaled statistics do not vary are given."""
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False)
 class Misspecification:
     """An observation, or a data set of several, among a table's simulations.
@@ -44,6 +46,7 @@ class Misspecification:
     references: np.ndarray
 
 
+@default_arithmetic
 def misspecification(
     table: ReferenceTable,
     observed: Any = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.subsample import spread_out
@@ -62,6 +63,7 @@ class ObservationSupport:
         return [self.names[i] for i in order if self.contributions[i] >= 0.1]
 
 
+@default_arithmetic
 def observation_support(
     table: ReferenceTable, observed: np.ndarray | None = None, *, scaled: FittedTable | None = None
 ) -> ObservationSupport:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
 from pymc_kbr.arrays.pictures.palette import (
     BAND,
@@ -33,6 +34,7 @@ FAR_AWAY = 3.0
 """Times the farthest simulation's distance beyond which the observation's is no longer on the same axis."""
 
 
+@default_arithmetic
 @once_axes
 def plot_posterior_weights(
     posterior: Posterior, *, names: list[str] | None = None, ax: Any = None
@@ -73,6 +75,7 @@ def plot_posterior_weights(
     return axes
 
 
+@default_arithmetic
 @once_axes
 def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax: Any = None) -> np.ndarray:
     """Coverage of central intervals less their probability, and the transforms' distribution.
@@ -110,6 +113,7 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax:
     return axes
 
 
+@default_arithmetic
 def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.95, ax: Any = None) -> Any:
     """Coverage of joint regions less their probability: highest-density regions, and balls (TARP).
 
@@ -143,6 +147,7 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
     return axis
 
 
+@default_arithmetic
 @once_axes
 def plot_recovery(calibration: Calibration, *, most: int = 200, ax: Any = None) -> np.ndarray:
     """Posterior medians and central 90% intervals of held-out rows against the true parameters.
@@ -190,6 +195,7 @@ def plot_recovery(calibration: Calibration, *, most: int = 200, ax: Any = None) 
     return axes
 
 
+@default_arithmetic
 @once_axes
 def plot_observation_support(table: ReferenceTable, *, ax: Any = None) -> np.ndarray:
     """How far the observation is from its nearest simulations, and on which statistics.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
 from pymc_kbr.posterior.posterior import Posterior
@@ -16,6 +17,7 @@ DRAWS_SHOWN = 4000
 """Of a `Posterior`, for its histogram."""
 
 
+@default_arithmetic
 def plot_posterior(
     posterior: Any,
     *,

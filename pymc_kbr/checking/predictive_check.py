@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED
 from pymc_kbr.arrays.scaling import unit_deviations
@@ -23,6 +24,7 @@ ENTRIES = 2000
 """Simulated entries, evenly spread, that the data's are tested against."""
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictiveCheck:
     """The observed data among data sets simulated from the posterior.
@@ -94,6 +96,7 @@ class PredictiveCheck:
         )
 
 
+@default_arithmetic
 def predictive_check(
     idata: Any,
     *,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.posterior.arviz import power_scaling
@@ -16,6 +17,7 @@ SENSITIVE = 0.05
 """Diagnostic from which a posterior moves with a power of its prior (Kallioinen et al. 2024)."""
 
 
+@default_arithmetic
 def prior_sensitivity(result: Any) -> pd.DataFrame:
     """Power-scaling sensitivity of a result of `sample_abc`.
 

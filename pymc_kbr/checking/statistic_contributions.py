@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.arrays.scaling import unit_deviations
@@ -26,6 +27,7 @@ DRAWS_SCORED = 200
 """Of each posterior."""
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class StatisticContributions:
     """Posteriors of held-out rows with all statistics, and without some of them.
@@ -115,6 +117,7 @@ class StatisticContributions:
         return Shown(f"What statistics contribute, on {self.rows:,} held-out rows", lines, len(lines))
 
 
+@default_arithmetic
 def statistic_contributions(
     estimator: str | Estimator,
     table: ReferenceTable,

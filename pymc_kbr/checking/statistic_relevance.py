@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import PAPER, SEQUENTIAL
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False)
 class StatisticRelevance:
     """The dependence of statistics and parameters.
@@ -94,6 +96,7 @@ class StatisticRelevance:
         return ax
 
 
+@default_arithmetic
 def statistic_relevance(
     table: ReferenceTable, *, rows: int = 1000, bandwidth: str = "median"
 ) -> StatisticRelevance:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.comparison.file import ComparisonFile, fingerprint
 from pymc_kbr.comparison.line import SampleSMC, ScoredRows, Scoring, line_of
 from pymc_kbr.comparison.scores import columns_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@default_arithmetic
 def compare(
     source: pm.Model | ReferenceTable,
     *,

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
 from pymc_kbr.arrays.pictures.palette import BARS, POSTERIOR, RULE, SEQUENTIAL
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
 
 
+@default_arithmetic
 @once_axes
 def plot_model_choice(choice: ModelChoice, *, ax: Any = None) -> np.ndarray:
     """Posterior probabilities with errors, the confusion table, and shares against probabilities.

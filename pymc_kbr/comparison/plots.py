@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
 from pymc_kbr.arrays.pictures.palette import BARS, COLOURS, DASHES, MARKERS, PAPER
 
 
+@default_arithmetic
 @once_axes
 def plot_accuracy_runtime(
     comparison: pd.DataFrame,

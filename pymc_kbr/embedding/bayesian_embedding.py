@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import norm
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant
 from pymc_kbr.arrays.refusals import positive, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
@@ -20,6 +21,7 @@ DRAWN_JITTER = 1e-10
 """Of the mean variance: what is added to a covariance of which draws are made, for its rounding."""
 
 
+@default_arithmetic
 class BayesianKernelEmbedding:
     """A Gaussian process on the kernel mean embedding of a sample's distribution.
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.rows import as_rows, check_finite
 
 APART = 4.0
@@ -34,6 +35,7 @@ class ChainModes(NamedTuple):
         return len(self.means) > 1
 
 
+@default_arithmetic
 def chain_modes(draws: Any) -> ChainModes:
     """Sort chains by their means, and part them where these are far from each other.
 

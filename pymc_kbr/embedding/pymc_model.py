@@ -12,6 +12,7 @@ from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, refuse_constant
 from pymc_kbr.arrays.refusals import SHORTEST, positive
 from pymc_kbr.embedding.jacobian import FlatEmbedding
@@ -21,6 +22,7 @@ PRIORS = {"gamma(1, 1)": (1.0, 1.0), "gamma(0.1, 0.1)": (0.1, 0.1)}
 """Shape and rate of two priors of the lengthscale: of the paper's text, and of the authors' program."""
 
 
+@default_arithmetic
 def kernel_embedding_model(
     data: Any, *, noise: float = 0.1, prior: str | tuple[float, float] = "gamma(1, 1)", separate: bool = False
 ) -> pm.Model:

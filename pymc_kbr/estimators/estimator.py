@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.names import Names, Table
 from pymc_kbr.arrays.refusals import positive
@@ -51,6 +52,10 @@ class Estimator(Conditioning, BaseEstimator):
     _given_log_prior: LogDensity | None = None
     selection_: Any = None
     fitted_rows_: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        default_arithmetic(cls)
 
     def fit(
         self,

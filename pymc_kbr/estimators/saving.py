@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
+
 FORMAT = 1
 """Raised where older readers would misread a file."""
 
@@ -49,6 +51,7 @@ RENAMED = {
 NAME = re.compile(r"pymc_kbr\.(" + "|".join(map(re.escape, ROOMS_OF_VALUES)) + r")(\.[a-z_]+)*:[A-Za-z_]+")
 
 
+@default_arithmetic
 def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write a fitted estimator, or a Selection, Calibration or ModelChoice, to one file.
 
@@ -107,6 +110,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     return target
 
 
+@default_arithmetic
 def load(path: str | Path) -> Any:
     """Read what `save` wrote; no code is run from the file.
 

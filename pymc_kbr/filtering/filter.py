@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.filtering.belief import Belief
 from pymc_kbr.filtering.doors import check_arguments, training_of, warn_of_outliers
 from pymc_kbr.filtering.filtered_states import FilteredStates
@@ -17,6 +18,7 @@ from pymc_kbr.gram import Solver
 from pymc_kbr.kernels import Kernel
 
 
+@default_arithmetic
 class KernelBayesFilter:
     """A hidden state from observations, by examples of states with their observations.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class FilteredStates:
     """Weights of the training states at each of T times.

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.extras import brought_by
 from pymc_kbr.hypothesis_tests.conditional_hsic import conditional_hsic_test
 from pymc_kbr.hypothesis_tests.hsic import hsic_test
 
 
+@default_arithmetic
 def causal_learn_test(random_seed: int | None = None, **options: Any) -> type:
     """A class of conditional independence tests for causal-learn's ``register_ci_test``.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
 from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.arrays.scaling import unit_deviations
@@ -14,6 +15,7 @@ from pymc_kbr.hypothesis_tests.result import TestResult
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 
+@default_arithmetic
 def conditional_hsic_test(
     x: Any, y: Any, z: Any, *, random_seed: int | np.random.Generator | None = None, **options: Any
 ) -> TestResult:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
 from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.gram import AS_EXACT, pivoted_cholesky
@@ -23,6 +24,7 @@ LARGEST_RANK_SHARE = 0.3
 """Of the number of rows: of larger factors products take longer than the matrix with its rows permuted."""
 
 
+@default_arithmetic
 def hsic_test(
     x: Any,
     y: Any,

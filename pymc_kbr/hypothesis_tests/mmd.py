@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
 from pymc_kbr.hypothesis_tests.blocks import Blocks, block_sizes, centred, labels
 from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of
@@ -23,6 +24,7 @@ INDICATORS_AT_ONCE = 5_000_000
 """Entries of the indicators of permuted samples that are formed at once."""
 
 
+@default_arithmetic
 def mmd_test(
     x: Any,
     y: Any,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.refusals import whole
 
@@ -49,6 +50,7 @@ class PowerCurve:
         return np.stack([lower, upper], axis=1)
 
 
+@default_arithmetic
 def power_curve(
     test: Callable[..., Any],
     simulate: Callable[[Any, np.random.Generator], Sequence[Any]],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BAND, DIVERGING, POSTERIOR, RULE
 from pymc_kbr.arrays.points import (
@@ -81,6 +82,7 @@ class Witness:
         return ax
 
 
+@default_arithmetic
 def witness(
     x: Any,
     y: Any,

@@ -12,6 +12,7 @@ import arviz as az
 import numpy as np
 import xarray as xr
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
@@ -30,6 +31,7 @@ without chains, `InferenceData.to_dataframe` fails.
 """
 
 
+@default_arithmetic
 def to_arviz(
     posterior: Any,
     draws: int | np.ndarray = 1000,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import covariance, weighted_quantile
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pymc_kbr.tables.reference_table import ReferenceTable
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(WeightedAtoms):
     """What an estimator says about the parameters, given one observation.

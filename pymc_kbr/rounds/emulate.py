@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.scaling import deviations, nonzero
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
@@ -26,6 +27,7 @@ MOST_NARROWINGS = 5
 """Times, at most, that rows close in on the observation."""
 
 
+@default_arithmetic
 def emulate(
     table: ReferenceTable,
     draws: int,

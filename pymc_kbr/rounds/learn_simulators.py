@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@default_arithmetic
 def learn_simulators(
     model: pm.Model | None = None,
     simulations: int = 10_000,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@default_arithmetic
 def refine(
     draws: int,
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
@@ -41,6 +42,7 @@ MOST_IDLE_ROUNDS = 2
 """Rounds one after the other that narrow nothing, after which there is no further one."""
 
 
+@default_arithmetic
 def zoom(
     draws: int,
     *,

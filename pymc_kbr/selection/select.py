@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
@@ -54,6 +55,7 @@ NEAREST_SHARE = 0.25
 """Share of the table, nearest to the observation, from which rows are held out where there is one."""
 
 
+@default_arithmetic
 def select(
     table: ReferenceTable | StoredTable,
     *,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.arrays.weighted import effective_sample_size
@@ -15,6 +16,7 @@ from pymc_kbr.selection.candidate import Candidate, difference, mean_score
 from pymc_kbr.selection.inclusion_weights import InclusionWeights
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """What was tried, and what was chosen.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -11,22 +13,44 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytensor
 from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.random.type import RandomType
 
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
+from pymc_kbr.simulation.model.user_functions import compiled, plainly
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.simulation.streams import ROW_STREAM, NotRowByRow, RowStreams, streams
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator
+from pymc_kbr.simulation.workers.undisturbed import undisturbed
 from pymc_kbr.tables.errors import describe
 
-ENOUGH_FIRST_ROWS = 3
+FEWEST_FIRST_ROWS = 3
 """Rows that have to succeed: one alone cannot show whether a batch keeps rows apart, two may be alike."""
 
-MOST_FIRST_ROWS = 10
-"""Rows among which they are found, where some fail."""
+SPARE_FIRST_ROWS = 7
+"""More rows that are tried, where some fail."""
+
+
+def enough_first_rows(graph: ModelGraph) -> int:
+    """How many first rows have to succeed: `FEWEST_FIRST_ROWS`, or more, so that it is no size in the model.
+
+    With three rows, `[mu[0], mu[1], mu[2]]` is right for a vector of three parameters, and for three vectors.
+    """
+    sizes: set[int] = set()
+    shapes = [variable.shape for variable in (*graph.parameters.variables, *graph.statistics.variables)]
+    shapes += [data.shape for data in graph.observed_data.values()]
+    for variable in ancestors([*graph.simulated, *graph.summaries]):
+        if hasattr(variable, "get_value") and not isinstance(variable.type, RandomType):
+            shapes.append(np.shape(variable.get_value(borrow=True)))
+        else:
+            shapes.append(getattr(variable.type, "shape", ()))
+    for shape in shapes:
+        lengths = [length for length in shape if length is not None]
+        sizes |= {*lengths, math.prod(lengths)}
+    return next(count for count in itertools.count(FEWEST_FIRST_ROWS) if count not in sizes)
 
 
 def check_signatures(graph: ModelGraph) -> None:
@@ -78,7 +102,7 @@ class FirstRows:
 
     Parameters
     ----------
-    parameters : ndarray of shape (MOST_FIRST_ROWS, p)
+    parameters : ndarray of shape (t, p)
         Of all rows that may be tried.
     chunk : Chunk
         All rows that were tried.
@@ -98,12 +122,12 @@ class FirstRows:
 
 
 def simulate_first_rows(
-    simulator: RowSimulator, parameters: np.ndarray, try_row: TryRow, known: bool = False
+    simulator: RowSimulator, parameters: np.ndarray, try_row: TryRow, enough: int
 ) -> FirstRows:
-    """Simulate first rows until `ENOUGH_FIRST_ROWS` of them succeeded, but not more than `MOST_FIRST_ROWS`.
+    """Simulate rows at parameters (t, p) until `enough` of them succeeded.
 
     As many for every number of draws, so that the way to simulate does not depend on it; a single one where
-    that is `known`.
+    that is known.
 
     Raises
     ------
@@ -114,16 +138,16 @@ def simulate_first_rows(
     outputs: dict[int, list[np.ndarray]] = {}
     # Of the quickest: one that imports something, or waits for a busy machine, would make chunks of a row.
     seconds = np.inf
-    for row in range(MOST_FIRST_ROWS):
+    for row in range(len(parameters)):
         started = time.perf_counter()
         outcomes.append(try_row(row, parameters[row]))
         seconds = min(seconds, time.perf_counter() - started)
         if not isinstance(outcomes[row], str):
             outputs[row] = outcomes[row]  # type: ignore[assignment]
-        if len(outputs) == (1 if known else ENOUGH_FIRST_ROWS):
+        if len(outputs) == enough:
             break
     # A store that is gone on with has asked this question when it was begun.
-    repeatable = known or not outputs or _repeatable(simulator, parameters, outputs, try_row)
+    repeatable = enough == 1 or not outputs or _repeatable(simulator, parameters, outputs, try_row)
     return FirstRows(parameters, simulator.chunk(0, outcomes), outputs, seconds, repeatable)
 
 
@@ -173,8 +197,9 @@ def _batch_program(
     Each simulator is called once on the first rows together, with a generator that draws every
     row's part from that row's own stream. It may be batched if this gives what the rows gave alone.
     """
-    if len(first_rows.outputs) < ENOUGH_FIRST_ROWS:
-        return None, f"fewer than {ENOUGH_FIRST_ROWS} of the first rows could be simulated"
+    enough = enough_first_rows(graph)
+    if len(first_rows.outputs) < enough:
+        return None, f"fewer than {enough} of the first rows could be simulated"
     if graph.statistics.set_names:
         return None, "data sets are simulated one by one"
     try:
@@ -189,7 +214,8 @@ def _batch_program(
             number = simulator.rows.sources.index(rv.owner.inputs[0])
             generators = [streams(simulator.entropy, ROW_STREAM, row, number + 1)[number] for row in rows]
             arguments = _arguments(program, k, values, together)
-            why_not = _differs(rv, RowStreams(generators), arguments, together[k])
+            op = program.outputs[k].owner.op
+            why_not = _differs(op, RowStreams(generators), arguments, together[k])
             if why_not:
                 return None, f"the simulator {rv.name!r} cannot be called in batches: {why_not}"
     return program, "every simulator gave for a batch what it gave row by row"
@@ -204,7 +230,7 @@ def _arguments(program: Program, k: int, values: list[np.ndarray], simulated: li
         for j, (node, value) in enumerate(zip(nodes, simulated, strict=True))
         if j != k
     ]
-    function = pytensor.function(
+    function = compiled(
         [*program.inputs, *others.values()],
         substitute(nodes[k].inputs[1:], others),
         mode=QUICK,
@@ -213,19 +239,19 @@ def _arguments(program: Program, k: int, values: list[np.ndarray], simulated: li
     return function(*values, *given)
 
 
-def _differs(rv: Variable, rng: RowStreams, arguments: list[Any], expected: np.ndarray) -> str | None:
+def _differs(op: Any, rng: RowStreams, arguments: list[Any], expected: np.ndarray) -> str | None:
     size, *parameters = arguments
-    simulator = type(rv.owner.op)
+    size = None if size is None else tuple(int(s) for s in size)
     try:
-        with warnings.catch_warnings():
+        with undisturbed(), warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # an array taken for a number
-            result = simulator.rng_fn(rng, *parameters, None if size is None else tuple(int(s) for s in size))
+            result = plainly(op.rng_fn, rng, *parameters, size)
     except NotRowByRow as reason:
         return str(reason)
     except (Exception, SystemExit) as error:
         return f"it raised {describe(error)}"
-    if np.shape(result) != expected.shape:
-        return f"it returned shape {np.shape(result)} and not {expected.shape}"
+    if result.shape != expected.shape:
+        return f"it returned shape {result.shape} and not {expected.shape}"
     # Relative to the largest number: in small units an absolute tolerance would let everything pass.
     atol = 1e-12 * float(np.nan_to_num(np.abs(expected), posinf=0.0).max(initial=0.0))
     if not np.allclose(result, expected, rtol=1e-7, atol=atol, equal_nan=True):

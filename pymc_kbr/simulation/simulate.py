@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.truncated import Within
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@default_arithmetic
 def simulate(
     draws: int,
     *,
@@ -95,7 +97,7 @@ def simulate(
 
     Notes
     -----
-    Everything is checked on three trial rows before the work begins. Each row has a random stream of
+    Everything is checked on a few trial rows before the work begins. Each row has a random stream of
     its own, made from the seed and the row's number; batches have one for each 1024 rows.
 
     A simulation that ends its process, as a segmentation fault does, fails alone where rows run in
@@ -129,6 +131,7 @@ def simulate(
     return made.load() if isinstance(made, StoredTable) else made
 
 
+@default_arithmetic
 def simulate_to_store(
     draws: int,
     store: str | Path,

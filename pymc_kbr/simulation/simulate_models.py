@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.simulation.streams import check_seed
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@default_arithmetic
 def simulate_models(
     models: Mapping[str, pm.Model],
     draws: int | Mapping[str, int],

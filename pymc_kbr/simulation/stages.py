@@ -12,7 +12,12 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.destination import Destination
 from pymc_kbr.simulation.failures import raise_failure
-from pymc_kbr.simulation.first_rows import MOST_FIRST_ROWS, FirstRows, simulate_first_rows
+from pymc_kbr.simulation.first_rows import (
+    SPARE_FIRST_ROWS,
+    FirstRows,
+    enough_first_rows,
+    simulate_first_rows,
+)
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
@@ -159,12 +164,13 @@ def try_first_rows(simulation: Simulation, known: bool) -> FirstRows:
         be sent to; or if the draws cannot be told from each other between such bounds.
     """
     options, graph = simulation.options, simulation.forward.graph
-    parameters = simulation.prior[:MOST_FIRST_ROWS]
+    enough = enough_first_rows(graph)
+    parameters = simulation.prior[: enough + SPARE_FIRST_ROWS]
     check_support(simulation.support, parameters, graph.parameters.names)
     if options.isolates_first_rows or options.executor is not None:
         check_picklable(graph)
     try_row = simulation.isolated.try_row if options.isolates_first_rows else simulation.simulator.try_row
-    return simulate_first_rows(simulation.simulator, parameters, try_row, known)
+    return simulate_first_rows(simulation.simulator, parameters, try_row, 1 if known else enough)
 
 
 def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool = False) -> Way:

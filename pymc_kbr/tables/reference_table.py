@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.appended import appended
@@ -22,6 +23,7 @@ from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.selected import of_statistics, without_missing
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class ReferenceTable(Conversions):
     """Simulated parameters and statistics, with all that is needed to condition on an observation.

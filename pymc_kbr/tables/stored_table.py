@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
@@ -25,6 +26,7 @@ from pymc_kbr.tables.store import TableStore
 from pymc_kbr.tables.stored_rows import StoredRows
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredTable:
     """The simulations of a store, with what is needed to condition on an observation.

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import QuantileTransformer
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.names import labels_of
 from pymc_kbr.arrays.points import as_points
@@ -37,6 +38,7 @@ FEATURE_ENTRIES_AT_ONCE = 20_000_000
 """Entries of features of rows that are formed at once."""
 
 
+@default_arithmetic
 class SetFeatures(BaseEstimator):
     """Columns of data sets: what regression on their features estimates of the parameters, and their size.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.posterior.doubt import PosteriorWarning
@@ -22,6 +23,7 @@ FAILED_MORE = 0.01
 """Difference of shares of failed simulations from which a warning says so."""
 
 
+@default_arithmetic
 def compare_models(
     tables: Mapping[str, ReferenceTable],
     observed: Any = None,

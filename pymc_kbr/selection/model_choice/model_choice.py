@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.selection.model_choice.average import average_models
 from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
@@ -18,6 +19,7 @@ from pymc_kbr.selection.model_choice.methods import Score
 from pymc_kbr.selection.model_choice.rows import check_prior
 
 
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelChoice:
     """What `compare_models` found.

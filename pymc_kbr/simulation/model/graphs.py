@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytensor
 from pymc.distributions.shape_utils import change_dist_size
-from pymc.distributions.simulator import SimulatorRV
 from pytensor import tensor as pt
 from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
@@ -21,8 +19,8 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.read import ModelGraph
+from pymc_kbr.simulation.model.user_functions import compiled, guarded
 
 IN_PYTHON = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer="fast_run")
 """Graphs are simplified as for sampling, but run by NumPy: nothing is compiled to machine code."""
@@ -57,7 +55,7 @@ class Program:
         sources = [v for v in _leaves(outputs) if isinstance(v.type, RandomType)]
         generators = [source.type() for source in sources]
         given = dict(zip(sources, generators, strict=True))
-        return cls(sources, generators, list(inputs), _refusing(substitute(outputs, given)))
+        return cls(sources, generators, list(inputs), _guarded(substitute(outputs, given)))
 
     def compile(self) -> Callable[..., list[np.ndarray]]:
         """The function ``outputs = f(*generators, *inputs)``; it advances the generators in place."""
@@ -66,7 +64,7 @@ class Program:
         places = [distinct.index(output) for output in self.outputs]
         # The virtual machine in Python does not run the inner loops of a Scan.
         scans = any(isinstance(node.op, Scan) for node in io_toposort([], self.outputs))
-        function = pytensor.function(
+        function = compiled(
             [*(In(generator, mutable=True) for generator in self.generators), *self.inputs],
             [Out(output, borrow=True) for output in distinct],
             mode=None if scans else IN_PYTHON,
@@ -149,25 +147,11 @@ def substitute(outputs: Sequence[Variable], replacements: dict[Variable, Variabl
     return clone_replace(list(outputs), used)
 
 
-def _refusing(outputs: list[Variable]) -> list[Variable]:
-    """Outputs, of a graph of their own, whose simulators may return real numbers alone.
-
-    PyTensor would take the numbers under a mask for values, and drop imaginary parts.
-    """
+def _guarded(outputs: list[Variable]) -> list[Variable]:
+    """Outputs, of a graph of their own, whose functions of the user are called on copies, for copies."""
     for node in io_toposort([], outputs):
-        if isinstance(node.op, SimulatorRV):
-            node.op = _refusing_op(node.op)
+        node.op = guarded(node)
     return outputs
-
-
-def _refusing_op(op: SimulatorRV) -> SimulatorRV:
-    simulator = type(op)
-
-    def rng_fn(_: type, *args: Any, **kwargs: Any) -> np.ndarray:
-        return as_rows("what the simulator returned", simulator.rng_fn(*args, **kwargs))
-
-    # A class, since PyTensor makes operations anew from it as it simplifies a graph.
-    return type(simulator.__name__, (simulator,), {"rng_fn": classmethod(rng_fn)})(**op._props_dict())
 
 
 def _batched(outputs: Sequence[Variable], given: dict[Variable, Variable], rows: Variable) -> list[Variable]:
@@ -185,6 +169,7 @@ def _batched(outputs: Sequence[Variable], given: dict[Variable, Variable], rows:
                 batch = change_dist_size(rv, (rows,), expand=True)
         except Exception as error:
             raise CannotBatch(f"{rv.name or node.op} cannot be drawn in batches ({error})") from error
+        batch.name = rv.name  # by which errors of its function name it
         replacements[rv] = batch
     try:
         return list(vectorize_graph(list(outputs), replacements))

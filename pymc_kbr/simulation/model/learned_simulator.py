@@ -13,6 +13,7 @@ from pytensor import tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.raise_op import Assert
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import Names, by_name
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
@@ -20,6 +21,7 @@ from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
+@default_arithmetic
 def LearnedSimulator(
     name: str,
     likelihood: Likelihood,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.context import model_in_context
 from pymc_kbr.simulation.model.imputation import without_imputation
+from pymc_kbr.simulation.model.user_functions import OnCopies, compiled
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.errors import describe
@@ -219,7 +219,7 @@ def _summary_of_data(rv: GraphVariable, data: np.ndarray) -> np.ndarray:
     value = pt.tensor(dtype=rv.dtype, shape=data.shape)
     gaps = bool(np.any(np.isnan(data)))
     try:
-        summary = pytensor.function([value], _summary(rv, value), mode=QUICK)(data.astype(rv.dtype))
+        summary = compiled([value], _summary(rv, value), mode=QUICK)(data.astype(rv.dtype))
     except Exception as error:
         raise ValueError(
             f"the sum_stat of {rv.name!r} failed on the observed data of shape {data.shape}"
@@ -257,20 +257,13 @@ def _summary(rv: GraphVariable, value: Any) -> GraphVariable:
     if not is_simulator(rv):
         return value
     summary = type(rv.owner.op)._sum_stat  # of the class: of an operation a function would be its method
-    return pt.as_tensor((_refusing(summary) if isinstance(summary, Op) else summary)(value))
+    return pt.as_tensor((OnCopies(summary, _refuse_mask) if isinstance(summary, Op) else summary)(value))
 
 
-def _refusing(summary: Op) -> Op:
-    """A summary in Python that may return no masked entries: PyTensor would take what is under a mask."""
-    refusing = copy.copy(summary)
-
-    def perform(node: Any, inputs: Any, outputs: Any) -> None:
-        summary.perform(node, inputs, outputs)
-        if np.ma.is_masked(outputs[0][0]):
-            raise ValueError("masked entries in what `sum_stat` returned; fill them: a mask is not kept")
-
-    refusing.perform = perform
-    return refusing
+def _refuse_mask(result: Any) -> None:
+    """Masked entries, of which PyTensor would take what is under the mask."""
+    if np.ma.is_masked(result):
+        raise ValueError("masked entries in what `sum_stat` returned; fill them: a mask is not kept")
 
 
 def _variable(model: pm.Model, rv: GraphVariable, shape: tuple[int, ...]) -> Variable:

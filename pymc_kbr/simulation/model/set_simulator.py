@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.vector_simulator import vector_simulator
 
 
+@default_arithmetic
 def set_simulator(
     name: str,
     fn: Callable[..., np.ndarray],
@@ -68,6 +71,10 @@ def set_simulator(
     >>> model.observed_RVs
     [y]
     """
+    if isinstance(observed, Mapping | Set):
+        raise TypeError(
+            f"the observed data set of {name!r} is a {type(observed).__name__}; give an array of its rows"
+        )
     data = DataSets.of([observed])
     asked = np.array([data.sizes[0]]) if sizes is None else _sizes(sizes)
     most = int(max(asked.max(), data.sizes[0] if sizes is None else 0)) if largest is None else largest
@@ -123,8 +130,8 @@ class OneSet:
         if size is not None and len(size):
             raise ValueError("data sets are simulated one by one")
         rows = int(self.sizes[0]) if len(self.sizes) == 1 else int(rng.choice(self.sizes))
-        made = np.asarray(self.fn(rng, *params, (rows,) if self.flat else (rows, self.set_columns)))
-        made = made.astype(float)
+        returned = self.fn(rng, *params, (rows,) if self.flat else (rows, self.set_columns))
+        made = as_rows("what the simulator of data sets returned", returned)
         if made.ndim == 1 and self.set_columns == 1:
             made = made[:, None]
         if made.ndim != 2 or made.shape[1] != self.set_columns:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import numpy as np
 import pymc as pm
 from pytensor import tensor as pt
 
+from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.rows import as_rows
 
+
+@default_arithmetic
 def vector_simulator(
     name: str, fn: Callable[..., np.ndarray], *params: Any, observed: Any, **kwargs: Any
 ) -> Any:
@@ -27,7 +31,8 @@ def vector_simulator(
     fn : callable
         ``fn(rng, *params, size) -> ndarray of shape size + (k,)``. `size` is ``None`` or ``()``
         for one simulation. A function that can simulate a batch gets parameters of shape
-        ``size + (their own shape)``; one that cannot need not look at `size`.
+        ``size + (their own shape)``; one that cannot need not look at `size`. It is given copies, and its
+        result is copied: it may write into its parameters, and return one array in all calls.
     *params : tensors
         The parameters, scalars or arrays, random variables or constants.
     observed : array_like of shape (k,) or pm.Data
@@ -43,7 +48,7 @@ def vector_simulator(
     Raises
     ------
     TypeError
-        If a signature is given.
+        If a signature is given, or `observed` is a mapping or holds no real numbers.
     ValueError
         If `observed` is no vector, or there are no parameters.
 
@@ -66,7 +71,7 @@ def vector_simulator(
         )
     if not params:
         raise ValueError(f"the simulator {name!r} has no parameters; pass the variables it depends on")
-    value = observed if hasattr(observed, "eval") else np.asarray(observed, dtype=float)
+    value = observed if hasattr(observed, "eval") else _vector_of(name, observed)
     if value.ndim != 1:
         raise ValueError(
             f"the observed value of {name!r} has {value.ndim} dimensions; it must be one vector of statistics"
@@ -89,6 +94,20 @@ def vector_simulator(
         observed=observed,
         **kwargs,
     )
+
+
+def _vector_of(name: str, observed: Any) -> np.ndarray:
+    """The observed statistics as numbers; NaN where one is missing or masked."""
+    if isinstance(observed, Mapping | Set):
+        names = f", here by the names {list(observed)}" if isinstance(observed, Mapping) else ""
+        raise TypeError(
+            f"the observed value of {name!r} is a {type(observed).__name__}{names}; give a list or an array "
+            "of the statistics, in the order in which the simulator returns them (their names can be the "
+            "coords of `dims`)"
+        )
+    if isinstance(observed, np.ma.MaskedArray):  # PyMC takes what is masked for missing
+        observed = np.ma.filled(observed.astype(float), np.nan)
+    return as_rows(f"the observed value of {name!r}", observed)
 
 
 class _WithoutLength:

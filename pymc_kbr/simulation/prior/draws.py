@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pymc_kbr.arrays.rows import check_range
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, prior_batch, prior_rows
 from pymc_kbr.simulation.model.read import ModelGraph
@@ -141,6 +142,7 @@ class DrawnPrior:
         block = self._sampler.block(self._blocks)
         if not np.all(np.isfinite(block)):
             raise ValueError("the prior drew NaN or infinity; check the parameters of its distributions")
+        check_range("the prior's draws", block)
         inside = block[self._support.contains(block)]
         self._parts.append(inside)
         self._made += len(inside)

@@ -22,6 +22,7 @@ from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.workers.isolated import processes, simulate_alone
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled
 from pymc_kbr.simulation.workers.time_limit import can_be_interrupted
+from pymc_kbr.simulation.workers.undisturbed import undisturbed
 
 SECONDS_A_CHUNK = 0.25
 MOST_ROWS_A_CHUNK = 512
@@ -136,7 +137,7 @@ def simulate_chunks(
                 under_way = died.work
             yield from simulate_alone(simulator, under_way, count)
     elif simulator.batch is not None and cores > 1 and len(pieces) > 1:
-        with ThreadPoolExecutor(cores) as threads:
+        with undisturbed(), ThreadPoolExecutor(cores) as threads:
             yield from _in_flight(
                 simulator,
                 lambda s, p: threads.submit(simulator.simulate, s, p),

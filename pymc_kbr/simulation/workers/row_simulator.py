@@ -11,10 +11,12 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from pymc_kbr.arrays.rows import LARGEST
 from pymc_kbr.simulation.model.graphs import Program, forward_rows
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.streams import BATCH_STREAM, ROW_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
+from pymc_kbr.simulation.workers.undisturbed import undisturbed
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.errors import describe
 
@@ -114,11 +116,12 @@ class RowSimulator:
 
     def simulate(self, start: int, parameters: np.ndarray) -> Chunk:
         """Simulate rows `start` and following, with the given parameters (c, p)."""
-        return (
-            self._simulate_batches(start, parameters)
-            if self.batch
-            else self._simulate_rows(start, parameters)
-        )
+        with undisturbed():
+            return (
+                self._simulate_batches(start, parameters)
+                if self.batch
+                else self._simulate_rows(start, parameters)
+            )
 
     def simulate_row(self, row: int, values: list[np.ndarray]) -> list[np.ndarray]:
         """What the observed variables simulate in one row, then their summaries.
@@ -135,7 +138,7 @@ class RowSimulator:
 
     def _simulate_rows(self, start: int, parameters: np.ndarray) -> Chunk:
         rows = range(start, start + len(parameters))
-        return self.chunk(start, [self.try_row(row, parameters[row - start]) for row in rows])
+        return self.chunk(start, [self._try_row(row, parameters[row - start]) for row in rows])
 
     def try_row(self, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
         """The outputs of one row, or what went wrong in it.
@@ -145,6 +148,10 @@ class RowSimulator:
         SimulatorShapeError
             If a simulator's shape is not that of the data: that is no failure of one simulation.
         """
+        with undisturbed():
+            return self._try_row(row, parameters)
+
+    def _try_row(self, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
         self._function("rows")  # compiled where it was not yet: no part of a simulation's time
         try:
             with time_limit(self.timeout):
@@ -165,8 +172,8 @@ class RowSimulator:
                 failures.append((start + i, outcome))
                 continue
             statistics[i] = self._flat(outcome, ())
-            if not np.all(np.isfinite(statistics[i])):
-                failures.append((start + i, self._describe_gaps(statistics[i])))
+            if not np.all(_usable(statistics[i])):
+                failures.append((start + i, self._describe_unusable(statistics[i])))
                 statistics[i] = np.nan
         return Chunk(start, statistics, tuple(failures))
 
@@ -185,8 +192,8 @@ class RowSimulator:
                 statistics[part] = chunk.statistics
                 failures.extend(chunk.failures)
                 continue
-            for i in first + np.flatnonzero(~np.isfinite(statistics[part]).all(axis=1)):
-                failures.append((start + int(i), self._describe_gaps(statistics[i])))
+            for i in first + np.flatnonzero(~_usable(statistics[part]).all(axis=1)):
+                failures.append((start + int(i), self._describe_unusable(statistics[i])))
                 statistics[i] = np.nan
         return Chunk(start, statistics, tuple(failures))
 
@@ -204,16 +211,25 @@ class RowSimulator:
     def _check_shapes(self, outputs: list[np.ndarray], row: int, lead: tuple[int, ...]) -> None:
         names = [*self.simulated, *((f"sum_stat of {v.name}", v.shape) for v in self.statistics.variables)]
         for (name, shape), output in zip(names, outputs, strict=True):
-            if np.shape(output) != lead + shape:
+            if np.shape(output) == lead + shape:
+                continue
+            if lead:
                 raise SimulatorShapeError(
-                    f"the simulator {name!r} returned an array of shape {np.shape(output)[len(lead) :]} in "
-                    f"row {row}; its observed value has shape {shape}, and every call must return that"
+                    f"the simulator {name!r} returned an array of shape {np.shape(output)} for the {lead[0]} "
+                    f"rows from row {row} on, and must return {lead + shape}: it does not keep the rows of a "
+                    "batch apart; pass batched=False"
                 )
+            raise SimulatorShapeError(
+                f"the simulator {name!r} returned an array of shape {np.shape(output)} in row {row}; its "
+                f"observed value has shape {shape}, and every call must return that"
+            )
 
-    def _describe_gaps(self, statistics: np.ndarray) -> str:
-        bad = np.flatnonzero(~np.isfinite(statistics))
-        named = [self.statistics.names[i] for i in bad[:5]]
-        return f"the simulator returned NaN or infinity in {', '.join(named)}"
+    def _describe_unusable(self, statistics: np.ndarray) -> str:
+        bad = np.flatnonzero(~_usable(statistics))
+        named = ", ".join(self.statistics.names[i] for i in bad[:5])
+        if np.all(np.isfinite(statistics[bad])):
+            return f"the simulator returned numbers beyond {LARGEST:g}, whose sums no float holds, in {named}"
+        return f"the simulator returned NaN or infinity in {named}"
 
     def _function(self, which: str) -> Callable[..., list[np.ndarray]]:
         """The compiled program: one a thread, since a compiled function has storage of its own."""
@@ -224,6 +240,11 @@ class RowSimulator:
             with _compiling:
                 functions[self.key, which] = getattr(self, which).compile()
         return functions[self.key, which]
+
+
+def _usable(statistics: np.ndarray) -> np.ndarray:
+    """Which statistics are numbers that a table can hold: see `LARGEST`."""
+    return np.abs(statistics) <= LARGEST  # NaN is not
 
 
 _compiled = threading.local()
