@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import FunctionType
 from typing import Any, TypeVar
@@ -15,12 +15,12 @@ DEFAULT = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-_OF_CALLER: ContextVar[dict[str, str] | None] = ContextVar("error state of the caller", default=None)
+_OF_CALLER: ContextVar[Mapping[str, Any] | None] = ContextVar("error state of the caller", default=None)
 
 
 def errors_of_caller() -> dict[str, str]:
     """The error state that the user has set, for functions of the user that are called from here."""
-    found = _OF_CALLER.get() or np.geterr()
+    found: Mapping[str, Any] = _OF_CALLER.get() or np.geterr()
     # A handler of the user's cannot go to worker processes.
     return {kind: "warn" if state in ("call", "log") else state for kind, state in found.items()}
 
@@ -76,6 +76,7 @@ def _of_function(function: Any) -> Any:
             _OF_CALLER.reset(token)
 
     # Python leaves frames out of `stacklevel` whose file has this name: warnings point to the user's line.
-    entered.__code__ = entered.__code__.replace(co_filename=f"{__file__}: importlib._bootstrap")
-    entered.in_default_arithmetic = True  # type: ignore[attr-defined]
-    return entered
+    wrapper: Any = entered
+    wrapper.__code__ = wrapper.__code__.replace(co_filename=f"{__file__}: importlib._bootstrap")
+    wrapper.in_default_arithmetic = True
+    return wrapper

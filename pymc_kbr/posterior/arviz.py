@@ -14,6 +14,7 @@ import xarray as xr
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.tables.checks import check_variable_names, usual_dims
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
 from pymc_kbr.tables.saved import DOCUMENTS, IN_A_RESULT, PATH, arrays_of, documents_of
@@ -81,7 +82,8 @@ def to_arviz(
     arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
         Groups ``posterior``; ``observed_data`` where there is an observation; ``weighted_atoms_data`` with
         the simulated parameters as variables of dimension ``atom``, the estimator's signed ``weight``
-        and its projection ``simplex_weight``. With a table also ``prior`` and ``prior_predictive``, which are
+        and its projection ``simplex_weight`` (``atom_weight``, ``atom_simplex_weight`` where a parameter is
+        called so). With a table also ``prior`` and ``prior_predictive``, which are
         rows of it: parameters and, under the names of the simulators, their statistics as the table holds
         them; their attribute ``rows`` says how they come to stand for the prior. And
         ``reference_table_data``, of which `ReferenceTable.from_arviz` makes the table; of a table that stays
@@ -91,7 +93,8 @@ def to_arviz(
     Raises
     ------
     TypeError, ValueError
-        If chains is no whole number above zero, or the draws given are no chains of one length.
+        If chains is no whole number above zero, the draws given are no chains of one length, or a variable
+        has the name of a dimension.
 
     Examples
     --------
@@ -108,12 +111,16 @@ def to_arviz(
     columns = table.parameter_columns if table else Columns.scalars(list(names))
     attributes = _attributes(posterior, table, estimator, timings or {}) | (notes or {})
     dims, coords = _dims(columns, model)
+    statistics = {} if table is None else _dims(table.statistic_columns, model)[0]
+    check_variable_names(dims, statistics)
     groups = {"posterior": _dataset(columns.split(drawn), columns, dims, coords, chains)}
     if model is not None and model.deterministics:
         groups["posterior"] = _with_deterministics(groups["posterior"], model)
     weighted = _dataset(columns.split(posterior.atoms), columns, dims, coords)
-    weighted["weight"] = ("atom", posterior.weights)
-    weighted["simplex_weight"] = ("atom", posterior.simplex_weights)
+    # A parameter may have such a name.
+    prefix = "atom_" if {"weight", "simplex_weight"} & set(weighted.variables) else ""
+    weighted[f"{prefix}weight"] = ("atom", posterior.weights)
+    weighted[f"{prefix}simplex_weight"] = ("atom", posterior.simplex_weights)
     groups[WEIGHTED_ATOMS] = weighted
     if table is not None and table.observed is not None:
         groups["observed_data"] = _observed_data(table, model)
@@ -184,7 +191,7 @@ def _dims(columns: Columns, model: pm.Model | None) -> tuple[dict[str, tuple[str
         own = model.named_vars_to_dims.get(variable.name) if model is not None else None
         # Statistics of a simulator's data can be of another shape than these.
         fits = own and len(own) == len(variable.shape) and _lengths_fit(own, variable, model)
-        dims[variable.name] = tuple(str(d) for d in own) if own and fits else _usual_dims(variable)
+        dims[variable.name] = tuple(str(d) for d in own) if own and fits else usual_dims(variable)
         for dim, length in zip(dims[variable.name], variable.shape, strict=True):
             given = model.coords.get(dim) if model is not None else None
             coords[dim] = list(given) if given is not None else np.arange(length)
@@ -214,10 +221,6 @@ def _of_prior(table: ReferenceTable, model: pm.Model | None, prior: Any) -> dict
     for group in groups.values():
         group.attrs = {"rows": found.words}
     return groups
-
-
-def _usual_dims(variable: Variable) -> tuple[str, ...]:
-    return tuple(f"{variable.name}_dim_{i}" for i in range(len(variable.shape)))
 
 
 def _with_deterministics(posterior: xr.Dataset, model: pm.Model) -> xr.Dataset:

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.rows import as_pairs, as_rows, check_range
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.columns import Columns, Variable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,6 +63,43 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
         )
 
     check_range(f"the {side}s", array, names)
+
+
+def check_variable_names(
+    parameters: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse variables that no result of ArviZ can hold, by their names and those of their dimensions.
+
+    Raises
+    ------
+    ValueError
+        That names the first of them.
+    """
+    of_results = {"chain": "chains", "draw": "draws", "sample": "the draws of all chains"}
+    dims = {**others, **parameters}
+    for name in dims:
+        if name in of_results:
+            raise ValueError(
+                f"a variable is called {name!r}, which in results of ArviZ is the dimension of "
+                f"{of_results[name]}; rename it"
+            )
+        having = [other for other, own in dims.items() if name in own]
+        if having:
+            raise ValueError(
+                f"the variable {name!r} has the name of a dimension of {having[0]!r}, and no result of ArviZ "
+                "can hold both; rename one of them"
+            )
+    for name, own in parameters.items():
+        if "atom" in own:
+            raise ValueError(
+                f"a dimension of the parameter {name!r} is called 'atom', which in results is the dimension "
+                "of the table's rows; rename it"
+            )
+
+
+def usual_dims(variable: Variable) -> tuple[str, ...]:
+    """The dimensions that ArviZ gives to a variable without any."""
+    return tuple(f"{variable.name}_dim_{i}" for i in range(len(variable.shape)))
 
 
 def check_varies(parameters: np.ndarray, columns: Columns) -> None:

@@ -23,6 +23,7 @@ from pymc_kbr.simulation.model.context import model_in_context
 from pymc_kbr.simulation.model.imputation import without_imputation
 from pymc_kbr.simulation.model.user_functions import OnCopies, compiled
 from pymc_kbr.simulation.model.vector_simulator import function_of
+from pymc_kbr.tables.checks import check_variable_names, usual_dims
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.errors import describe
 
@@ -85,8 +86,8 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     TypeError
         If no model is given and none is on the context stack.
     ValueError
-        If the model has no free or no observed variables, its data are infinite or all missing, or all that a
-        `sum_stat` makes of data with gaps is NaN.
+        If the model has no free or no observed variables, a variable has the name of a dimension, data are
+        infinite or all missing, or all that a `sum_stat` makes of data with gaps is NaN.
     """
     model = model_in_context(model)
     # After `pm.sample_posterior_predictive` a model may list a variable twice.
@@ -111,16 +112,19 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
         _summary_with_gaps(rv, np.isnan(observed_data[rv.name]), np.isnan(values))
         for rv, values in zip(simulated, observed, strict=True)
     ]
+    parameters = _free_columns(model, list(model.free_RVs))
+    statistics = Columns(
+        tuple(_variable(model, rv, values.shape) for rv, values in zip(simulated, observed, strict=True))
+    )
+    _check_names(model, parameters, statistics)
     return ModelGraph(
         model=model,
         free=list(model.free_RVs),
         simulated=simulated,
         known=known,
         summaries=summaries,
-        parameters=_free_columns(model, list(model.free_RVs)),
-        statistics=Columns(
-            tuple(_variable(model, rv, values.shape) for rv, values in zip(simulated, observed, strict=True))
-        ),
+        parameters=parameters,
+        statistics=statistics,
         observed_data=observed_data,
         observed=np.concatenate([values.ravel() for values in observed]),
     )
@@ -153,6 +157,16 @@ def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
             _variable(model, rv, tuple(int(s) for s in shape)) for rv, shape in zip(free, shapes, strict=True)
         )
     )
+
+
+def _check_names(model: pm.Model, parameters: Columns, statistics: Columns) -> None:
+    """Refuse names that no result can hold, before anything is simulated."""
+    own = {name: tuple(map(str, dims)) for name, dims in model.named_vars_to_dims.items() if all(dims)}
+    others = {rv.name: own.get(rv.name, ()) for rv in (*model.deterministics, *model.observed_RVs)}
+    of_parameters, of_statistics = (
+        {v.name: own.get(v.name, usual_dims(v)) for v in side.variables} for side in (parameters, statistics)
+    )
+    check_variable_names(of_parameters, others | of_statistics)
 
 
 def is_simulator(rv: GraphVariable) -> bool:
