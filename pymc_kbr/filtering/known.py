@@ -51,7 +51,7 @@ class DrawnTransition:
         if self.controlled:
             assert control is not None
             known = self.unscale_controls(control)
-            given.append(np.broadcast_to(known, (len(rows), len(known))))
+            given.append(np.tile(known, (len(rows), 1)))  # the function may write into what it is given
         # The same seed at each step: a filter is a function of the observations.
         found = np.asarray(self.function(*given, np.random.default_rng(self.seed)), dtype=float)
         if found.shape != rows.shape:

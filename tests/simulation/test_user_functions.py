@@ -304,10 +304,11 @@ def test_names_of_dimensions_are_refused_before_any_simulation(reserved):
     def never(rng, a, size):
         raise AssertionError("simulated")
 
-    with pm.Model(coords={"group": [0, 1]}) as made:
-        pm.Normal("others", dims="group")
-        pk.vector_simulator("y", never, pm.Normal(reserved), observed=[0.3, 1.0])
-    with pytest.raises(ValueError, match=f"{reserved}.*; rename"):
+    # PyMC 6 refuses some of them itself.
+    with pytest.raises(ValueError, match=rf"{reserved}.*(; rename|conflicts)"):
+        with pm.Model(coords={"group": [0, 1]}) as made:
+            pm.Normal("others", dims="group")
+            pk.vector_simulator("y", never, pm.Normal(reserved), observed=[0.3, 1.0])
         table(20, made)
 
 
