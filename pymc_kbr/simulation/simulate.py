@@ -64,7 +64,8 @@ def simulate(
         `simulate_to_store` for tables that memory does not hold.
     on_failure : {"raise", "drop"}
         What to do about a simulation that raises, returns NaN, infinity, numbers beyond 1e300 or no numbers,
-        exceeds `timeout` or ends its worker process: stop, or leave the row out and keep its parameters in `ReferenceTable.failures`.
+        exceeds `timeout` or ends its worker process: stop, or leave the row out and keep its parameters in
+        `ReferenceTable.failures`.
         A store keeps failed rows; "raise" simulates them again, "drop" does not.
     batched : bool, optional
         Whether simulators are called for about a thousand rows at once. Found out where left out:
