@@ -17,8 +17,9 @@ from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
 from pymc_kbr.simulation.model.read import ModelGraph, read_model
 from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.prior.mass import support_of_model
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
-from pymc_kbr.simulation.prior.support import prior_support
+from pymc_kbr.simulation.prior.support import ROWS_FOR_BOUNDS
 from pymc_kbr.simulation.prior.truncated import (
     TruncatedSampler,
     Within,
@@ -32,9 +33,6 @@ from pymc_kbr.tables.checks import check_varies
 
 if TYPE_CHECKING:
     import pymc as pm
-
-SUPPORT_ROWS = 256
-"""Draws of the prior from which bounds that depend on other parameters are found."""
 
 MASS_BLOCKS = 100
 """Blocks of draws from which the prior's mass in its support is found, where it is not one."""
@@ -78,9 +76,9 @@ class Forward:
         check_signatures(graph)
         # Bounds are read from draws of a fixed seed: the same model has the same support in every table.
         prior = PriorSampler(graph, 0)
-        draws = prior.block(0)[:SUPPORT_ROWS]
-        check_varies(draws, graph.parameters)
-        support = prior_support(graph, draws)
+        draws = prior.block(0)
+        check_varies(draws[:ROWS_FOR_BOUNDS], graph.parameters)
+        support = support_of_model(graph, draws)
         simulator = RowSimulator.of(graph, 0)
         clock.lap("compile")
         return cls(graph, prior, support, known_log_likelihood(graph), simulator, clock.laps["compile"])
@@ -128,6 +126,7 @@ class Forward:
             If it cannot.
         """
         check_can_be_truncated(self.support, self.graph.parameters)
+        self._refuse_without_density("draws between bounds")
 
     def sampler(
         self, entropy: int, within: Within | None, even: bool = False, proposal: Proposal | None = None
@@ -146,6 +145,7 @@ class Forward:
             return ProposalSampler(whole, proposal, entropy), self.support
         if within is None:
             return whole, self.support
+        self._refuse_without_density("draws between bounds")
         support = truncated_support(self.support, self.graph.parameters, within)
         return TruncatedSampler(whole, self._log_density, support, entropy, even), support
 
@@ -198,14 +198,8 @@ class Forward:
         ValueError
             If PyMC knows no density of one of its distributions.
         """
-        try:
-            density = self._log_density
-        except NotImplementedError as error:
-            raise ValueError(
-                f"the prior of {self.graph.parameters.names} has no density that PyMC knows ({error}); "
-                "rounds that draw elsewhere than from the prior need it: give these parameters distributions "
-                "of PyMC"
-            ) from error
+        self._refuse_without_density("rounds that draw elsewhere than from the prior")
+        density = self._log_density
         inside = self.support.contains(parameters)
         return np.where(inside, density(parameters) + _hyperplanes(self.support) - self._log_mass, -np.inf)
 
@@ -217,6 +211,15 @@ class Forward:
         inside = np.isfinite(log_prior)
         log_prior[inside] += self.log_known(parameters[inside])
         return log_prior
+
+    def _refuse_without_density(self, what: str) -> None:
+        try:
+            _ = self._log_density
+        except NotImplementedError as error:
+            raise ValueError(
+                f"the prior of {self.graph.parameters.names} has no density that PyMC knows ({error}); "
+                f"{what} need it: give these parameters distributions of PyMC"
+            ) from error
 
     @cached_property
     def _log_density(self) -> LogDensity:

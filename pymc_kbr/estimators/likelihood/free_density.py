@@ -27,9 +27,19 @@ def free_log_density(
     callable (n, q) -> (n,)
     """
     fitted = getattr(log_prior, "__self__", None)
-    if isinstance(fitted, PriorDensity) and fitted.support == support:
-        return fitted.free_log_density
-    return partial(_carried, support, log_prior)
+    known = isinstance(fitted, PriorDensity) and fitted.support == support
+    density = fitted.free_log_density if known else partial(_carried, support, log_prior)
+    # What was fitted to draws has mass beside them, too.
+    return partial(_allowed, support, density) if known and support.inside is not None else density
+
+
+def _allowed(
+    support: Support, log_density: Callable[[np.ndarray], np.ndarray], free: np.ndarray
+) -> np.ndarray:
+    logs = log_density(free)
+    fine = np.isfinite(logs)
+    fine[fine] = support.allows(support.backward(free[fine]))
+    return np.where(fine, logs, -np.inf)
 
 
 def _carried(support: Support, log_prior: Callable[[np.ndarray], np.ndarray], free: np.ndarray) -> np.ndarray:

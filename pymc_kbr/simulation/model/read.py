@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from pymc.logprob.basic import conditional_logp
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
 from pytensor.graph.op import Op
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
 
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.context import model_in_context
@@ -148,11 +150,54 @@ def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
 
 def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
     shapes = pytensor.function([], [rv.shape for rv in free], mode=QUICK)()
+    variables = [
+        _variable(model, rv, tuple(int(s) for s in shape)) for rv, shape in zip(free, shapes, strict=True)
+    ]
+    tied = [
+        rv
+        for rv, variable in zip(free, variables, strict=True)
+        if getattr(rv.owner.op, "ndim_supp", 0) and not variable.discrete and variable.size > 1
+    ]
+    drawn = _few_draws(tied) if tied else {}
     return Columns(
         tuple(
-            _variable(model, rv, tuple(int(s) for s in shape)) for rv, shape in zip(free, shapes, strict=True)
+            _without_repeats(variable, drawn[rv]) if rv in drawn else variable
+            for rv, variable in zip(free, variables, strict=True)
         )
     )
+
+
+DRAWS_FOR_REPEATS = 256
+"""Draws of a vector or matrix, of which it is looked which entries never vary, or are equal to others."""
+
+
+def _few_draws(rvs: list[GraphVariable]) -> dict[GraphVariable, np.ndarray]:
+    """Some draws (n, entries) of each; none where they cannot be drawn, of which other errors speak."""
+    sources = [v for v in ancestors(rvs) if v.owner is None and isinstance(v.type, RandomType)]
+    generators = [source.type() for source in sources]
+    (*outputs,) = clone_replace(rvs, dict(zip(sources, generators, strict=True)))
+    try:
+        function = pytensor.function(generators, outputs, mode=QUICK, on_unused_input="ignore")
+        # Of numbers of their own: all tables of a model have the same columns.
+        seeds = [np.random.SeedSequence([i, len(sources)]) for i in range(DRAWS_FOR_REPEATS)]
+        rows = [function(*map(np.random.default_rng, seed.spawn(len(sources)))) for seed in seeds]
+    except Exception:
+        return {}
+    return {rv: np.stack([row[i].ravel() for row in rows]) for i, rv in enumerate(rvs)}
+
+
+def _without_repeats(variable: Variable, drawn: np.ndarray) -> Variable:
+    """A variable whose columns are the entries (n, entries) that vary, each once."""
+    varies = np.any(drawn != drawn[0], axis=0)
+    first = {column.tobytes(): place for place, column in reversed(list(enumerate(drawn.T)))}
+    own = [first[column.tobytes()] for column in drawn.T]
+    kept = [place for place in range(len(own)) if varies[place] and own[place] == place]
+    if not kept or len(kept) == len(own):
+        return variable
+    number = {place: column for column, place in enumerate(kept)}
+    still = np.flatnonzero(~varies).tolist()
+    sources = [number[own[i]] if varies[i] else -1 - still.index(i) for i in range(len(own))]
+    return replace(variable, sources=tuple(sources), constants=tuple(drawn[0, still].tolist()))
 
 
 def is_simulator(rv: GraphVariable) -> bool:

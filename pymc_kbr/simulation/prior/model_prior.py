@@ -1,0 +1,69 @@
+"""The prior of a model over the parameters of a table: its draws, its density, its support."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pymc as pm
+
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.model.read import ModelGraph, read_prior
+from pymc_kbr.simulation.prior.density import log_density_of
+from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.prior.mass import support_of_model
+from pymc_kbr.simulation.streams import entropy_of
+from pymc_kbr.tables.columns import Columns
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPrior:
+    """A model's prior: draws of it, where it lives, and its density.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (l, p)
+        In the order of the parameters that was asked for.
+    support : Support
+    """
+
+    draws: np.ndarray
+    support: Support
+    _graph: ModelGraph
+
+    def log_density(self, parameters: np.ndarray) -> np.ndarray:
+        """Log density at parameters (n, p), in the model's own space: shape (n,)."""
+        return log_density_of(self._graph)(parameters)
+
+
+def model_prior(
+    model: pm.Model, columns: Columns, draws: int, random_seed: int | np.random.Generator | None
+) -> ModelPrior:
+    """The prior of a model over the parameters of a table.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        With free variables of the names and shapes in `columns`; observed variables are not looked at.
+    columns : Columns
+    draws : int
+    random_seed : int, numpy.random.Generator or None
+
+    Raises
+    ------
+    ValueError
+        If names or shapes differ, or the prior cannot be drawn.
+    """
+    graph = read_prior(model, [variable.name for variable in columns.variables])
+    shapes = {v.name: v.shape for v in graph.parameters.variables}
+    for variable in columns.variables:
+        if shapes[variable.name] != variable.shape:
+            raise ValueError(
+                f"{variable.name!r} has shape {shapes[variable.name]} in the prior's model and "
+                f"{variable.shape} in the reference table; they must be equal"
+            )
+    graph = replace(graph, parameters=columns)  # entries that vary there may be constant here
+    sampler = PriorSampler(graph, entropy_of(random_seed))
+    support = support_of_model(graph, sampler.block(0))
+    rows = DrawnPrior(sampler, support)[slice(0, draws)]
+    return ModelPrior(rows, support, graph)
