@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pymc.distributions.simulator import gaussian
+from pytensor.graph.basic import Constant
 
 from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
-from pymc_kbr.simulation.model.read import ModelGraph, read_model
+from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model
 from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.mass import support_of_model
@@ -74,6 +77,7 @@ class Forward:
         clock = Clock()
         graph = read_model(model)
         check_signatures(graph)
+        _warn_of_unused(graph)
         # Bounds are read from draws of a fixed seed: the same model has the same support in every table.
         prior = PriorSampler(graph, 0)
         draws = prior.block(0)
@@ -233,6 +237,31 @@ class Forward:
             return 0.0
         others = [self.support.contains(self.prior.block(number)) for number in range(1, MASS_BLOCKS)]
         return float(np.log(np.mean([inside, *others])))
+
+
+def _warn_of_unused(graph: ModelGraph) -> None:
+    """Say which settings of a `pm.Simulator` play no part: rows are compared by the estimator's own distance."""
+    unused = []
+    for rv in graph.simulated:
+        if not is_simulator(rv):
+            continue
+        op = type(rv.owner.op)
+        epsilon = op.epsilon
+        if not (isinstance(epsilon, Constant) and np.all(epsilon.data == 1)):
+            unused.append(f"epsilon of {rv.name!r}")
+        if op.__dict__["_distance"] is not gaussian:
+            unused.append(f"distance of {rv.name!r}")
+    if unused:
+        warnings.warn(
+            f"the {' and the '.join(unused)} belong to PyMC's own SMC-ABC and play no part here: estimators "
+            "measure distances of statistics by themselves; `sum_stat` is used",
+            UnusedSettingWarning,
+            stacklevel=2,
+        )
+
+
+class UnusedSettingWarning(UserWarning):
+    """A `pm.Simulator` was given settings that play no part."""
 
 
 def _hyperplanes(support: Support) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
+from pymc.data import MinibatchOp
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.simulator import SimulatorRV, identity
 from pymc.logprob.basic import conditional_logp
@@ -95,6 +96,7 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     observed_rvs = list(dict.fromkeys(model.observed_RVs))
     if not observed_rvs:
         raise ValueError("the model has no observed variables; pass the data as `observed` to a pm.Simulator")
+    _refuse_minibatches(model, observed_rvs)
     observed_data = {rv.name: _value(model, rv) for rv in observed_rvs}
     for name, value in observed_data.items():
         _refuse_without_data(name, value)
@@ -242,6 +244,17 @@ def _refuse_without_data(name: str, value: np.ndarray) -> None:
             f"all observed values of {name!r} are missing; leave the variable out of the model: it says "
             "nothing about the parameters"
         )
+
+
+def _refuse_minibatches(model: pm.Model, observed: Sequence[GraphVariable]) -> None:
+    """Refuse random parts of data, of which another one would be drawn each time."""
+    for rv in observed:
+        reached = ancestors([rv, model.rvs_to_values[rv]])
+        if any(v.owner is not None and isinstance(v.owner.op, MinibatchOp) for v in reached):
+            raise ValueError(
+                f"the observed variable {rv.name!r} has a pm.Minibatch for its data or its inputs, which is a "
+                "random part of them; statistics are those of all data: give the whole array"
+            )
 
 
 def _refuse_flat(free: Sequence[GraphVariable]) -> None:

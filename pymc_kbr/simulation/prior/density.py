@@ -25,17 +25,19 @@ LogDensity = Callable[[np.ndarray], np.ndarray]
 
 def without_density(graph: ModelGraph) -> list[GraphVariable]:
     """The free variables that PyMC knows no density of: simulators, and functions it cannot invert."""
-    return [rv for rv in graph.free if not _has_density(rv)]
+    return [rv for rv in graph.free if not _has_density(rv, graph)]
 
 
-def _has_density(rv: GraphVariable) -> bool:
+def _has_density(rv: GraphVariable, graph: ModelGraph) -> bool:
     if is_simulator(rv):  # PyMC's is a kernel about one more simulation, and not that of what it draws
         return False
     if says_its_support(rv):
         return True
     try:
+        # Given the others: a function of two random variables may be none that PyMC inverts.
+        (alone,) = substitute([rv], {other: other.type() for other in graph.free if other is not rv})
         value = rv.type()
-        return value in conditional_logp({rv: value})
+        return value in conditional_logp({alone: value})
     except (NotImplementedError, RuntimeError, TypeError, ValueError):
         return False
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from pymc.distributions.multivariate import _LKJCholeskyCovRV
 
 from pymc_kbr.arrays.bijections import DrawnRange, Interval
 from pymc_kbr.arrays.support import Block, Inside, Support
@@ -18,8 +19,8 @@ from pymc_kbr.simulation.prior.support import fit_affine, prior_support, says_it
 Holds = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p) to a bool (n,) each: whether the prior has mass there."""
 
-ROWS_OF_ENDS = 32
-"""Draws at which the ends of a parameter are looked for; more where it may depend on many others."""
+MORE_ROWS = 8
+"""Draws at which the ends of a parameter are looked for, beyond the number of parameters it may depend on."""
 
 RUNGS, BETWEEN, HALVINGS = 20, 32, 60
 """Steps outwards, each four times the one before and the first as wide as the draws, to where the density still
@@ -67,7 +68,7 @@ def support_of_model(graph: ModelGraph, draws: np.ndarray) -> Support:
         return _above_zero(log_prior, parameters)
 
     if asked:
-        support = _between_ends(support, asked, draws, has_density)
+        support = _between_ends(graph, support, asked, draws, has_density)
     needing = tuple(asked) if asked and not _say_all(support, draws, has_density) else ()
 
     def holds(parameters: np.ndarray) -> np.ndarray:
@@ -106,16 +107,27 @@ def _with_blocks(support: Support, new: dict[tuple[int, ...], Block]) -> Support
     return dataclasses.replace(support, blocks=blocks)
 
 
-def _between_ends(support: Support, asked: list[int], draws: np.ndarray, holds: Holds) -> Support:
+def _between_ends(
+    graph: ModelGraph, support: Support, asked: list[int], draws: np.ndarray, holds: Holds
+) -> Support:
     """Intervals with the ends that the density has, for blocks of these columns that are no other kind."""
     known = draws[holds(draws)]
-    rows = known[: max(ROWS_OF_ENDS, 2 * draws.shape[1] + 8)]
+    rows = known[: draws.shape[1] + MORE_ROWS]
+    # The rows of a factor confine each other, if anything does.
+    slices = graph.parameters.slices()
+    read = {
+        column
+        for rv in graph.free
+        if isinstance(rv.owner.op, _LKJCholeskyCovRV)
+        for column in range(slices[rv.name].start, slices[rv.name].stop)
+    }
     movable = [
         block
         for block in support.blocks
         if block.smooth
         and set(block.columns) <= set(asked)
         and (not block.steps or (len(block.steps) == 1 and type(block.steps[0]) is Interval))
+        and not set(block.columns) & read
     ]
     columns = [c for block in movable for c in block.columns]
     if len(rows) < 2 or not columns:
@@ -206,6 +218,8 @@ def _ends(
         inner = np.where(inside, values, inner)
         outer = np.where(inside, np.nan, np.where(np.isnan(outer), values, outer))
         open_ = inside
+    if np.all(open_):
+        return np.full((n, c), side * np.inf)
     for _ in range(HALVINGS):
         middle = (inner + outer) / 2
         inside = at(np.where(open_, own, middle))

@@ -8,12 +8,14 @@ import numpy as np
 import pymc as pm
 
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation.model.read import ModelGraph, read_prior
+from pymc_kbr.simulation.model.read import ModelGraph, read_model, read_prior
 from pymc_kbr.simulation.prior.density import log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.mass import support_of_model
+from pymc_kbr.simulation.prior.support import says_its_support
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +69,33 @@ def model_prior(
     support = support_of_model(graph, sampler.block(0))
     rows = DrawnPrior(sampler, support)[slice(0, draws)]
     return ModelPrior(rows, support, graph)
+
+
+def with_its_support(table: ReferenceTable, model: pm.Model | None) -> ReferenceTable:
+    """A table that was kept in a file, with what only its model says of the prior's support.
+
+    Parameters
+    ----------
+    table : ReferenceTable
+    model : pymc.Model, optional
+        The table's.
+    """
+    if model is None or table.support.inside is not None:
+        return table
+    plain = not model.potentials and not table.origin.known
+    if plain and all(says_its_support(rv) for rv in model.free_RVs if rv.dtype.startswith("float")):
+        return table
+    graph = read_model(model) if model.observed_RVs else read_prior(model, _names(table))
+    graph = replace(graph, parameters=table.parameter_columns)
+    if [rv.name for rv in graph.free] != _names(table):
+        return table
+    whole = support_of_model(graph, PriorSampler(graph, 0).block(0))
+    if whole.inside is None:
+        return table
+    # Rows of rounds have a support of their own, to which the density is added.
+    support = whole if whole.plain() == table.support else replace(table.support, inside=whole.inside)
+    return replace(table, support=support)
+
+
+def _names(table: ReferenceTable) -> list[str]:
+    return [variable.name for variable in table.parameter_columns.variables]
