@@ -205,9 +205,9 @@ class DrawnRange(Interval):
 
 
 def _rows_of(partial: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky factor (n, k, k) of correlation matrices, from atanh of partial correlations (n, k (k - 1) / 2).
+    """Cholesky factors (n, k, k) of correlation matrices, from atanh of partial correlations (n, q).
 
-    With the logarithms (n, k (k - 1) / 2) of what is left of each row's unit length before each entry. The
+    With the logarithms (n, q) of what is left of each row's unit length before each entry. The
     partial correlations are the canonical ones of D. Lewandowski, D. Kurowicka and H. Joe, Generating random
     correlation matrices based on vines and extended onion method, J. Multivariate Anal. 100 (2009).
     """
@@ -303,7 +303,7 @@ class Correlations(OneToOne):
 
 @dataclass(frozen=True)
 class UnitRows:
-    """Lower Cholesky factor of a correlation matrix, row by row from the second: partial correlations, by atanh.
+    """Lower Cholesky factor of a correlation matrix, by rows from the second: atanh of partial correlations.
 
     The first row is one and zeros, whatever the matrix; each other has unit length and a positive last entry.
     """

@@ -24,7 +24,7 @@ def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTa
     outside = ~table.support.allows(moved)
     if np.any(outside):
         raise ValueError(
-            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which ties "
-            "parameters to each other or has gaps; recalibration moves each by itself: leave `calibration` out"
+            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which has "
+            "gaps or ties parameters to each other; recalibration moves each by itself: leave it out"
         )
     return moved

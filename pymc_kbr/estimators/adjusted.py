@@ -62,9 +62,9 @@ class Adjusted(Estimator):
     Notes
     -----
     Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Atoms on an
-    edge of the support, and discrete parameters, stay where they are. Where that space does not say all of the
-    support (`Support.inside`), atoms that are moved to where the prior has no mass are left out; their share
-    of the weight is `share_outside_support` of the posterior's `settings`.
+    edge of the support, and discrete parameters, stay where they are. Where that space does not say all
+    of the support (`Support.inside`), atoms that are moved to where the prior has no mass are left out; their
+    share of the weight is `share_outside_support` of the posterior's `settings`.
 
     Of a table that is read a part at a time the rows that carry weight are read and moved; regressions on the
     whole table ("kernel_ridge") are then fitted to 20,000 rows, spread evenly over it.
@@ -296,7 +296,7 @@ class Adjusted(Estimator):
 def _unless_none(support: Support, before: np.ndarray, after: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """Moved parameters (m, p) as they are, unless the prior has mass at none: then those on the way there.
 
-    `before` and `after` (m, q) are free. The rows themselves have mass, and each move is halved until its end has.
+    `before` and `after` (m, q) are free. At rows there is mass: moves are halved until there is at an end.
     """
     if support.inside is None or np.any(support.allows(moved)):
         return moved

@@ -82,10 +82,11 @@ class Forward:
         prior = PriorSampler(graph, 0)
         draws = prior.block(0)
         check_varies(draws[:ROWS_FOR_BOUNDS], graph.parameters)
-        support = support_of_model(graph, draws)
+        log_known = known_log_likelihood(graph)
+        support = support_of_model(graph, draws, log_known)
         simulator = RowSimulator.of(graph, 0)
         clock.lap("compile")
-        return cls(graph, prior, support, known_log_likelihood(graph), simulator, clock.laps["compile"])
+        return cls(graph, prior, support, log_known, simulator, clock.laps["compile"])
 
     @classmethod
     def of_columns(cls, model: pm.Model | None) -> Forward:
@@ -240,7 +241,7 @@ class Forward:
 
 
 def _warn_of_unused(graph: ModelGraph) -> None:
-    """Say which settings of a `pm.Simulator` play no part: rows are compared by the estimator's own distance."""
+    """Say which settings of a `pm.Simulator` play no part: estimators have distances of their own."""
     unused = []
     for rv in graph.simulated:
         if not is_simulator(rv):

@@ -60,7 +60,7 @@ class Variable:
         return columns.reshape(len(columns), *self.shape)
 
     def columns_of(self, values: np.ndarray) -> np.ndarray:
-        """The columns (n, size) of all entries (n, *shape), refused where others are not what they should be."""
+        """The columns (n, size) of all entries (n, *shape), refused where others do not follow from them."""
         flat = np.asarray(values, dtype=float).reshape(len(values), -1)
         if self.sources is None:
             return flat

@@ -27,10 +27,11 @@ def free_log_density(
     callable (n, q) -> (n,)
     """
     fitted = getattr(log_prior, "__self__", None)
-    known = isinstance(fitted, PriorDensity) and fitted.support == support
-    density = fitted.free_log_density if known else partial(_carried, support, log_prior)
+    if not (isinstance(fitted, PriorDensity) and fitted.support == support):
+        return partial(_carried, support, log_prior)
     # What was fitted to draws has mass beside them, too.
-    return partial(_allowed, support, density) if known and support.inside is not None else density
+    density = fitted.free_log_density
+    return density if support.inside is None else partial(_allowed, support, density)
 
 
 def _allowed(

@@ -93,8 +93,8 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
         raise ValueError(
             f"the data of {changed} were changed in the model since the reference table was simulated, and "
             f"are of another size, or have other gaps: {_sizes(now, changed)} for {_sizes(before, changed)}; "
-            "what was simulated is not comparable with them: simulate a table from the model as it is now, or "
-            "leave the model out"
+            "what was simulated is not comparable with them: simulate a table from the model as it is now, "
+            "or leave the model out"
         )
     known = [name for name in changed if name in graph.known_names]
     if known:
@@ -104,8 +104,8 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
         )
     warnings.warn(
         f"the data of {changed} were changed in the model since the reference table was simulated; the "
-        "model's are conditioned on, as they are now. For those of the table leave the model out, or give them "
-        "with `table.with_observed(table.observed)`",
+        "model's are conditioned on, as they are now. For those of the table leave the model out, or give "
+        "them with `table.with_observed(table.observed)`",
         UserWarning,
         stacklevel=3,
     )

@@ -252,8 +252,8 @@ def _refuse_minibatches(model: pm.Model, observed: Sequence[GraphVariable]) -> N
         reached = ancestors([rv, model.rvs_to_values[rv]])
         if any(v.owner is not None and isinstance(v.owner.op, MinibatchOp) for v in reached):
             raise ValueError(
-                f"the observed variable {rv.name!r} has a pm.Minibatch for its data or its inputs, which is a "
-                "random part of them; statistics are those of all data: give the whole array"
+                f"the observed variable {rv.name!r} has a pm.Minibatch for its data or its inputs, which is "
+                "a random part of them; statistics are those of all data: give the whole array"
             )
 
 

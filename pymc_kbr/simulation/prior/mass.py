@@ -11,7 +11,7 @@ from pymc.distributions.multivariate import _LKJCholeskyCovRV
 
 from pymc_kbr.arrays.bijections import DrawnRange, Interval
 from pymc_kbr.arrays.support import Block, Inside, Support
-from pymc_kbr.simulation.model.known import known_log_likelihood
+from pymc_kbr.simulation.model.known import LogLikelihood
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.prior.density import log_density_of, without_density
 from pymc_kbr.simulation.prior.support import fit_affine, prior_support, says_its_support
@@ -23,16 +23,16 @@ MORE_ROWS = 8
 """Draws at which the ends of a parameter are looked for, beyond the number of parameters it may depend on."""
 
 RUNGS, BETWEEN, HALVINGS = 20, 32, 60
-"""Steps outwards, each four times the one before and the first as wide as the draws, to where the density still
-is more than zero: beyond a million millions of widths there is no end. Quantiles of the draws that are tried
-first, so that a gap is no end. Halvings of the step in which there is an end: to its last digits.
+"""Steps outwards, each four times the one before and the first as wide as the draws: where there is mass a
+million millions of widths away there is no end. Quantiles of the draws that are tried first, so that a gap is no
+end. Halvings of the step in which there is an end: to its last digits.
 """
 
 TRIALS = 2048
 """Points between the draws at which the density is to be more than zero for bijections to say all."""
 
 
-def support_of_model(graph: ModelGraph, draws: np.ndarray) -> Support:
+def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelihood | None = None) -> Support:
     """The support of a model's prior: from transforms, and where these do not say it from the density.
 
     Parameters
@@ -40,12 +40,14 @@ def support_of_model(graph: ModelGraph, draws: np.ndarray) -> Support:
     graph : ModelGraph
     draws : ndarray of shape (n, p)
         Of the prior.
+    log_known : callable, optional
+        Log-likelihood of what is known beside the prior: Potentials, and observed variables with a density.
 
     Notes
     -----
     Ends that are constants, or affine functions of parameters before, become those of a bijection. Whatever
-    else confines a prior, such as a gap in a mixture, a circle, or a Potential, is left to the density itself:
-    `Support.inside`. Of a prior without a density, such as a `pm.Simulator`, nothing is made beyond the range
+    else confines a prior, such as a gap in a mixture, a circle, or a Potential, is left to the density
+    itself: `Support.inside`. Of a prior without a density, such as a `pm.Simulator`, nothing is made beyond the range
     of its draws.
     """
     support = prior_support(graph, draws)
@@ -59,7 +61,6 @@ def support_of_model(graph: ModelGraph, draws: np.ndarray) -> Support:
     for rv in unknown:
         support = _between_draws(support, places[rv], draws)
     asked = [c for rv in places if not says_its_support(rv) and rv not in unknown for c in places[rv]]
-    log_known = known_log_likelihood(graph)
     if not asked and log_known is None:
         return support
     log_prior = log_density_of(graph, unknown)
@@ -192,9 +193,7 @@ def _one_number(ends: np.ndarray, values: np.ndarray) -> float | None:
     return middle
 
 
-def _ends(
-    rows: np.ndarray, columns: list[int], side: int, draws: np.ndarray, holds: Holds
-) -> np.ndarray:
+def _ends(rows: np.ndarray, columns: list[int], side: int, draws: np.ndarray, holds: Holds) -> np.ndarray:
     """Where each column (n, c) ends for the others of each row, infinite where it does not."""
     n, c = len(rows), len(columns)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.model.known import known_log_likelihood
 from pymc_kbr.simulation.model.read import ModelGraph, read_model, read_prior
 from pymc_kbr.simulation.prior.density import log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
@@ -66,7 +67,7 @@ def model_prior(
             )
     graph = replace(graph, parameters=columns)  # entries that vary there may be constant here
     sampler = PriorSampler(graph, entropy_of(random_seed))
-    support = support_of_model(graph, sampler.block(0))
+    support = support_of_model(graph, sampler.block(0), known_log_likelihood(graph))
     rows = DrawnPrior(sampler, support)[slice(0, draws)]
     return ModelPrior(rows, support, graph)
 
@@ -89,7 +90,7 @@ def with_its_support(table: ReferenceTable, model: pm.Model | None) -> Reference
     graph = replace(graph, parameters=table.parameter_columns)
     if [rv.name for rv in graph.free] != _names(table):
         return table
-    whole = support_of_model(graph, PriorSampler(graph, 0).block(0))
+    whole = support_of_model(graph, PriorSampler(graph, 0).block(0), known_log_likelihood(graph))
     if whole.inside is None:
         return table
     # Rows of rounds have a support of their own, to which the density is added.

@@ -25,8 +25,8 @@ MOST_REDRAWN = 1000
 """Times that draws of a proposal are drawn again where the prior has no mass."""
 
 DRAWS_FOR_MASS = 2**16
-"""Draws by which it is known how much of a proposal lies where the prior has mass, to within half a percent where
-that is a third.
+"""Draws by which it is known how much of a proposal lies where the prior has mass: of a third, to within half
+a percent.
 """
 
 
@@ -71,7 +71,7 @@ class Proposal:
             made[outside] = self._drawn(len(outside), rng)
         raise ValueError(
             f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, and so they do "
-            f"when they are drawn {MOST_REDRAWN} times again; simulate draws of the prior instead (`simulate`)"
+            f"when they are drawn {MOST_REDRAWN} times again; simulate draws of the prior (`simulate`)"
         )
 
     def _drawn(self, count: int, rng: np.random.Generator) -> np.ndarray:

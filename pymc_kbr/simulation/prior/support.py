@@ -37,7 +37,7 @@ ROWS_FOR_BOUNDS = 256
 
 
 def says_its_support(rv: GraphVariable) -> bool:
-    """Whether the transform of a variable, or that it has none, is PyMC's own word on where its prior has mass.
+    """Whether PyMC says by the transform of a variable, or by giving it none, where its prior has mass.
 
     It is none of a distribution that a user wrote, nor of a mixture or a function of others: PyMC takes no
     transform where it knows no end, and that of a part for the whole.
