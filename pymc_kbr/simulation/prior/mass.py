@@ -13,7 +13,7 @@ from pymc_kbr.arrays.bijections import DrawnRange, Interval
 from pymc_kbr.arrays.support import Block, Inside, Support
 from pymc_kbr.simulation.model.known import LogLikelihood
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.simulation.prior.density import log_density_of, without_density
+from pymc_kbr.simulation.prior.density import LogDensity, log_density_of, without_density
 from pymc_kbr.simulation.prior.support import fit_affine, prior_support, says_its_support
 
 Holds = Callable[[np.ndarray], np.ndarray]
@@ -24,8 +24,8 @@ MORE_ROWS = 8
 
 RUNGS, BETWEEN, HALVINGS = 20, 32, 60
 """Steps outwards, each four times the one before and the first as wide as the draws: where there is mass a
-million millions of widths away there is no end. Quantiles of the draws that are tried first, so that a gap is no
-end. Halvings of the step in which there is an end: to its last digits.
+million millions of widths away there is no end. Quantiles of the draws that are tried first, so that a gap
+is no end. Halvings of the step in which there is an end: to its last digits.
 """
 
 TRIALS = 2048
@@ -47,8 +47,8 @@ def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelih
     -----
     Ends that are constants, or affine functions of parameters before, become those of a bijection. Whatever
     else confines a prior, such as a gap in a mixture, a circle, or a Potential, is left to the density
-    itself: `Support.inside`. Of a prior without a density, such as a `pm.Simulator`, nothing is made beyond the range
-    of its draws.
+    itself: `Support.inside`. Of a prior without a density, such as a `pm.Simulator`, nothing is made beyond
+    the range of its draws.
     """
     support = prior_support(graph, draws)
     slices = graph.parameters.slices()
@@ -69,7 +69,7 @@ def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelih
         return _above_zero(log_prior, parameters)
 
     if asked:
-        support = _between_ends(graph, support, asked, draws, has_density)
+        support = _between_ends(graph, support, asked, draws, log_prior)
     needing = tuple(asked) if asked and not _say_all(support, draws, has_density) else ()
 
     def holds(parameters: np.ndarray) -> np.ndarray:
@@ -81,20 +81,24 @@ def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelih
     return dataclasses.replace(support, inside=Inside(holds, needing))
 
 
-def _above_zero(log_density: Callable[[np.ndarray], np.ndarray], parameters: np.ndarray) -> np.ndarray:
-    """Whether a density is more than zero, which it is not where it cannot be computed."""
+def _above_zero(log_density: LogDensity, parameters: np.ndarray) -> np.ndarray:
+    """Whether a density is more than zero."""
+    return np.asarray(_logs(log_density, parameters) > -np.inf)
+
+
+def _logs(log_density: LogDensity, parameters: np.ndarray) -> np.ndarray:
+    """Log densities, minus infinity where there is none or it cannot be computed."""
     if not len(parameters):
-        return np.zeros(0, dtype=bool)
+        return np.zeros(0)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             logs = log_density(parameters)
     except Exception:
         if len(parameters) == 1:
-            return np.zeros(1, dtype=bool)
-        halves = np.array_split(parameters, 2)
-        return np.concatenate([_above_zero(log_density, half) for half in halves])
-    return np.asarray(logs > -np.inf)  # no number is greater
+            return np.full(1, -np.inf)
+        return np.concatenate([_logs(log_density, half) for half in np.array_split(parameters, 2)])
+    return np.where(np.isnan(logs), -np.inf, logs)
 
 
 def _between_draws(support: Support, columns: tuple[int, ...], draws: np.ndarray) -> Support:
@@ -109,10 +113,10 @@ def _with_blocks(support: Support, new: dict[tuple[int, ...], Block]) -> Support
 
 
 def _between_ends(
-    graph: ModelGraph, support: Support, asked: list[int], draws: np.ndarray, holds: Holds
+    graph: ModelGraph, support: Support, asked: list[int], draws: np.ndarray, log_density: LogDensity
 ) -> Support:
     """Intervals with the ends that the density has, for blocks of these columns that are no other kind."""
-    known = draws[holds(draws)]
+    known = draws[_above_zero(log_density, draws)]
     rows = known[: draws.shape[1] + MORE_ROWS]
     # The rows of a factor confine each other, if anything does.
     slices = graph.parameters.slices()
@@ -133,7 +137,7 @@ def _between_ends(
     columns = [c for block in movable for c in block.columns]
     if len(rows) < 2 or not columns:
         return support
-    lowest, highest = (_ends(rows, columns, side, known, holds) for side in (-1, 1))
+    lowest, highest = (_ends(rows, columns, side, known, log_density) for side in (-1, 1))
     place, before, new = {c: i for i, c in enumerate(columns)}, list[int](), {}
     for block in support.blocks:
         if block in movable:
@@ -193,15 +197,20 @@ def _one_number(ends: np.ndarray, values: np.ndarray) -> float | None:
     return middle
 
 
-def _ends(rows: np.ndarray, columns: list[int], side: int, draws: np.ndarray, holds: Holds) -> np.ndarray:
+def _ends(
+    rows: np.ndarray, columns: list[int], side: int, draws: np.ndarray, log_density: LogDensity
+) -> np.ndarray:
     """Where each column (n, c) ends for the others of each row, infinite where it does not."""
     n, c = len(rows), len(columns)
 
-    def at(values: np.ndarray) -> np.ndarray:
-        """Whether there is mass where each row has one of its columns at a value (n, c)."""
+    def logs_at(values: np.ndarray) -> np.ndarray:
+        """Log densities where each row has one of its columns at a value (n, c)."""
         points = np.repeat(rows[:, None], c, axis=1)
         points[:, range(c), columns] = values
-        return holds(points.reshape(n * c, -1)).reshape(n, c)
+        return _logs(log_density, points.reshape(n * c, -1)).reshape(n, c)
+
+    def at(values: np.ndarray) -> np.ndarray:
+        return logs_at(values) > -np.inf
 
     own = rows[:, columns]
     width = np.ptp(draws[:, columns], axis=0)
@@ -223,6 +232,8 @@ def _ends(rows: np.ndarray, columns: list[int], side: int, draws: np.ndarray, ho
         middle = (inner + outer) / 2
         inside = at(np.where(open_, own, middle))
         inner, outer = np.where(inside & ~open_, middle, inner), np.where(inside | open_, outer, middle)
+    # No end is where a density that falls and falls is too small to be a number.
+    open_ |= logs_at(inner) - logs_at(own) < np.log(np.finfo(float).tiny)
     return np.where(open_, side * np.inf, inner)
 
 
