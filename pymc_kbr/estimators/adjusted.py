@@ -276,7 +276,8 @@ class Adjusted(Estimator):
             weights = project_to_simplex(Embedding(Atoms(points, self.parameter_kernel_), weights))
         moving = rows.inside[places] & (weights > 0)
         support = self.table_.support
-        if np.all(moving) and np.all(self._smooth):
+        # What was read from a file may smooth less than what was fitted.
+        if np.all(moving) and np.all(self._smooth) and np.all(support.smooth()):
             moved = adjustment.move(x, rows.number[places], weights)
             return _unless_none(support, rows.free[places], moved, support.backward(moved))
         if not np.any(self._smooth) or not np.any(moving):

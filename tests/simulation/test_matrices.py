@@ -17,7 +17,7 @@ SEEN, NOISE, SCALE_SEEN, SCALE_NOISE = np.array([0.7, 0.5, 0.6]), 0.15, np.log(2
 
 
 def whole(values):
-    """Correlation matrices (n, 3, 3) of draws: PyMC 5 has entries above the diagonal, PyMC 6 a Cholesky factor."""
+    """Correlation matrices (n, 3, 3): PyMC 5 draws entries above the diagonal, PyMC 6 a Cholesky factor."""
     values = np.asarray(values)
     if values.shape[-1] == 3 and values.shape[-2:] == (3, 3):
         return values @ np.swapaxes(values, -1, -2)
@@ -100,7 +100,10 @@ def test_rounds_and_calibration_take_correlation_matrices():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         table = pk.refine(1000, model=model, rounds=2, random_seed=1, progressbar=False)
-        calibration = pk.calibrate("rejection", table, rows=50, draws=50, random_seed=1, progressbar=False)
+        whole_prior = pk.simulate(500, model=model, random_seed=1, progressbar=False)
+        calibration = pk.calibrate(
+            "rejection", whole_prior, rows=50, draws=50, random_seed=1, progressbar=False
+        )
     assert len(calibration.names) == len(table.parameter_names)
     assert np.all(np.isfinite(table.prior_ratio))
 

@@ -30,7 +30,7 @@ def inside_one(value, _):
     return pt.switch(pt.sum(value**2, -1) <= 1, -np.log(np.pi), -np.inf)
 
 
-def on_disc(rng, _, size=None):
+def on_disc(_, rng=None, size=None):
     size = () if size is None else tuple(size)
     radius, angle = np.sqrt(rng.uniform(size=size)), rng.uniform(0, 2 * np.pi, size=size)
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
