@@ -32,7 +32,8 @@ from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
-from pymc_kbr.simulation.model.context import model_of_table, with_data_of
+from pymc_kbr.simulation.model.changed_data import with_data_of
+from pymc_kbr.simulation.model.context import model_of_table
 from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.model_prior import with_its_support
 from pymc_kbr.simulation.prior.new_prior import NewPrior
