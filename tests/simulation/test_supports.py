@@ -79,14 +79,12 @@ VECTORS = {
 }
 
 
-def model_of(prior, observed, potential=False):
+def model_of(prior, observed):
     """A model whose parameters are seen with noise, at prior quantiles from 0 to 1, or somewhat beyond."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pm.Model() as model:
             x = (SCALARS | VECTORS)[prior]()
-            if potential:
-                pm.Potential("cut", pt.switch(pt.sum(x) < pt.sum(x) + 1, 0.0, -np.inf))
             draws = usual_range(model)
             # Beyond the ends, too: it is there that draws would leave.
             at = draws[0] + (draws[1] - draws[0]) * observed
