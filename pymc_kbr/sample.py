@@ -33,8 +33,10 @@ from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
+from pymc_kbr.simulation.model.changed_data import with_data_of
 from pymc_kbr.simulation.model.context import model_of_table
 from pymc_kbr.simulation.prior.density import known_densities
+from pymc_kbr.simulation.prior.model_prior import with_its_support
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -95,7 +97,9 @@ def sample_abc(
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
         Simulations made before, with `simulate` or elsewhere; then nothing is simulated. Its
-        observation is conditioned on. Of a `StoredTable` the estimator reads all rows, a part at a time;
+        observation is conditioned on; but where the data of the model were changed since it was simulated,
+        as by `pm.set_data`, these are, with a warning. An observation that was given to the table itself
+        (`with_observed`) is what it is. Of a `StoredTable` the estimator reads all rows, a part at a time;
         warnings, and the choice of "auto", look at 20,000.
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. With a reference table it
@@ -170,7 +174,11 @@ def sample_abc(
         how |= {"timeout": timeout, "progressbar": progressbar}
         alone = all(other is None for other in (store, prior, calibration, statistics))
         table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
-    seconds, all_statistics, model = Seconds(), table, model_of_table(table, model)
+    seconds, model = Seconds(), model_of_table(table, model)
+    table = with_its_support(table, model)
+    if reference_table is not None:
+        table = with_data_of(table, model)
+    all_statistics = table
     path, whose = None if stored is None else stored.store.path, model if prior is None else prior
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
     known = known_densities(whose, table, model)

@@ -21,10 +21,27 @@ class Step(Protocol):
     def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
     def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray: ...
+    def width(self, columns: int) -> int: ...
+
+
+class OneToOne:
+    """Of a step that makes as many free columns as there are columns."""
+
+    def width(self, columns: int) -> int:
+        """Number of free columns."""
+        return columns
+
+
+class OneFewer:
+    """Of a step of columns whose sum is fixed: the last is known from the others."""
+
+    def width(self, columns: int) -> int:
+        """Number of free columns."""
+        return columns - 1
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(OneToOne):
     """Each column between two bounds, either of which may be infinite or depend on other columns.
 
     Parameters
@@ -100,7 +117,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Ordered:
+class Ordered(OneToOne):
     """Columns that increase from the first to the last: the gaps are taken in logarithms."""
 
     def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -118,7 +135,7 @@ class Ordered:
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(OneFewer):
     """k non-negative columns that sum to one, as k - 1 log ratios to the last of them."""
 
     def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -140,7 +157,7 @@ class Simplex:
 
 
 @dataclass(frozen=True)
-class ZeroSum:
+class ZeroSum(OneFewer):
     """k columns that sum to zero, as the first k - 1 of them."""
 
     def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -158,7 +175,7 @@ class ZeroSum:
 
 
 @dataclass(frozen=True)
-class Circular:
+class Circular(OneToOne):
     """Angles, wrapped into [-pi, pi]."""
 
     def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -175,12 +192,214 @@ class Circular:
         return np.where(np.all(np.abs(free) <= np.pi, axis=1), 0.0, -np.inf)
 
 
+@dataclass(frozen=True)
+class DrawnRange(Interval):
+    """The range that some draws of a prior without a density have: nothing is made beyond it.
+
+    Other draws of the prior may lie a little beyond; they are in the support, and are left where they are.
+    """
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Draws alone say where the prior ends, and further ones where it goes on."""
+        return np.ones(len(values), dtype=bool)
+
+
+def _rows_of(partial: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky factors (n, k, k) of correlation matrices, from atanh of partial correlations (n, q).
+
+    With the logarithms (n, q) of what is left of each row's unit length before each entry. The
+    partial correlations are the canonical ones of D. Lewandowski, D. Kurowicka and H. Joe, Generating random
+    correlation matrices based on vines and extended onion method, J. Multivariate Anal. 100 (2009).
+    """
+    n = len(partial)
+    factor, before = np.zeros((n, size, size)), np.zeros_like(partial)
+    factor[:, 0, 0] = 1.0
+    place = 0
+    for i in range(1, size):
+        left = np.zeros(n)  # half the logarithm of one less the squares so far
+        for j in range(i):
+            before[:, place] = left
+            # One less the square of tanh is sech squared, with all its digits.
+            factor[:, i, j] = np.tanh(partial[:, place]) * np.exp(left)
+            left = left + _log_sech(partial[:, place])
+            place += 1
+        factor[:, i, i] = np.exp(left)
+    return factor, before
+
+
+def _partial_of(factor: np.ndarray) -> np.ndarray:
+    """The inverse of `_rows_of`; infinite where there is none."""
+    size, found = factor.shape[1], []
+    for i in range(1, size):
+        # What is left of a row is the length of its end: a difference to one would lose digits.
+        ends = np.sqrt(np.cumsum(factor[:, i, i::-1] ** 2, axis=1))[:, ::-1]
+        for j in range(i):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                # atanh(a / sqrt(a^2 + b^2)) is asinh(a / b).
+                found.append(np.arcsinh(factor[:, i, j] / ends[:, j + 1]))
+    return np.column_stack(found)
+
+
+def _log_sech(free: np.ndarray) -> np.ndarray:
+    return np.log(2.0) - np.abs(free) - np.log1p(np.exp(-2 * np.abs(free)))
+
+
+def _cholesky(matrices: np.ndarray) -> np.ndarray:
+    """Lower factors (n, k, k), NaN where a matrix (n, k, k) is not positive definite."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        found = np.full(matrices.shape, np.nan)
+        for one, matrix in zip(found, matrices, strict=True):
+            try:
+                one[:] = np.linalg.cholesky(matrix)
+            except np.linalg.LinAlgError:
+                continue
+        return found
+
+
+def _size_of(entries: int, diagonal: bool) -> int:
+    """The k of k (k - 1) / 2 entries, or of k (k + 1) / 2 with the diagonal."""
+    size = int(np.sqrt(2 * entries))
+    return size if diagonal else size + 1
+
+
+@dataclass(frozen=True)
+class Correlations(OneToOne):
+    """Entries above the diagonal of a correlation matrix, row by row: partial correlations, by atanh."""
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        free = _partial_of(_cholesky(self._whole(values)))
+        return np.where(np.isnan(free), np.inf, free)
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        size = _size_of(free.shape[1], diagonal=False)
+        factor, _ = _rows_of(free, size)
+        above = np.triu_indices(size, 1)
+        return (factor @ np.swapaxes(factor, 1, 2))[:, above[0], above[1]]
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        # Singular to rounding, as a draw may be, is an edge.
+        lowest = np.linalg.eigvalsh(self._whole(values))[:, 0]
+        return lowest >= -1e-12
+
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        size = _size_of(free.shape[1], diagonal=False)
+        factor, before = _rows_of(free, size)
+        with np.errstate(divide="ignore"):
+            diagonal = np.log(np.einsum("nii->ni", factor))
+        # d correlations / d factor: in each row the factor's diagonal entries of the rows before it.
+        of_factor = (diagonal * np.arange(size - 1, -1, -1)).sum(axis=1)
+        return of_factor + (2 * _log_sech(free) + before).sum(axis=1)
+
+    @staticmethod
+    def _whole(values: np.ndarray) -> np.ndarray:
+        size = _size_of(values.shape[1], diagonal=False)
+        whole = np.zeros((len(values), size, size)) + np.eye(size)
+        rows, columns = np.triu_indices(size, 1)
+        whole[:, rows, columns] = whole[:, columns, rows] = values
+        return whole
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Lower Cholesky factor of a correlation matrix, by rows from the second: atanh of partial correlations.
+
+    The first row is one and zeros, whatever the matrix; each other has unit length and a positive last entry.
+    """
+
+    def width(self, columns: int) -> int:
+        """Number of free columns."""
+        size = _size_of(columns + 1, diagonal=True)
+        return size * (size - 1) // 2
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return _partial_of(self._whole(values))
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        size = _size_of(free.shape[1], diagonal=False)
+        factor, _ = _rows_of(free, size)
+        below = np.tril_indices(size)
+        return factor[:, below[0][1:], below[1][1:]]
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        whole = self._whole(values)
+        unit = np.abs((whole**2).sum(axis=2) - 1).max(axis=1) < 1e-6
+        return unit & (np.einsum("nii->ni", whole) >= 0).all(axis=1)
+
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Of the entries below the diagonal, which densities of the factor are given in."""
+        _, before = _rows_of(free, _size_of(free.shape[1], diagonal=False))
+        return (2 * _log_sech(free) + before).sum(axis=1)
+
+    @staticmethod
+    def _whole(values: np.ndarray) -> np.ndarray:
+        size = _size_of(values.shape[1] + 1, diagonal=True)
+        whole = np.zeros((len(values), size, size))
+        whole[:, 0, 0] = 1.0
+        rows, columns = np.tril_indices(size)
+        whole[:, rows[1:], columns[1:]] = values
+        return whole
+
+
+@dataclass(frozen=True)
+class Covariance(OneToOne):
+    """Entries on and above the diagonal of a covariance matrix, row by row: its Cholesky factor.
+
+    The factor's diagonal is taken in logarithms.
+    """
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        factor = _cholesky(self._whole(values))
+        size = factor.shape[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor[:, range(size), range(size)] = np.log(np.einsum("nii->ni", factor))
+        free = factor[:, *np.tril_indices(size)]
+        return np.where(np.isnan(free), -np.inf, free)
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        factor = self._factor(free)
+        whole = factor @ np.swapaxes(factor, 1, 2)
+        return whole[:, *np.triu_indices(factor.shape[1])]
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        ends = np.linalg.eigvalsh(self._whole(values))
+        return ends[:, 0] >= -1e-12 * np.abs(ends[:, -1])
+
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        size = _size_of(free.shape[1], diagonal=True)
+        rows, columns = np.tril_indices(size)
+        # Two for each diagonal entry; its power is that of d covariance / d factor, and one of the logarithm.
+        powers = np.arange(size, 0, -1) + 1.0
+        return size * np.log(2.0) + free[:, rows == columns] @ powers
+
+    @staticmethod
+    def _factor(free: np.ndarray) -> np.ndarray:
+        size = _size_of(free.shape[1], diagonal=True)
+        factor = np.zeros((len(free), size, size))
+        factor[:, *np.tril_indices(size)] = free
+        factor[:, range(size), range(size)] = np.exp(np.einsum("nii->ni", factor))
+        return factor
+
+    @staticmethod
+    def _whole(values: np.ndarray) -> np.ndarray:
+        size = _size_of(values.shape[1], diagonal=True)
+        whole = np.zeros((len(values), size, size))
+        rows, columns = np.triu_indices(size)
+        whole[:, rows, columns] = whole[:, columns, rows] = values
+        return whole
+
+
 KINDS: dict[str, Any] = {
     "interval": Interval,
     "ordered": Ordered,
     "simplex": Simplex,
     "zero_sum": ZeroSum,
     "circular": Circular,
+    "drawn_range": DrawnRange,
+    "correlations": Correlations,
+    "unit_rows": UnitRows,
+    "covariance": Covariance,
 }
 
 

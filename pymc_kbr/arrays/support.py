@@ -7,8 +7,8 @@ saved to a file as JSON, and works on whole arrays of parameters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.bijections import (
     Interval,
-    Simplex,
     Step,
-    ZeroSum,
     ends_of,
     step_from_json,
     step_to_json,
@@ -38,6 +36,22 @@ class Block:
     smooth: bool = True
 
 
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """Where a prior has mass, for a support whose bijections do not say it all.
+
+    Parameters
+    ----------
+    holds : callable
+        From parameters (n, p) in the support to a bool for each: where the density is more than zero.
+    columns : tuple of int
+        Those of which draws may lie elsewhere if it is not asked.
+    """
+
+    holds: Callable[[np.ndarray], np.ndarray]
+    columns: tuple[int, ...]
+
+
 @default_arithmetic
 @dataclass(frozen=True)
 class Support:
@@ -49,6 +63,9 @@ class Support:
         Number p of parameter columns.
     blocks : tuple of Block
         The blocks, each column in exactly one; bounds may depend on columns of earlier blocks.
+    inside : Inside, optional
+        Where the prior has mass, which draws that are made are asked for. It is no plain data: what is
+        saved, pickled or copied is without it, and columns that need it are then not smoothed.
 
     Examples
     --------
@@ -62,6 +79,7 @@ class Support:
 
     size: int
     blocks: tuple[Block, ...]
+    inside: Inside | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         columns = sorted(c for block in self.blocks for c in block.columns)
@@ -220,6 +238,42 @@ class Support:
                 values = step.forward(values, parameters) if step is not block.steps[-1] else values
         return inside
 
+    def allows(self, parameters: np.ndarray) -> np.ndarray:
+        """Whether the prior has mass at each row, as far as it is known: what a draw must satisfy.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        allowed = self.contains(parameters)
+        if self.inside is not None and np.any(allowed):
+            allowed[allowed] = self.inside.holds(parameters[allowed])
+        return allowed
+
+    def plain(self) -> Support:
+        """The support as plain data alone.
+
+        Returns
+        -------
+        Support
+            Without `inside`; blocks that need it may not be smoothed.
+        """
+        if self.inside is None:
+            return self
+        blocks = (
+            replace(block, smooth=block.smooth and not set(block.columns) & set(self.inside.columns))
+            for block in self.blocks
+        )
+        return Support(self.size, tuple(blocks))
+
+    def __reduce__(self) -> Any:
+        # A density is a compiled function of a model.
+        return Support, (self.size, self.plain().blocks)
+
     def parts(self) -> tuple[tuple[int, ...], ...]:
         """The unconstrained columns of each block.
 
@@ -233,8 +287,9 @@ class Support:
     def _parts(self) -> list[slice]:
         parts, start = [], 0
         for block in self.blocks:
-            # Where a sum is fixed, the last column is known from the others.
-            width = len(block.columns) - sum(isinstance(s, Simplex | ZeroSum) for s in block.steps)
+            width = len(block.columns)
+            for step in block.steps:
+                width = step.width(width)
             parts.append(slice(start, start + width))
             start += width
         return parts
@@ -255,7 +310,7 @@ class Support:
                     "smooth": block.smooth,
                     "steps": [step_to_json(step) for step in block.steps],
                 }
-                for block in self.blocks
+                for block in self.plain().blocks
             ],
         }
 

@@ -40,7 +40,7 @@ class Concern:
     ----------
     name : str
         "outside", "outliers", "effective_sample_size", "negative_share", "ridge_raised", "transforms",
-        "extrapolated", "impossible", "edge", "coverage", "coarse" or "misspecified".
+        "extrapolated", "support", "impossible", "edge", "coverage", "coarse" or "misspecified".
     message : str
         What was found, and what to do.
     """
@@ -50,7 +50,7 @@ class Concern:
 
 
 LARGE_SHARE_BEYOND = 0.05
-"""Of a posterior beyond the rows of the table, above which there is a warning."""
+"""Of a posterior beyond the rows of the table, or of the prior's mass, above which there is a warning."""
 
 
 def diagnose(
@@ -87,6 +87,7 @@ def diagnose(
         _ridge_raised(posterior),
         _transforms(posterior, seen),
         _extrapolated(posterior),
+        _without_mass(posterior),
         *_impossible(seen),
         *_outliers(seen),
         *_strange(seen),
@@ -193,6 +194,19 @@ def _extrapolated(posterior: Posterior) -> Concern | None:
         "extrapolated",
         f"{share:.0%} of the posterior lies beyond the parameters that were simulated, where the learned "
         "likelihood is extrapolated; simulate from a wider prior",
+    )
+
+
+def _without_mass(posterior: Posterior) -> Concern | None:
+    """Atoms that an adjustment moved to where the prior has no mass."""
+    share = posterior.settings.get("share_outside_support", 0.0)
+    if share <= LARGE_SHARE_BEYOND:
+        return None
+    return Concern(
+        "support",
+        f"{share:.0%} of the adjusted posterior lay where the prior has no mass, and was left out: the "
+        "regression does not know of gaps or ends that tie parameters to each other; compare with "
+        "estimator='kernel_likelihood', or write the prior by parameters that are free of each other",
     )
 
 

@@ -21,10 +21,10 @@ def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTa
             f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
         )
     moved = calibration.recalibrated(draws)
-    outside = ~table.support.contains(moved)
+    outside = ~table.support.allows(moved)
     if np.any(outside):
         raise ValueError(
-            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which ties "
-            "parameters to each other; recalibration moves each by itself: leave `calibration` out"
+            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which has "
+            "gaps or ties parameters to each other; recalibration moves each by itself: leave it out"
         )
     return moved

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.estimators.adjustments import Adjustment, NoAdjustment, make_adjustment
@@ -23,6 +24,10 @@ ACCEPTED, MOST_ACCEPTED = 0.3, 10_000
 
 More are farther off, and hardly add to draws.
 """
+
+
+MOST_HALVINGS = 30
+"""Of moves that all lead out of the support; then rows stay where they are."""
 
 
 class Adjusted(Estimator):
@@ -57,7 +62,9 @@ class Adjusted(Estimator):
     Notes
     -----
     Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Atoms on an
-    edge of the support, and discrete parameters, stay where they are.
+    edge of the support, and discrete parameters, stay where they are. Where that space does not say all
+    of the support (`Support.inside`), atoms that are moved to where the prior has no mass are left out; their
+    share of the weight is `share_outside_support` of the posterior's `settings`.
 
     Of a table that is read a part at a time the rows that carry weight are read and moved; regressions on the
     whole table ("kernel_ridge") are then fitted to 20,000 rows, spread evenly over it.
@@ -74,7 +81,7 @@ class Adjusted(Estimator):
     np.True_
     """
 
-    picks = True
+    picks = moves_atoms = True
     parameter_bandwidth = None  # the estimator has its own
 
     def __init__(
@@ -269,8 +276,10 @@ class Adjusted(Estimator):
             weights = project_to_simplex(Embedding(Atoms(points, self.parameter_kernel_), weights))
         moving = rows.inside[places] & (weights > 0)
         support = self.table_.support
-        if np.all(moving) and np.all(self._smooth):
-            return support.backward(adjustment.move(x, rows.number[places], weights))
+        # What was read from a file may smooth less than what was fitted.
+        if np.all(moving) and np.all(self._smooth) and np.all(support.smooth()):
+            moved = adjustment.move(x, rows.number[places], weights)
+            return _unless_none(support, rows.free[places], moved, support.backward(moved))
         if not np.any(self._smooth) or not np.any(moving):
             return points
         free = rows.free[places]
@@ -282,4 +291,20 @@ class Adjusted(Estimator):
             if not block.smooth:
                 result[:, list(block.columns)] = points[:, list(block.columns)]
         result[~moving] = points[~moving]
-        return result
+        return _unless_none(support, rows.free[places], free, result)
+
+
+def _unless_none(support: Support, before: np.ndarray, after: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Moved parameters (m, p) as they are, unless the prior has mass at none: then those on the way there.
+
+    `before` and `after` (m, q) are free. At rows there is mass: moves are halved until there is at an end.
+    """
+    if support.inside is None or np.any(support.allows(moved)):
+        return moved
+    way = np.where(np.isfinite(before), after - before, 0.0)
+    for _ in range(MOST_HALVINGS):
+        way = way / 2
+        nearer = support.backward(before + way)
+        if np.any(support.allows(nearer)):
+            return nearer
+    return support.backward(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.observations import Observations
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_scaled, warn_of_impossible
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -26,6 +28,9 @@ class Conditioning:
 
     smoothing = "local"
     on_all_threads = False
+    moves_atoms = False
+    """Whether atoms are others than rows, or draws of the prior, which have mass under it."""
+
     names_: Names = Names()
     table_: FittedTable
     parameter_kernel_: Kernel
@@ -178,11 +183,30 @@ class Conditioning:
     def _posteriors(self, x: Any) -> list[Posterior]:
         found = self._row_weights(x)
         settings = {**self.settings(), **found.settings}
-        return [
-            Posterior.of(atoms, values, self.table_.support, settings, self.smoothing, self.names_.parameters)
-            for atoms, values in zip(self._atoms(x, found), found.values, strict=True)
-        ]
+        support, names = self.table_.support, self.names_.parameters
+        posteriors = []
+        for atoms, values in zip(self._atoms(x, found), found.values, strict=True):
+            told = settings
+            if self.moves_atoms and support.inside is not None:
+                atoms, values, share = _with_mass(support, atoms, values)
+                told = {**settings, "share_outside_support": share}
+            posteriors.append(Posterior.of(atoms, values, support, told, self.smoothing, names))
+        return posteriors
 
     @abstractmethod
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         """The weights for scaled observations (k, q)."""
+
+
+def _with_mass(support: Support, atoms: Atoms, weights: np.ndarray) -> tuple[Atoms, np.ndarray, float]:
+    """Atoms (m, p) where the prior has mass, their weights of the same sum, and the share of the others.
+
+    What was moved to where there is none is left out, as a posterior is zero where its prior is.
+    """
+    allowed = support.allows(atoms.points)
+    if np.all(allowed) or not np.any(allowed & (weights != 0)):
+        return atoms, weights, 0.0
+    kept, total = weights[allowed], weights.sum()
+    share = float(np.abs(weights[~allowed]).sum() / np.abs(weights).sum())
+    scale = total / kept.sum() if kept.sum() * total > 0 else 1.0
+    return replace(atoms, points=atoms.points[allowed]), scale * kept, share

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.support import Support
 
 FORMAT = 1
 """Raised where older readers would misread a file."""
@@ -189,6 +190,8 @@ class _Writer:
         return [self._known[id(value)]]
 
     def _written(self, value: Any, where: str) -> dict[str, Any]:
+        if isinstance(value, Support):
+            value = value.plain()  # a density is a function of a model
         if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufc":
             name = f"a{len(self.arrays)}"
             self.arrays[name] = np.asarray(value)

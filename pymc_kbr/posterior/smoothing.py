@@ -24,6 +24,10 @@ ATOMS_FOR_VARIANCES = 20
 """Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
 
 
+REDRAWN = 10
+"""Times that noise is drawn again where it leads out of the support."""
+
+
 def unsmoothed(
     atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
@@ -143,7 +147,8 @@ def smoothed(
     """Resampled atoms with noise in the unconstrained space, shape (k, p).
 
     Atoms on an edge of the support have no finite place there: they are left where they are, and covariances
-    are those of the others. So are discrete parameters.
+    are those of the others. So are discrete parameters. Where the bijection does not say all of the support
+    (`Support.inside`), noise that leads out of it is drawn again, and left out where it does so each time.
 
     Parameters
     ----------
@@ -159,6 +164,27 @@ def smoothed(
     """
     if smoothing == "none":
         return atoms[rows]
+    drawn = _with_noise(atoms, weights, support, rows, rng, smoothing)
+    if support.inside is None:
+        return drawn
+    for _ in range(REDRAWN):
+        outside = np.flatnonzero(~support.allows(drawn))
+        if not len(outside):
+            return drawn
+        drawn[outside] = _with_noise(atoms, weights, support, rows[outside], rng, smoothing)
+    outside = np.flatnonzero(~support.allows(drawn))
+    drawn[outside] = atoms[rows[outside]]
+    return drawn
+
+
+def _with_noise(
+    atoms: np.ndarray,
+    weights: np.ndarray,
+    support: Support,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    smoothing: str,
+) -> np.ndarray:
     free = support.forward(atoms)
     smooth = support.smooth()
     inside = np.all(np.isfinite(free[:, smooth]), axis=1)

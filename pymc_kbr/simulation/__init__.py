@@ -7,7 +7,7 @@ from pymc_kbr.simulation.model.set_simulator import set_simulator
 from pymc_kbr.simulation.model.vector_simulator import vector_simulator
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.predictive import simulate_data
-from pymc_kbr.simulation.prior.density import ModelPrior, model_prior
+from pymc_kbr.simulation.prior.model_prior import ModelPrior, model_prior
 from pymc_kbr.simulation.prior.proposal import Proposal, check_can_be_proposed
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pymc.distributions.simulator import gaussian
+from pytensor.graph.basic import Constant
 
 from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
-from pymc_kbr.simulation.model.read import ModelGraph, read_model
+from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model
 from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.prior.mass import support_of_model
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
-from pymc_kbr.simulation.prior.support import prior_support
+from pymc_kbr.simulation.prior.support import ROWS_FOR_BOUNDS
 from pymc_kbr.simulation.prior.truncated import (
     TruncatedSampler,
     Within,
@@ -32,9 +36,6 @@ from pymc_kbr.tables.checks import check_varies
 
 if TYPE_CHECKING:
     import pymc as pm
-
-SUPPORT_ROWS = 256
-"""Draws of the prior from which bounds that depend on other parameters are found."""
 
 MASS_BLOCKS = 100
 """Blocks of draws from which the prior's mass in its support is found, where it is not one."""
@@ -76,14 +77,16 @@ class Forward:
         clock = Clock()
         graph = read_model(model)
         check_signatures(graph)
+        _warn_of_unused(graph)
         # Bounds are read from draws of a fixed seed: the same model has the same support in every table.
         prior = PriorSampler(graph, 0)
-        draws = prior.block(0)[:SUPPORT_ROWS]
-        check_varies(draws, graph.parameters)
-        support = prior_support(graph, draws)
+        draws = prior.block(0)
+        check_varies(draws[:ROWS_FOR_BOUNDS], graph.parameters)
+        log_known = known_log_likelihood(graph)
+        support = support_of_model(graph, draws, log_known)
         simulator = RowSimulator.of(graph, 0)
         clock.lap("compile")
-        return cls(graph, prior, support, known_log_likelihood(graph), simulator, clock.laps["compile"])
+        return cls(graph, prior, support, log_known, simulator, clock.laps["compile"])
 
     @classmethod
     def of_columns(cls, model: pm.Model | None) -> Forward:
@@ -128,6 +131,7 @@ class Forward:
             If it cannot.
         """
         check_can_be_truncated(self.support, self.graph.parameters)
+        self._refuse_without_density("draws between bounds")
 
     def sampler(
         self, entropy: int, within: Within | None, even: bool = False, proposal: Proposal | None = None
@@ -146,6 +150,7 @@ class Forward:
             return ProposalSampler(whole, proposal, entropy), self.support
         if within is None:
             return whole, self.support
+        self._refuse_without_density("draws between bounds")
         support = truncated_support(self.support, self.graph.parameters, within)
         return TruncatedSampler(whole, self._log_density, support, entropy, even), support
 
@@ -198,14 +203,8 @@ class Forward:
         ValueError
             If PyMC knows no density of one of its distributions.
         """
-        try:
-            density = self._log_density
-        except NotImplementedError as error:
-            raise ValueError(
-                f"the prior of {self.graph.parameters.names} has no density that PyMC knows ({error}); "
-                "rounds that draw elsewhere than from the prior need it: give these parameters distributions "
-                "of PyMC"
-            ) from error
+        self._refuse_without_density("rounds that draw elsewhere than from the prior")
+        density = self._log_density
         inside = self.support.contains(parameters)
         return np.where(inside, density(parameters) + _hyperplanes(self.support) - self._log_mass, -np.inf)
 
@@ -217,6 +216,15 @@ class Forward:
         inside = np.isfinite(log_prior)
         log_prior[inside] += self.log_known(parameters[inside])
         return log_prior
+
+    def _refuse_without_density(self, what: str) -> None:
+        try:
+            _ = self._log_density
+        except NotImplementedError as error:
+            raise ValueError(
+                f"the prior of {self.graph.parameters.names} has no density that PyMC knows ({error}); "
+                f"{what} need it: give these parameters distributions of PyMC"
+            ) from error
 
     @cached_property
     def _log_density(self) -> LogDensity:
@@ -230,6 +238,31 @@ class Forward:
             return 0.0
         others = [self.support.contains(self.prior.block(number)) for number in range(1, MASS_BLOCKS)]
         return float(np.log(np.mean([inside, *others])))
+
+
+def _warn_of_unused(graph: ModelGraph) -> None:
+    """Say which settings of a `pm.Simulator` play no part: estimators have distances of their own."""
+    unused = []
+    for rv in graph.simulated:
+        if not is_simulator(rv):
+            continue
+        op = type(rv.owner.op)
+        epsilon = op.epsilon
+        if not (isinstance(epsilon, Constant) and np.all(epsilon.data == 1)):
+            unused.append(f"epsilon of {rv.name!r}")
+        if op.__dict__["_distance"] is not gaussian:
+            unused.append(f"distance of {rv.name!r}")
+    if unused:
+        warnings.warn(
+            f"the {' and the '.join(unused)} belong to PyMC's own SMC-ABC and play no part here: estimators "
+            "measure distances of statistics by themselves; `sum_stat` is used",
+            UnusedSettingWarning,
+            stacklevel=2,
+        )
+
+
+class UnusedSettingWarning(UserWarning):
+    """A `pm.Simulator` was given settings that play no part."""
 
 
 def _hyperplanes(support: Support) -> float:

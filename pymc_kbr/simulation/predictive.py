@@ -44,9 +44,7 @@ def simulate_data(
     missing = [v.name for v in graph.parameters.variables if v.name not in draws]
     if missing:
         raise ValueError(f"there are no draws of {missing}; the model has {graph.parameters.names}")
-    columns = np.hstack(
-        [np.reshape(draws[v.name], (len(draws[v.name]), -1)) for v in graph.parameters.variables]
-    )
+    columns = graph.parameters.stack([draws[v.name] for v in graph.parameters.variables])
     simulated, _ = _simulate(graph, columns, rng)
     observed: dict[str, Any] = dict(graph.observed_data)
     exchangeable = {

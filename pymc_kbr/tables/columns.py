@@ -25,6 +25,11 @@ class Variable:
         One label an entry, in C order; indices where left out.
     set_columns : int
         Numbers in a row of the data sets that it holds (see `DataSets.padded`); zero where it holds none.
+    sources : tuple of int, optional
+        For each entry, in C order, its column, or -1 - i for the i-th of `constants`: where entries are
+        constant, as above the diagonal of a Cholesky factor, or equal to others, as in a symmetric matrix.
+        Each entry has a column of its own where left out.
+    constants : tuple of float
     """
 
     name: str
@@ -32,11 +37,40 @@ class Variable:
     discrete: bool = False
     labels: tuple[str, ...] | None = None
     set_columns: int = 0
+    sources: tuple[int, ...] | None = None
+    constants: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
         """Number of columns it takes up."""
-        return math.prod(self.shape)
+        return math.prod(self.shape) if self.sources is None else 1 + max(self.sources)
+
+    @property
+    def kept(self) -> list[int]:
+        """The entry of each column, by its number in C order."""
+        sources = range(self.size) if self.sources is None else self.sources
+        return [sources.index(column) for column in range(self.size)]
+
+    def whole(self, columns: np.ndarray) -> np.ndarray:
+        """All entries (n, *shape) from the columns (n, size)."""
+        if self.sources is not None:
+            constants = np.broadcast_to(self.constants[::-1], (len(columns), len(self.constants)))
+            # A negative source counts from the end.
+            columns = np.hstack([columns, constants])[:, list(self.sources)]
+        return columns.reshape(len(columns), *self.shape)
+
+    def columns_of(self, values: np.ndarray) -> np.ndarray:
+        """The columns (n, size) of all entries (n, *shape), refused where others do not follow from them."""
+        flat = np.asarray(values, dtype=float).reshape(len(values), -1)
+        if self.sources is None:
+            return flat
+        columns = flat[:, self.kept]
+        if not np.allclose(self.whole(columns).reshape(flat.shape), flat, rtol=1e-9, atol=1e-12):
+            raise ValueError(
+                f"entries of {self.name!r} that were the same in all draws, or equal to others, are so no "
+                "more; make what varies so seldom a variable of its own"
+            )
+        return columns
 
     @property
     def column_names(self) -> list[str]:
@@ -44,7 +78,7 @@ class Variable:
         if not self.shape:
             return [self.name]
         labels = self.labels or [", ".join(map(str, index)) for index in np.ndindex(self.shape)]
-        return [f"{self.name}[{label}]" for label in labels]
+        return [f"{self.name}[{labels[entry]}]" for entry in self.kept]
 
 
 @dataclass(frozen=True)
@@ -94,14 +128,15 @@ class Columns:
         """An array (n, size) as one array (n, *shape) a variable, whole numbers as integers."""
         parts = {}
         for variable, part in zip(self.variables, self.slices().values(), strict=True):
-            values = array[:, part].reshape(len(array), *variable.shape)
+            values = variable.whole(array[:, part])
             # Floats carry whole numbers exactly, but a weighted mean of them is none.
             parts[variable.name] = np.rint(values).astype(np.int64) if variable.discrete else values
         return parts
 
     def stack(self, values: list[np.ndarray]) -> np.ndarray:
         """The inverse of `split`, for arrays (n, *shape) in the variables' order."""
-        return np.hstack([np.asarray(v, dtype=float).reshape(len(v), -1) for v in values])
+        parts = zip(self.variables, values, strict=True)
+        return np.hstack([variable.columns_of(np.asarray(v, dtype=float)) for variable, v in parts])
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain lists and strings."""
@@ -112,6 +147,11 @@ class Columns:
                 "discrete": v.discrete,
                 "labels": None if v.labels is None else list(v.labels),
                 **({"set_columns": v.set_columns} if v.set_columns else {}),
+                **(
+                    {"sources": list(v.sources), "constants": list(v.constants)}
+                    if v.sources is not None
+                    else {}
+                ),
             }
             for v in self.variables
         ]
@@ -127,6 +167,8 @@ class Columns:
                     v["discrete"],
                     None if v["labels"] is None else tuple(v["labels"]),
                     v.get("set_columns", 0),
+                    tuple(v["sources"]) if "sources" in v else None,
+                    tuple(v.get("constants", ())),
                 )
                 for v in document
             )

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from pymc_kbr.arrays.bijections import Circular, Interval, Ordered, Simplex, ZeroSum
+from pymc_kbr.arrays.bijections import (
+    Circular,
+    Correlations,
+    Covariance,
+    Interval,
+    Ordered,
+    Simplex,
+    UnitRows,
+    ZeroSum,
+)
 from pymc_kbr.arrays.support import Block, Support
 
 ONE = ((0.7, 0.0, 0.0), (0.0, 0.0, 0.0))
@@ -31,17 +40,23 @@ SUPPORTS = {
     "simplex": Support(4, (Block((0, 1, 2, 3), (Simplex(),)),)),
     "zero sum": Support(3, (Block((2, 0, 1), (ZeroSum(),)),)),
     "circular": Support(1, (Block((0,), (Circular(),)),)),
+    "two correlated": Support(2, (Block((0,), (Correlations(),)), Block((1,)))),
+    "correlations": Support(6, (Block((5, 1, 2, 3, 4, 0), (Correlations(),)),)),
+    "factor": Support(5, (Block((0, 1, 2, 3, 4), (UnitRows(),)),)),
+    "covariance": Support(6, (Block((0, 1, 2, 3, 4, 5), (Covariance(),)),)),
     "counts": Support(2, (Block((0,), smooth=False), Block((1,), (Interval((0.0,), (1.0,)),)))),
 }
 
 
 def kept(support):
-    """The columns that densities are given in: all but the last where columns sum to something."""
-    return [
-        c
-        for block in support.blocks
-        for c in block.columns[: -1 if isinstance((*block.steps, None)[0], Simplex | ZeroSum) else None]
-    ]
+    """The columns that densities are given in: those that others are known from."""
+    found = []
+    for block in support.blocks:
+        step = (*block.steps, None)[0]
+        columns = block.columns[: -1 if isinstance(step, Simplex | ZeroSum) else None]
+        # Of the rows of a factor all but the diagonal.
+        found += [columns[i] for i in (0, 2, 3)] if isinstance(step, UnitRows) else columns
+    return found
 
 
 @pytest.mark.parametrize("name", SUPPORTS)

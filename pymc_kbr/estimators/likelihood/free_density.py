@@ -27,9 +27,20 @@ def free_log_density(
     callable (n, q) -> (n,)
     """
     fitted = getattr(log_prior, "__self__", None)
-    if isinstance(fitted, PriorDensity) and fitted.support == support:
-        return fitted.free_log_density
-    return partial(_carried, support, log_prior)
+    if not (isinstance(fitted, PriorDensity) and fitted.support == support):
+        return partial(_carried, support, log_prior)
+    # What was fitted to draws has mass beside them, too.
+    density = fitted.free_log_density
+    return density if support.inside is None else partial(_allowed, support, density)
+
+
+def _allowed(
+    support: Support, log_density: Callable[[np.ndarray], np.ndarray], free: np.ndarray
+) -> np.ndarray:
+    logs = log_density(free)
+    fine = np.isfinite(logs)
+    fine[fine] = support.allows(support.backward(free[fine]))
+    return np.where(fine, logs, -np.inf)
 
 
 def _carried(support: Support, log_prior: Callable[[np.ndarray], np.ndarray], free: np.ndarray) -> np.ndarray:

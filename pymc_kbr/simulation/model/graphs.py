@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from pymc.distributions.shape_utils import change_dist_size
+from pymc.logprob.utils import CheckParameterValue
 from pytensor import tensor as pt
 from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.link.vm import VMLinker
@@ -145,6 +147,21 @@ def substitute(outputs: Sequence[Variable], replacements: dict[Variable, Variabl
     reached = set(ancestors(outputs, blockers=set(replacements)))
     used = {old: new for old, new in replacements.items() if old in reached}
     return clone_replace(list(outputs), used)
+
+
+def impossible_where_refused(output: Variable) -> Variable:
+    """A log density that is minus infinity where a distribution refuses its parameters or its value.
+
+    PyMC's own rewriting does so too, but of a batch it asks whether all rows are in order.
+    """
+    fgraph = FunctionGraph(outputs=[output], clone=True, copy_inputs=False)
+    for node in list(fgraph.toposort()):
+        if isinstance(node.op, CheckParameterValue):
+            value, *conditions = node.inputs
+            fine = pt.all([pt.all(condition) for condition in conditions])
+            fgraph.replace(node.outputs[0], pt.switch(fine, value, -np.inf), import_missing=True)
+    found: Variable = fgraph.outputs[0]
+    return found
 
 
 def _guarded(outputs: list[Variable]) -> list[Variable]:

@@ -13,7 +13,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
-from pymc_kbr.simulation.model.graphs import substitute
+from pymc_kbr.simulation.model.graphs import impossible_where_refused, substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph
 
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
@@ -43,8 +43,8 @@ def known_log_likelihood(graph: ModelGraph) -> LogLikelihood | None:
     given = {value: pt.as_tensor(graph.observed_data[rv.name].astype(rv.dtype)) for rv, value in data.items()}
     (total,) = substitute([total], given)
     batched = {v: pt.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in values.values()}
-    density = vectorize_graph(total, batched)
-    # PyMC's own, by which parameters that a distribution cannot have are impossible, and no error.
+    density = vectorize_graph(impossible_where_refused(total), batched)
+    # PyMC's own, which keeps what it needs of a model's variables.
     function = compile(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
     step = max(1, DENSITIES_AT_ONCE // (1 + sum(graph.observed_data[rv.name].size for rv in graph.known)))
 

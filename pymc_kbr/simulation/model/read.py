@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
+from pymc.data import MinibatchOp
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.simulator import SimulatorRV, identity
 from pymc.logprob.basic import conditional_logp
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
 from pytensor.graph.op import Op
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
 
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.simulation.model.context import model_in_context
@@ -94,6 +97,7 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     observed_rvs = list(dict.fromkeys(model.observed_RVs))
     if not observed_rvs:
         raise ValueError("the model has no observed variables; pass the data as `observed` to a pm.Simulator")
+    _refuse_minibatches(model, observed_rvs)
     observed_data = {rv.name: _value(model, rv) for rv in observed_rvs}
     for name, value in observed_data.items():
         _refuse_without_data(name, value)
@@ -152,9 +156,19 @@ def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
 
 def _free_columns(model: pm.Model, free: list[GraphVariable]) -> Columns:
     shapes = pytensor.function([], [rv.shape for rv in free], mode=QUICK)()
+    variables = [
+        _variable(model, rv, tuple(int(s) for s in shape)) for rv, shape in zip(free, shapes, strict=True)
+    ]
+    tied = [
+        rv
+        for rv, variable in zip(free, variables, strict=True)
+        if getattr(rv.owner.op, "ndim_supp", 0) and not variable.discrete and variable.size > 1
+    ]
+    drawn = _few_draws(tied) if tied else {}
     return Columns(
         tuple(
-            _variable(model, rv, tuple(int(s) for s in shape)) for rv, shape in zip(free, shapes, strict=True)
+            _without_repeats(variable, drawn[rv]) if rv in drawn else variable
+            for rv, variable in zip(free, variables, strict=True)
         )
     )
 
@@ -167,6 +181,39 @@ def _check_names(model: pm.Model, parameters: Columns, statistics: Columns) -> N
         {v.name: own.get(v.name, usual_dims(v)) for v in side.variables} for side in (parameters, statistics)
     )
     check_variable_names(of_parameters, others | of_statistics)
+
+
+DRAWS_FOR_REPEATS = 256
+"""Draws of a vector or matrix, of which it is looked which entries never vary, or are equal to others."""
+
+
+def _few_draws(rvs: list[GraphVariable]) -> dict[GraphVariable, np.ndarray]:
+    """Some draws (n, entries) of each; none where they cannot be drawn, of which other errors speak."""
+    sources = [v for v in ancestors(rvs) if v.owner is None and isinstance(v.type, RandomType)]
+    generators = [source.type() for source in sources]
+    (*outputs,) = clone_replace(rvs, dict(zip(sources, generators, strict=True)))
+    try:
+        function = pytensor.function(generators, outputs, mode=QUICK, on_unused_input="ignore")
+        # Of numbers of their own: all tables of a model have the same columns.
+        seeds = [np.random.SeedSequence([i, len(sources)]) for i in range(DRAWS_FOR_REPEATS)]
+        rows = [function(*map(np.random.default_rng, seed.spawn(len(sources)))) for seed in seeds]
+    except Exception:
+        return {}
+    return {rv: np.stack([row[i].ravel() for row in rows]) for i, rv in enumerate(rvs)}
+
+
+def _without_repeats(variable: Variable, drawn: np.ndarray) -> Variable:
+    """A variable whose columns are the entries (n, entries) that vary, each once."""
+    varies = np.any(drawn != drawn[0], axis=0)
+    first = {column.tobytes(): place for place, column in reversed(list(enumerate(drawn.T)))}
+    own = [first[column.tobytes()] for column in drawn.T]
+    kept = [place for place in range(len(own)) if varies[place] and own[place] == place]
+    if not kept or len(kept) == len(own):
+        return variable
+    number = {place: column for column, place in enumerate(kept)}
+    still = np.flatnonzero(~varies).tolist()
+    sources = [number[own[i]] if varies[i] else -1 - still.index(i) for i in range(len(own))]
+    return replace(variable, sources=tuple(sources), constants=tuple(drawn[0, still].tolist()))
 
 
 def is_simulator(rv: GraphVariable) -> bool:
@@ -211,6 +258,17 @@ def _refuse_without_data(name: str, value: np.ndarray) -> None:
             f"all observed values of {name!r} are missing; leave the variable out of the model: it says "
             "nothing about the parameters"
         )
+
+
+def _refuse_minibatches(model: pm.Model, observed: Sequence[GraphVariable]) -> None:
+    """Refuse random parts of data, of which another one would be drawn each time."""
+    for rv in observed:
+        reached = ancestors([rv, model.rvs_to_values[rv]])
+        if any(v.owner is not None and isinstance(v.owner.op, MinibatchOp) for v in reached):
+            raise ValueError(
+                f"the observed variable {rv.name!r} has a pm.Minibatch for its data or its inputs, which is "
+                "a random part of them; statistics are those of all data: give the whole array"
+            )
 
 
 def _refuse_flat(free: Sequence[GraphVariable]) -> None:

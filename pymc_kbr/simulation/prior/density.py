@@ -1,8 +1,8 @@
-"""The prior density of a PyMC model, and draws of its prior."""
+"""The prior density of a PyMC model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,51 +10,68 @@ import pymc as pm
 import pytensor
 from pymc.logprob.basic import conditional_logp
 from pytensor import tensor as pt
+from pytensor.graph.basic import Variable as GraphVariable
 from pytensor.graph.replace import vectorize_graph
 
-from pymc_kbr.arrays.support import Support
+from pymc_kbr.simulation.model.graphs import impossible_where_refused, substitute
 from pymc_kbr.simulation.model.known import known_log_likelihood
-from pymc_kbr.simulation.model.read import QUICK, ModelGraph, read_model, read_prior
-from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
-from pymc_kbr.simulation.prior.support import prior_support
-from pymc_kbr.simulation.streams import entropy_of
-from pymc_kbr.tables.columns import Columns
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator, read_model, read_prior
+from pymc_kbr.simulation.prior.support import says_its_support
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p), in the model's own space, to log densities (n,)."""
 
 
-@dataclass(frozen=True, eq=False)
-class ModelPrior:
-    """A model's prior: draws of it, where it lives, and its density.
+def without_density(graph: ModelGraph) -> list[GraphVariable]:
+    """The free variables that PyMC knows no density of: simulators, and functions it cannot invert."""
+    return [rv for rv in graph.free if not _has_density(rv, graph)]
 
-    Attributes
+
+def _has_density(rv: GraphVariable, graph: ModelGraph) -> bool:
+    if is_simulator(rv):  # PyMC's is a kernel about one more simulation, and not that of what it draws
+        return False
+    if says_its_support(rv):
+        return True
+    try:
+        # Given the others: a function of two random variables may be none that PyMC inverts.
+        (alone,) = substitute([rv], {other: other.type() for other in graph.free if other is not rv})
+        value = rv.type()
+        return value in conditional_logp({alone: value})
+    except (NotImplementedError, RuntimeError, TypeError, ValueError):
+        return False
+
+
+def log_density_of(graph: ModelGraph, without: Sequence[GraphVariable] = ()) -> LogDensity:
+    """From parameters (n, p), in the model's own space, to the log density of its prior (n,).
+
+    Parameters
     ----------
-    draws : ndarray of shape (l, p)
-        In the order of the parameters that was asked for.
-    support : Support
+    graph : ModelGraph
+    without : sequence of variables
+        Free ones whose densities are left out.
+
+    Raises
+    ------
+    NotImplementedError
+        If PyMC knows no density of one of the others.
     """
-
-    draws: np.ndarray
-    support: Support
-    _graph: ModelGraph
-
-    def log_density(self, parameters: np.ndarray) -> np.ndarray:
-        """Log density at parameters (n, p), in the model's own space: shape (n,)."""
-        return log_density_of(self._graph)(parameters)
-
-
-def log_density_of(graph: ModelGraph) -> LogDensity:
-    """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
+    unknown = [rv.name for rv in graph.free if is_simulator(rv) and rv not in without]
+    if unknown:
+        raise NotImplementedError(f"{unknown} are simulators, of whose draws no density is known")
     # The log density in the model's own space: of the values as they are, without transforms' Jacobians.
     values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
-    terms = conditional_logp(values)
-    total = pt.sum([pt.sum(terms[value]) for value in values.values()])
+    rest = [rv for rv in graph.free if rv not in without]
+    placed = dict(zip(rest, substitute(rest, {rv: values[rv] for rv in without}), strict=True))
+    try:
+        terms = conditional_logp({placed[rv]: values[rv] for rv in rest}) if rest else {}
+    except RuntimeError as error:  # PyMC's word for some of those that it cannot derive
+        raise NotImplementedError(str(error)) from error
+    total = pt.sum([pt.sum(terms[values[rv]]) for rv in rest]) if rest else pt.zeros(())
     batched = {
         value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()
     }
-    density = vectorize_graph(total, batched)
+    density = vectorize_graph(impossible_where_refused(total), batched)
     function = pytensor.function(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
 
     def log_density(parameters: np.ndarray) -> np.ndarray:
@@ -63,38 +80,6 @@ def log_density_of(graph: ModelGraph) -> LogDensity:
         return np.broadcast_to(function(*given), (len(parameters),)).astype(float)
 
     return log_density
-
-
-def model_prior(
-    model: pm.Model, columns: Columns, draws: int, random_seed: int | np.random.Generator | None
-) -> ModelPrior:
-    """The prior of a model over the parameters of a table.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        With free variables of the names and shapes in `columns`; observed variables are not looked at.
-    columns : Columns
-    draws : int
-    random_seed : int, numpy.random.Generator or None
-
-    Raises
-    ------
-    ValueError
-        If names or shapes differ, or the prior cannot be drawn.
-    """
-    graph = read_prior(model, [variable.name for variable in columns.variables])
-    shapes = {v.name: v.shape for v in graph.parameters.variables}
-    for variable in columns.variables:
-        if shapes[variable.name] != variable.shape:
-            raise ValueError(
-                f"{variable.name!r} has shape {shapes[variable.name]} in the prior's model and "
-                f"{variable.shape} in the reference table; they must be equal"
-            )
-    sampler = PriorSampler(graph, entropy_of(random_seed))
-    support = prior_support(graph, sampler.block(0)[:256])
-    rows = DrawnPrior(sampler, support)[slice(0, draws)]
-    return ModelPrior(rows, support, graph)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.rows import as_rows, check_range
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation import model_prior
+from pymc_kbr.simulation import ModelPrior, model_prior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -88,16 +88,22 @@ class NewPrior:
         if isinstance(prior, pm.Model) and model is not None and model is not prior:
             # Its draws are not looked at, only its density.
             old = model_prior(model, table.parameter_columns, 2, rng)
-            with np.errstate(invalid="ignore"):  # rows that neither reaches
-                log_ratio = new.log_density(table.parameters) - old.log_density(table.parameters)
-            log_ratio[~support.contains(table.parameters)] = -np.inf
-            ratio = (
-                # Up to a constant, by which the largest is one.
-                np.exp(log_ratio - log_ratio.max())
-                if np.any(np.isfinite(log_ratio))
-                else np.zeros(len(log_ratio))
-            )
+            ratio = _exact_ratio(new, old, table)
         return cls(draws, support, ratio)
+
+
+def _exact_ratio(new: ModelPrior, old: ModelPrior, table: ReferenceTable) -> np.ndarray | None:
+    """The ratio of two densities at a table's rows (n,), the largest one; None where one is not known."""
+    try:
+        with np.errstate(invalid="ignore"):  # rows that neither reaches
+            log_ratio = new.log_density(table.parameters) - old.log_density(table.parameters)
+    except NotImplementedError:
+        return None
+    log_ratio[~new.support.contains(table.parameters)] = -np.inf
+    if not np.any(np.isfinite(log_ratio)):
+        return np.zeros(len(log_ratio))
+    found: np.ndarray = np.exp(log_ratio - log_ratio.max())
+    return found
 
 
 def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:

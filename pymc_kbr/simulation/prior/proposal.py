@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,15 @@ from pymc_kbr.tables.columns import Columns
 
 LogPrior = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p) to the log density (n,) of their prior, of integral one over its support."""
+
+
+MOST_REDRAWN = 1000
+"""Times that draws of a proposal are drawn again where the prior has no mass."""
+
+DRAWS_FOR_MASS = 2**16
+"""Draws by which it is known how much of a proposal lies where the prior has mass: of a third, to within half
+a percent.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +60,21 @@ class Proposal:
         return int(np.floor(rows * self.prior_share))
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws (count, p) of the mixture alone."""
+        """Draws (count, p) of the mixture alone, where the prior has mass."""
+        made = self._drawn(count, rng)
+        if self.support.inside is None:
+            return made
+        for _ in range(MOST_REDRAWN):
+            outside = np.flatnonzero(~self.support.allows(made))
+            if not len(outside):
+                return made
+            made[outside] = self._drawn(len(outside), rng)
+        raise ValueError(
+            f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, and so they do "
+            f"when they are drawn {MOST_REDRAWN} times again; simulate draws of the prior (`simulate`)"
+        )
+
+    def _drawn(self, count: int, rng: np.random.Generator) -> np.ndarray:
         parts = rng.choice(len(self.weights), count, p=self.weights)
         noise = rng.standard_normal((count, self.means.shape[1]))
         roots = np.linalg.cholesky(self.covariances)
@@ -63,7 +87,16 @@ class Proposal:
         inside = np.isfinite(free).all(axis=1)
         found = np.full(len(parameters), -np.inf)
         found[inside] = self._of_free(free[inside]) - self.support.log_jacobian(free[inside])
+        if self.support.inside is not None:
+            found[inside] -= self._log_mass
+            found[~self.support.allows(parameters)] = -np.inf
         return found
+
+    @cached_property
+    def _log_mass(self) -> float:
+        """Log of the mixture's share where the prior has mass."""
+        made = self._drawn(DRAWS_FOR_MASS, np.random.default_rng(0))
+        return float(np.log(np.mean(self.support.allows(made))))
 
     def log_ratio(self, parameters: np.ndarray, log_prior: np.ndarray, rows: int) -> np.ndarray:
         """Log of the density of `rows` draws, the prior's share included, over the prior's: shape (n,).

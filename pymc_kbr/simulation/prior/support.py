@@ -7,16 +7,46 @@ from typing import Any
 import numpy as np
 import pytensor
 from pymc.distributions import transforms as pm_transforms
+from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.multivariate import LKJCorrRV, WishartRV, ZeroSumNormalRV, _LKJCholeskyCovRV
+from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import _default_transform
 from pymc.logprob import transforms as logprob_transforms
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
+from pytensor.tensor.random.op import RandomVariable
 
-from pymc_kbr.arrays.bijections import Circular, Interval, Ordered, Simplex, Step, ZeroSum
+from pymc_kbr.arrays.bijections import (
+    Circular,
+    Correlations,
+    Covariance,
+    Interval,
+    Ordered,
+    Simplex,
+    Step,
+    UnitRows,
+    ZeroSum,
+)
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.model.graphs import substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph
 from pymc_kbr.tables.columns import Variable
+
+ROWS_FOR_BOUNDS = 256
+"""Draws of the prior from which bounds that depend on other parameters are found."""
+
+
+def says_its_support(rv: GraphVariable) -> bool:
+    """Whether PyMC says by the transform of a variable, or by giving it none, where its prior has mass.
+
+    It is none of a distribution that a user wrote, nor of a mixture or a function of others: PyMC takes no
+    transform where it knows no end, and that of a part for the whole.
+    """
+    op = rv.owner.op
+    if isinstance(op, LKJCorrRV | ZeroSumNormalRV):
+        return True
+    own = type(op).__module__.startswith(("pymc.", "pytensor."))
+    return own and isinstance(op, RandomVariable) and not isinstance(op, SimulatorRV | CustomDistRV)
 
 
 def prior_support(graph: ModelGraph, parameters: np.ndarray) -> Support:
@@ -30,6 +60,7 @@ def prior_support(graph: ModelGraph, parameters: np.ndarray) -> Support:
     """
     blocks: list[Block] = []
     slices = graph.parameters.slices()
+    parameters = parameters[:ROWS_FOR_BOUNDS]
     for rv, variable in zip(graph.free, graph.parameters.variables, strict=True):
         columns = tuple(range(slices[variable.name].start, slices[variable.name].stop))
         blocks.extend(_blocks(graph, rv, variable, columns, parameters))
@@ -46,6 +77,9 @@ def _blocks(
     # A smoothed count would be no whole number any more.
     if variable.discrete:
         return [Block(columns, smooth=False)]
+    matrices = _of_matrices(rv, variable, columns)
+    if matrices is not None:
+        return matrices
     chosen = graph.model.rvs_to_transforms.get(rv)
     transform = chosen if chosen is not None else _default_transform(rv.owner.op, rv)
     if transform is None:
@@ -56,7 +90,8 @@ def _blocks(
     for link in chain:
         step = _step(graph, rv, variable, link, parameters)
         if step is None:
-            return [Block(columns, smooth=False)]
+            # Of others the density is asked.
+            return [Block(columns, smooth=not says_its_support(rv))]
         along_last_axis |= not isinstance(step, Interval | Circular)
         steps.append(step)
     if not along_last_axis or len(variable.shape) == 1:
@@ -67,6 +102,31 @@ def _blocks(
     # Each vector of an array is ordered, or sums to one, by itself.
     width = variable.shape[-1]
     return [Block(columns[i : i + width], tuple(steps)) for i in range(0, len(columns), width)]
+
+
+def _of_matrices(rv: GraphVariable, variable: Variable, columns: tuple[int, ...]) -> list[Block] | None:
+    """The blocks of correlation and covariance matrices, one a matrix; None of other variables."""
+    op, size = rv.owner.op, (*variable.shape, 0)[-2 if variable.shape else 0]
+    if isinstance(op, _LKJCholeskyCovRV):
+        # Rows of a lower triangle, one after the other, of which the last entry is positive.
+        k = int(np.sqrt(2 * size))
+        ends = np.cumsum(np.arange(1, k + 1)) - 1
+        lower = np.where(np.isin(np.array(variable.kept) % size, ends), 0.0, -np.inf)
+        return [Block(columns, (Interval(tuple(lower.tolist()), (np.inf,) * len(columns)),))]
+    step: Step
+    if isinstance(op, LKJCorrRV) and op.ndim_supp == 1:
+        step, entries, wanted = Correlations(), size, size
+    elif isinstance(op, LKJCorrRV):
+        step, entries, wanted = UnitRows(), size**2, size * (size + 1) // 2 - 1
+    elif isinstance(op, WishartRV):
+        step, entries, wanted = Covariance(), size**2, size * (size + 1) // 2
+    else:
+        return None
+    matrix = np.array(variable.kept) // entries
+    numbers, counts = np.unique(matrix, return_counts=True)
+    if np.any(counts != wanted):
+        return [Block(columns, smooth=False)]
+    return [Block(tuple(np.array(columns)[matrix == number].tolist()), (step,)) for number in numbers]
 
 
 def _step(
@@ -99,8 +159,11 @@ def _interval(
     for bound, without in zip(link.args_fn(*rv.owner.inputs), (-np.inf, np.inf), strict=True):
         values = np.full((len(parameters), variable.size), without)
         if bound is not None:
-            values = _bound_values(graph, bound, variable, parameters)
-        fitted = _fit_affine(values, parameters)
+            found = _bound_values(graph, bound, variable, parameters)
+            if found is None:
+                return None
+            values = found
+        fitted = fit_affine(values, parameters)
         if fitted is None:
             return None
         ends.append(fitted)
@@ -108,8 +171,13 @@ def _interval(
     return Interval(lower, upper, lower_slopes, upper_slopes)
 
 
-def _bound_values(graph: ModelGraph, bound: Any, variable: Variable, parameters: np.ndarray) -> np.ndarray:
-    """The value of a bound for each row of parameters, shape (n, size of the variable)."""
+def _bound_values(
+    graph: ModelGraph, bound: Any, variable: Variable, parameters: np.ndarray
+) -> np.ndarray | None:
+    """The value of a bound for each row of parameters, shape (n, size of the variable).
+
+    None where it is one of something else, as that of a mixture's components is.
+    """
     inputs = [rv.type() for rv in graph.free]
     replaced = substitute([pt.as_tensor(bound)], dict(zip(graph.free, inputs, strict=True)))
     function = pytensor.function(inputs, replaced, mode=QUICK, on_unused_input="ignore")
@@ -117,11 +185,14 @@ def _bound_values(graph: ModelGraph, bound: Any, variable: Variable, parameters:
     rows = []
     for row in range(len(parameters)):
         given = [np.asarray(p[row], dtype=rv.dtype) for p, rv in zip(parts, graph.free, strict=True)]
-        rows.append(np.broadcast_to(function(*given)[0], variable.shape).ravel())
+        (value,) = function(*given)
+        if np.broadcast_shapes(np.shape(value), variable.shape) != variable.shape:
+            return None
+        rows.append(np.broadcast_to(value, variable.shape).ravel()[variable.kept])
     return np.array(rows, dtype=float)
 
 
-def _fit_affine(
+def fit_affine(
     values: np.ndarray, parameters: np.ndarray
 ) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...] | None] | None:
     """Constants and slopes of an affine map that gives the values exactly, or None."""

@@ -62,7 +62,7 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
             "near where the prior has its mass"
         )
     interval = Interval(tuple(lower.tolist()), tuple(upper.tolist()))
-    return Support(support.size, (Block(tuple(range(support.size)), (interval,)),))
+    return Support(support.size, (Block(tuple(range(support.size)), (interval,)),), support.inside)
 
 
 def check_can_be_truncated(support: Support, columns: Columns) -> None:
@@ -109,7 +109,7 @@ def _bounds(columns: Columns, within: Within) -> tuple[np.ndarray, np.ndarray]:
                     f"a bound of {variable.name!r} has shape {values.shape}; it must be a number or of shape "
                     f"{variable.shape}"
                 )
-            side.append(np.broadcast_to(values, variable.shape).ravel())
+            side.append(np.broadcast_to(values, variable.shape).ravel()[variable.kept])
     lower, upper = (np.concatenate(side) for side in sides)
     if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper)) and np.all(lower < upper)):
         raise ValueError(

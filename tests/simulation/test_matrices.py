@@ -1,0 +1,177 @@
+"""Correlation and covariance matrices as parameters: in their free space, and whole in the result."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import beta
+
+import pymc_kbr as pk
+from pymc_kbr.arrays.bijections import Correlations, Covariance, UnitRows
+from pymc_kbr.simulation import Forward
+from pymc_kbr.tables.columns import Columns
+
+SEEN, NOISE, SCALE_SEEN, SCALE_NOISE = np.array([0.7, 0.5, 0.6]), 0.15, np.log(2.0), 0.13
+"""Three correlations and the logarithm of a scale, with the deviations of their noise."""
+
+
+def whole(values):
+    """Correlation matrices (n, 3, 3): PyMC 5 draws entries above the diagonal, PyMC 6 a Cholesky factor."""
+    values = np.asarray(values)
+    if values.shape[-1] == 3 and values.shape[-2:] == (3, 3):
+        return values @ np.swapaxes(values, -1, -2)
+    found = np.zeros((*values.shape[:-1], 3, 3)) + np.eye(3)
+    rows, columns = np.triu_indices(3, 1)
+    found[..., rows, columns] = found[..., columns, rows] = values
+    return found
+
+
+def seen(rng, corr, scale, size=None):
+    matrix = whole(corr) if np.ndim(corr) == 2 else whole(np.asarray(corr)[None])[0]
+    above = matrix[np.triu_indices(3, 1)]
+    return np.append(rng.normal(above, NOISE), rng.normal(np.log(scale), SCALE_NOISE))
+
+
+def correlated(eta=2.0):
+    with pm.Model() as model:
+        corr = pm.LKJCorr("corr", n=3, eta=eta)
+        scale = pm.HalfNormal("scale", 3)
+        pk.vector_simulator("y", seen, corr, scale, observed=[*SEEN, SCALE_SEEN])
+    return model
+
+
+def exact(eta=2.0, n=400_000):
+    """Means and deviations of the correlations and the scale, by importance sampling of the onion's vines."""
+    rng = np.random.default_rng(0)
+    # Of three variables: two correlations, and a partial one, in the beta laws of Lewandowski et al.
+    first = 2 * rng.beta(eta + 0.5, eta + 0.5, size=(n, 2)) - 1
+    partial = 2 * beta.rvs(eta, eta, size=n, random_state=rng) - 1
+    last = first[:, 0] * first[:, 1] + partial * np.sqrt(np.prod(1 - first**2, axis=1))
+    theta = np.column_stack([first, last, np.abs(rng.normal(0, 3, n))])
+    logs = -0.5 * (((theta[:, :3] - SEEN) / NOISE) ** 2).sum(axis=1)
+    logs -= 0.5 * ((np.log(theta[:, 3]) - SCALE_SEEN) / SCALE_NOISE) ** 2
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    mean = weights @ theta
+    return mean, np.sqrt(weights @ (theta - mean) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "apart"),
+    [("kernel_likelihood", 0.25), ("adjusted", 0.5), ("localised", None), ("auto", 0.35)],
+)
+def test_correlations_and_the_scale_beside_them(estimator, apart):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        idata = pk.sample_abc(
+            1000,
+            model=correlated(),
+            estimator=estimator,
+            selection={"work": 4} if estimator == "auto" else None,
+            simulations=2000,
+            rounds=1 if estimator == "auto" else None,
+            random_seed=1,
+            progressbar=False,
+        )
+    matrices = whole(idata["posterior"]["corr"].values.reshape(2000, *entries_of(idata)))
+    assert np.array_equal(matrices, np.swapaxes(matrices, 1, 2)) or np.allclose(
+        matrices, np.swapaxes(matrices, 1, 2), atol=1e-15
+    )
+    np.testing.assert_allclose(np.einsum("nii->ni", matrices), 1.0, atol=1e-12)
+    assert np.linalg.eigvalsh(matrices).min() > -1e-12
+    if apart is None:
+        return
+    drawn = np.column_stack(
+        [matrices[:, *np.triu_indices(3, 1)], idata["posterior"]["scale"].values.reshape(-1)]
+    )
+    mean, deviation = exact()
+    # In deviations of the exact posterior; chance is a tenth of these.
+    assert np.all(np.abs(drawn.mean(axis=0) - mean) < apart * deviation)
+    assert np.all(np.abs(np.log(drawn.std(axis=0) / deviation)) < apart)
+
+
+def entries_of(idata):
+    return idata["posterior"]["corr"].shape[2:]
+
+
+def test_rounds_and_calibration_take_correlation_matrices():
+    model = correlated()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = pk.refine(1000, model=model, rounds=2, random_seed=1, progressbar=False)
+        whole_prior = pk.simulate(500, model=model, random_seed=1, progressbar=False)
+        calibration = pk.calibrate(
+            "rejection", whole_prior, rows=50, draws=50, random_seed=1, progressbar=False
+        )
+    assert len(calibration.names) == len(table.parameter_names)
+    assert np.all(np.isfinite(table.prior_ratio))
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("step", [Correlations(), UnitRows(), Covariance()])
+def test_steps_are_inverted_on_matrices(step, size, rng):
+    q = size * (size + 1) // 2 if isinstance(step, Covariance) else size * (size - 1) // 2
+    free = 1.5 * rng.normal(size=(50, q))
+    none = np.empty((50, 0))
+    values = step.backward(free, none)
+    assert step.contains(values, none).all()
+    assert step.width(values.shape[1]) == q
+    np.testing.assert_allclose(step.forward(values, none), free, atol=1e-6)
+
+
+def test_a_cholesky_factor_has_positive_deviations_and_its_deterministics():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pm.Model() as model:
+            chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+            pk.vector_simulator(
+                "y",
+                lambda rng, c, size=None: rng.normal(np.ravel(c @ c.T), 0.2),
+                chol,
+                observed=[1.0, 0.5, 0.5, 1.0],
+            )
+        idata = pk.sample_abc(
+            200, model=model, estimator="kernel_likelihood", simulations=600, random_seed=1, progressbar=False
+        )
+    assert all(block.smooth for block in Forward.read(model).support.blocks)
+    posterior = idata["posterior"]
+    assert posterior["chol_stds"].values.min() > 0
+    diagonal = np.einsum("cdii->cdi", posterior["chol_corr"].values)
+    np.testing.assert_allclose(diagonal, 1.0, atol=1e-12)
+    assert posterior["chol_stds"].values.std() < 0.3  # 0.70 in the prior
+
+
+def test_repeated_and_constant_entries_are_no_columns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pm.Model() as model:
+            cov = pm.Wishart("cov", nu=5, V=np.eye(2))
+            pk.vector_simulator(
+                "y",
+                lambda rng, c, size=None: rng.normal(np.ravel(c), 0.2),
+                cov,
+                observed=[5.0, 1.0, 1.0, 4.0],
+            )
+        table = pk.simulate(200, model=model, random_seed=1, progressbar=False)
+    assert table.parameter_names == ["cov[0, 0]", "cov[0, 1]", "cov[1, 1]"]
+    matrices = table.parameter_columns.split(table.parameters)["cov"]
+    assert np.array_equal(matrices, np.swapaxes(matrices, 1, 2))
+    assert Columns.from_json(table.parameter_columns.to_json()) == table.parameter_columns
+    np.testing.assert_array_equal(table.parameter_columns.stack([matrices]), table.parameters)
+
+
+def test_constant_entries_come_back_in_the_result():
+    with pm.Model() as model:
+        walk = pm.GaussianRandomWalk("walk", sigma=1.0, init_dist=pm.DiracDelta.dist(2.0), steps=2)
+        pk.vector_simulator(
+            "y", lambda rng, w, size=None: rng.normal(np.ravel(w), 0.2), walk, observed=[2.0, 2.5, 3.0]
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        idata = pk.sample_abc(
+            100, model=model, estimator="adjusted", simulations=500, random_seed=1, progressbar=False
+        )
+    drawn = idata["posterior"]["walk"].values
+    assert drawn.shape == (2, 100, 3)
+    assert np.all(drawn[..., 0] == 2.0)
