@@ -29,7 +29,7 @@ from typing import IO, Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from pymc_kbr.arrays.memory import physical_memory
+from pymc_kbr.arrays.memory import MOST_DEFLATED, physical_memory
 
 FORMAT = 1
 """Raised where older readers would misread a file."""
@@ -39,9 +39,6 @@ DOCUMENT = "document"
 
 CHECKSUM = "checksum"
 """The array with the SHA-256 of all others; files of 0.2.0.dev0 had none."""
-
-MOST_DEFLATED = 1032
-"""How many bytes a byte of DEFLATE can stand for at most (zlib's documentation)."""
 
 PACKAGES_OF_VALUES = (
     "arrays",
@@ -109,14 +106,14 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     Raises
     ------
     FileExistsError
-        If there is such a file and `overwrite` is false.
+        If there is such a file or folder, and `overwrite` is false.
     FileNotFoundError
         If its folder is not there.
     TypeError
         If the value is none of these, or holds something that only code can make again, such as a prior
         density that is a function.
     ValueError
-        If `path` is a folder.
+        If `path` is a folder, and `overwrite` is true.
 
     Notes
     -----
@@ -133,7 +130,8 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     """
     target = Path(path)
     if target.is_dir():
-        raise ValueError(f"{target} is a folder; give the name of a file, such as {target / 'estimator.npz'}")
+        kind = ValueError if overwrite else FileExistsError
+        raise kind(f"{target} is a folder; give the name of a file, such as {target / 'estimator.npz'}")
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} is there already; give another path, or overwrite=True")
     if not target.parent.is_dir():
@@ -202,13 +200,14 @@ def load(path: str | Path) -> Any:
             raise ValueError(f"{source} is no file of a fitted estimator; give one that `save` wrote")
         try:
             arrays = _read_arrays(stream)
-            document = json.loads(arrays[DOCUMENT].tobytes(), object_pairs_hook=_once)
+            # As UTF-8, or `json` would take the encoding from the bytes, and import it.
+            document = json.loads(arrays[DOCUMENT].tobytes().decode(), object_pairs_hook=_once)
             _check_format(document)
             found = _Reader(document["nodes"], arrays).root(document)
             if CHECKSUM in arrays and not np.array_equal(arrays[CHECKSUM], _checksum(arrays)):
                 raise _Refused("is damaged, or was changed: its contents do not match its checksum")
         except _Refused as error:
-            raise ValueError(f"{source} {error}") from None
+            raise ValueError(f"{source} {str(error)[:500]}") from None
         except Exception as error:  # whatever Python and NumPy say of bytes that are not what was written
             words = f"{type(error).__name__}: {str(error)[:200]}"
             raise ValueError(f"{source} is no file of a fitted estimator, or is broken ({words})") from None
@@ -563,7 +562,8 @@ class _Reader:
         if refused:
             raise _Refused(f"gives a {cls.__name__} the attribute {refused[0][:80]!r}, which is not loaded")
         # Known before its state is read, which may lead back to it.
-        made = self._made[number] = object.__new__(cls)
+        made: Any = object.__new__(cls)
+        self._made[number] = made
         self._objects.append(made)
         for key, held in state.items():
             made.__dict__[key] = self.value(held)

@@ -7,10 +7,15 @@ run what the file says. So names are looked at first, and only those that are kn
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
+
+from pymc_kbr.arrays.memory import MOST_DEFLATED, physical_memory
+from pymc_kbr.tables.layout import ROW_ARRAYS
 
 ZARR_CODECS = frozenset({"bytes", "zstd", "vlen-utf8", "crc32c", "gzip", "blosc", "transpose"})
 """Codecs of Zarr format 3 that only move and compress bytes."""
@@ -22,6 +27,9 @@ ZARR_TYPES = frozenset(
 
 HDF5_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
 """Those that are part of HDF5; any other would be loaded from a library that the file names."""
+
+NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+"""What the dataset of a dimension is called that has a length alone, and is not read."""
 
 
 def check_zarr(path: Path) -> None:
@@ -56,6 +64,14 @@ def _check_array(name: str, document: dict[str, Any]) -> None:
             f"its array {name!r} asks for the codec {foreign[0]!r}, which may run code and is not read; "
             f"allowed are {sorted(ZARR_CODECS)}"
         )
+    # Rows are read a chunk at a time, all else as a whole, whether or not there is anything on the disk.
+    shapes = [document["chunk_grid"]["configuration"]["chunk_shape"]]
+    if name not in ROW_ARRAYS or name == "status":
+        shapes.append(document["shape"])
+    kind = str(document["data_type"])
+    needed = max(map(math.prod, shapes)) * (1 if kind == "string" else np.dtype(kind).itemsize)
+    if needed > physical_memory():
+        raise ValueError(f"its array {name!r} needs {needed / 1e9:.3g} GB of memory, more than there is")
 
 
 def check_hdf5(path: Path) -> None:
@@ -83,3 +99,21 @@ def check_hdf5(path: Path) -> None:
                     f"its dataset {name!r} asks for the HDF5 filters {sorted(filters - HDF5_FILTERS)}, or "
                     f"for other files; only the filters {sorted(HDF5_FILTERS)} are read"
                 )
+            _check_dataset(name, dataset, compressed=bool(filters))
+
+
+def _check_dataset(name: str, dataset: h5py.Dataset, *, compressed: bool) -> None:
+    """Refuse other types than numbers and texts, and what is longer than its bytes can be."""
+    if dataset.dtype.kind not in "biuf" and h5py.check_string_dtype(dataset.dtype) is None:
+        raise ValueError(f"its dataset {name!r} is of type {dataset.dtype}, which is not read")
+    called = dataset.attrs.get("NAME", b"")
+    called = called if isinstance(called, bytes) else str(called).encode()
+    if called.startswith(NO_VARIABLE) or not dataset.size:
+        return
+    # HDF5 makes an array of any shape of what is not on the disk.
+    most = dataset.id.get_storage_size() * (MOST_DEFLATED if compressed else 1)
+    if dataset.nbytes > min(most, physical_memory()):
+        raise ValueError(
+            f"its dataset {name!r} needs {dataset.nbytes} bytes; the file holds {most} of them at most, and "
+            f"there are {physical_memory():.3g} of memory"
+        )

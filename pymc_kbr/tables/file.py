@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_kbr.tables.codecs import check_hdf5
+from pymc_kbr.tables.errors import describe
 
 FILE_FORMAT = "pymc_kbr reference table"
 FILE_VERSION = 1
@@ -42,10 +43,15 @@ def write(
     Raises
     ------
     FileExistsError
-        If the file is there already and `overwrite` is not set.
+        If the file, or a folder of that name, is there already and `overwrite` is not set.
     FileNotFoundError
         If its folder is not there.
+    ValueError
+        If `path` is a folder, and `overwrite` is set.
     """
+    if path.is_dir():
+        kind = ValueError if overwrite else FileExistsError
+        raise kind(f"{path} is a folder; give the name of a file, such as {path / 'table.nc'}")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is there already; choose another name, or pass overwrite=True")
     if not path.parent.is_dir():
@@ -106,15 +112,15 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             dataset = opened.load()
     except Exception as error:
         raise ValueError(
-            f"{path} cannot be read as NetCDF: it is damaged, or no reference table ({error})"
+            f"{path} cannot be read as NetCDF: it is damaged, or no reference table ({describe(error)})"
         ) from error
     attributes = dict(dataset.attrs)
-    if attributes.pop("format", None) != FILE_FORMAT:
+    if str(attributes.pop("format", None)) != FILE_FORMAT:  # a file may hold anything there
         raise ValueError(
             f"{path} is a NetCDF file, but no reference table: it lacks the mark {FILE_FORMAT!r}"
         )
     version = attributes.pop("format_version", None)
-    if version != FILE_VERSION:
+    if str(version) != str(FILE_VERSION):
         raise ValueError(
             f"{path} has format version {version} and this pymc_kbr reads version {FILE_VERSION}; "
             "read it with the pymc_kbr that wrote it"
@@ -122,9 +128,12 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     # HDF5 reads a file with flipped bits without a word.
     checksum = attributes.pop("checksum", None)
     arrays = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
-    if checksum != _checksum(arrays, attributes):
+    if str(checksum) != _checksum(arrays, attributes):
         raise ValueError(f"{path} is damaged: its contents do not match its checksum")
-    return arrays, {name: json.loads(text) for name, text in attributes.items()}
+    try:
+        return arrays, {name: json.loads(text) for name, text in attributes.items()}
+    except Exception as error:
+        raise ValueError(f"{path} holds no reference table ({describe(error)})") from error
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str:
