@@ -3,7 +3,7 @@
 Each file is refused by `pymc_kbr.load` with a ValueError that names it, or is read. What was damaged, and is
 read, equals what was saved. What was crafted together with its checksum, and is read, consists of values
 alone. Meanwhile, and while the methods of what was read are called, an audit hook of Python notes every file
-that is opened for writing, import, compilation, process and socket: there must be none. Prints counts as JSON.
+that is opened for writing, import, compilation, process and socket: there must be none. It prints counts.
 """
 
 import argparse
@@ -56,8 +56,11 @@ class Guard:
         if event == "open":
             path, _, flags = args
             writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-            if str(path) in self.reads and not (flags or 0) & writes:
+            there = str(path).startswith(self.reads) if self.reads else False
+            if there and not (flags or 0) & writes:
                 return
+        if event in ("os.listdir", "os.scandir", "os.mkdir") and str(args[0]) in self.reads:  # it is there
+            return
         self.on = False  # so that what notes it is not noted
         self.seen.append(f"{event} {args!r}"[:300])
         self.on = True

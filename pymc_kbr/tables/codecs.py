@@ -74,45 +74,43 @@ def _check_array(name: str, document: dict[str, Any]) -> None:
         raise ValueError(f"its array {name!r} needs {needed / 1e9:.3g} GB of memory, more than there is")
 
 
-def check_hdf5(path: Path) -> None:
-    """Refuse an HDF5 file that asks for other filters, or whose data stand in other files.
+def variables_in(file: h5py.File) -> list[str]:
+    """Names of a file's arrays; refused where it asks for other filters, or data stand in other files.
 
     Raises
     ------
     ValueError
         That names the dataset.
-    OSError
-        If it is no HDF5 file.
     """
-    with h5py.File(path, "r") as file:
-        for name in file:
-            link = file.get(name, getlink=True)
-            if not isinstance(link, h5py.HardLink):
-                raise ValueError(f"its {name!r} is a link to elsewhere, which is not followed")
-            dataset = file[name]
-            if not isinstance(dataset, h5py.Dataset):
-                raise ValueError(f"its {name!r} is a group; a table has none")
-            creation = dataset.id.get_create_plist()
-            filters = {creation.get_filter(i)[0] for i in range(creation.get_nfilters())}
-            if filters - HDF5_FILTERS or creation.get_external_count() or dataset.is_virtual:
-                raise ValueError(
-                    f"its dataset {name!r} asks for the HDF5 filters {sorted(filters - HDF5_FILTERS)}, or "
-                    f"for other files; only the filters {sorted(HDF5_FILTERS)} are read"
-                )
+    variables = []
+    for name in file:
+        link = file.get(name, getlink=True)
+        if not isinstance(link, h5py.HardLink):
+            raise ValueError(f"its {name!r} is a link to elsewhere, which is not followed")
+        dataset = file[name]
+        if not isinstance(dataset, h5py.Dataset):
+            raise ValueError(f"its {name!r} is a group; a table has none")
+        creation = dataset.id.get_create_plist()
+        filters = {creation.get_filter(i)[0] for i in range(creation.get_nfilters())}
+        if filters - HDF5_FILTERS or creation.get_external_count() or dataset.is_virtual:
+            raise ValueError(
+                f"its dataset {name!r} asks for the HDF5 filters {sorted(filters - HDF5_FILTERS)}, or "
+                f"for other files; only the filters {sorted(HDF5_FILTERS)} are read"
+            )
+        called = dataset.attrs.get("NAME", b"")
+        if not (called if isinstance(called, bytes) else str(called).encode()).startswith(NO_VARIABLE):
             _check_dataset(name, dataset, compressed=bool(filters))
+            variables.append(name)
+    return variables
 
 
 def _check_dataset(name: str, dataset: h5py.Dataset, *, compressed: bool) -> None:
     """Refuse other types than numbers and texts, and what is longer than its bytes can be."""
     if dataset.dtype.kind not in "biuf" and h5py.check_string_dtype(dataset.dtype) is None:
         raise ValueError(f"its dataset {name!r} is of type {dataset.dtype}, which is not read")
-    called = dataset.attrs.get("NAME", b"")
-    called = called if isinstance(called, bytes) else str(called).encode()
-    if called.startswith(NO_VARIABLE) or not dataset.size:
-        return
     # HDF5 makes an array of any shape of what is not on the disk.
     most = dataset.id.get_storage_size() * (MOST_DEFLATED if compressed else 1)
-    if dataset.nbytes > min(most, physical_memory()):
+    if dataset.size and dataset.nbytes > min(most, physical_memory()):
         raise ValueError(
             f"its dataset {name!r} needs {dataset.nbytes} bytes; the file holds {most} of them at most, and "
             f"there are {physical_memory():.3g} of memory"

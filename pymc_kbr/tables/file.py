@@ -10,14 +10,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
 
-from pymc_kbr.tables.codecs import check_hdf5
+from pymc_kbr.tables.codecs import variables_in
 from pymc_kbr.tables.errors import describe
 
 FILE_FORMAT = "pymc_kbr reference table"
 FILE_VERSION = 1
+
+OF_NETCDF = ("_NCProperties", "_nc3_strict")
+"""Attributes of a file that are no table's."""
 
 
 def write(
@@ -106,34 +110,41 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        # First, since decoding may run what the file asks for.
-        check_hdf5(path)
-        with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as opened:
-            dataset = opened.load()
+        # By HDF5 alone: of a damaged file xarray would look for dimensions without an end.
+        with h5py.File(path, "r") as file:
+            arrays = {name: _array(file[name]) for name in variables_in(file)}
+            attributes = {name: file.attrs[name] for name in file.attrs if name not in OF_NETCDF}
     except Exception as error:
         raise ValueError(
             f"{path} cannot be read as NetCDF: it is damaged, or no reference table ({describe(error)})"
         ) from error
-    attributes = dict(dataset.attrs)
     if str(attributes.pop("format", None)) != FILE_FORMAT:  # a file may hold anything there
         raise ValueError(
             f"{path} is a NetCDF file, but no reference table: it lacks the mark {FILE_FORMAT!r}"
         )
-    version = attributes.pop("format_version", None)
-    if str(version) != str(FILE_VERSION):
+    version = np.asarray(attributes.pop("format_version", None)).tolist()  # NetCDF makes a list of a number
+    version = version[0] if isinstance(version, list) and len(version) == 1 else version
+    if version != FILE_VERSION:
         raise ValueError(
             f"{path} has format version {version} and this pymc_kbr reads version {FILE_VERSION}; "
             "read it with the pymc_kbr that wrote it"
         )
     # HDF5 reads a file with flipped bits without a word.
     checksum = attributes.pop("checksum", None)
-    arrays = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
     if str(checksum) != _checksum(arrays, attributes):
         raise ValueError(f"{path} is damaged: its contents do not match its checksum")
     try:
         return arrays, {name: json.loads(text) for name, text in attributes.items()}
     except Exception as error:
         raise ValueError(f"{path} holds no reference table ({describe(error)})") from error
+
+
+def _array(dataset: h5py.Dataset) -> np.ndarray:
+    """The numbers or texts of a dataset, as xarray has written them."""
+    if h5py.check_string_dtype(dataset.dtype) is not None:
+        return np.asarray(dataset.asstr()[()], dtype=object)
+    array = np.asarray(dataset[()])
+    return array.astype(bool) if str(dataset.attrs.get("dtype")) == "bool" else array
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str:
