@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ ZARR_TYPES = frozenset(
 
 HDF5_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
 """Those that are part of HDF5; any other would be loaded from a library that the file names."""
+
+HEAP = b"GCOL\x01\0\0\0"
+"""What a global heap of HDF5 begins with: its signature and version."""
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 """What the dataset of a dimension is called that has a length alone, and is not read."""
@@ -72,6 +76,30 @@ def _check_array(name: str, document: dict[str, Any]) -> None:
     needed = max(map(math.prod, shapes)) * (1 if kind == "string" else np.dtype(kind).itemsize)
     if needed > physical_memory():
         raise ValueError(f"its array {name!r} needs {needed / 1e9:.3g} GB of memory, more than there is")
+
+
+def check_heaps(path: Path) -> None:
+    """Refuse an HDF5 file whose heaps of texts do not add up, over which HDF5 would go without an end.
+
+    Raises
+    ------
+    ValueError
+        If there is one, or the file is empty.
+    """
+    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at = data.find(HEAP)
+        while at >= 0:
+            here, end = at + 16, at + int.from_bytes(data[at + 8 : at + 16], "little")
+            # Each object is a number, a count, its length and its bytes, to a whole multiple of eight; number
+            # zero is what is free, whose length is all of it.
+            while end - here >= 16:
+                length = int.from_bytes(data[here + 8 : here + 16], "little")
+                free = data[here : here + 2] == b"\0\0"
+                step = length if free else 16 + -(-length // 8) * 8
+                if not 0 < step <= end - here:
+                    raise ValueError(f"its heap of texts at byte {at} is damaged")
+                here += step
+            at = data.find(HEAP, at + len(HEAP))
 
 
 def variables_in(file: h5py.File) -> list[str]:

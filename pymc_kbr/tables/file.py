@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import xarray as xr
 
-from pymc_kbr.tables.codecs import variables_in
+from pymc_kbr.tables.codecs import check_heaps, variables_in
 from pymc_kbr.tables.errors import describe
 
 FILE_FORMAT = "pymc_kbr reference table"
@@ -110,6 +110,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
+        check_heaps(path)
         # By HDF5 alone: of a damaged file xarray would look for dimensions without an end.
         with h5py.File(path, "r") as file:
             arrays = {name: _array(file[name]) for name in variables_in(file)}
@@ -151,9 +152,10 @@ def _checksum(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
-        content = "\0".join(map(str, array)).encode() if array.dtype.kind in "OUST" else array.tobytes()
+        texts_of = array.dtype.kind in "OUST"
+        content = "\0".join(map(str, array)).encode("utf-8", "surrogatepass") if texts_of else array.tobytes()
         # With the shape: the same bytes are another array in another one.
         digest.update(f"{name}{array.shape}".encode() + content)
     for name in sorted(texts):
-        digest.update(f"{name}={texts[name]}".encode())
+        digest.update(f"{name}={texts[name]}".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

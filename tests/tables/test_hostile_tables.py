@@ -70,6 +70,16 @@ def test_datasets_of_other_types_are_refused(kind, saved):
         pk.ReferenceTable.load(saved)
 
 
+def test_a_heap_of_texts_that_does_not_add_up_is_refused(saved):
+    """HDF5 would go over it without an end."""
+    data = bytearray(saved.read_bytes())
+    at = data.find(b"GCOL")
+    data[at + 16 : at + 48] = bytes(32)
+    saved.write_bytes(data)
+    with pytest.raises(ValueError, match=f"{saved} cannot be read .*heap of texts"):
+        pk.ReferenceTable.load(saved)
+
+
 def test_dimensions_that_were_damaged_are_not_looked_at(saved):
     """xarray would read them, of bytes that HDF5 takes for a list without an end."""
     with h5py.File(saved, "a") as file:
