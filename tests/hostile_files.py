@@ -47,12 +47,13 @@ ALLOWED = {
 class Guard:
     """Notes events of Python while it is entered."""
 
-    def __init__(self):
+    def __init__(self, also=()):
+        self.allowed = ALLOWED | {*also}
         self.on, self.reads, self.seen = False, (), []
         sys.addaudithook(self._hook)
 
     def _hook(self, event, args):
-        if not self.on or event in ALLOWED:
+        if not self.on or event in self.allowed:
             return
         if event == "open":
             path, _, flags = args
