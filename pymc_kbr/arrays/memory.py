@@ -1,8 +1,11 @@
-"""How much memory this machine has."""
+"""How much memory this machine has, and how much a file can ask for."""
 
 from __future__ import annotations
 
 import os
+
+MOST_DEFLATED = 1032
+"""How many bytes a byte of DEFLATE can stand for at most, by zlib's documentation."""
 
 
 def physical_memory() -> float:

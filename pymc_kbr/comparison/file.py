@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import os
 import warnings
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from pymc_kbr.comparison.scores import KEYS
 
 
 class ComparisonFile:
@@ -32,22 +35,25 @@ class ComparisonFile:
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give the name of a CSV file")
         content = path.read_bytes()
-        # What a killed process left of a line would be joined to the next one.
         whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            warnings.warn(f"the last line of {path} was not finished and is computed again", stacklevel=3)
-            with path.open("r+b") as file:
-                file.truncate(whole)
         if whole:
             try:
-                frame = _frame(path)
-            except (pd.errors.ParserError, UnicodeDecodeError) as error:
+                frame = _frame(content[:whole])
+            except ValueError as error:  # also those of pandas' parser and of texts that are none
                 raise ValueError(f"{path} is not a comparison's file: {error}") from None
-            if not {"estimator", "budget", "repetition", "settings"} <= set(frame.columns):
+            if not {*KEYS, "settings"} <= set(frame.columns):
                 raise ValueError(
                     f"{path} has the columns {list(frame.columns)[:5]}, ...; it is not a comparison's file"
                 )
             self.columns, self.lines = list(frame.columns), frame.to_dict("records")  # type: ignore[assignment]
+        elif not ",".join(KEYS).encode().startswith(content[: len(",".join(KEYS))]):
+            raise ValueError(f"{path} is not a comparison's file: it has no line of columns")
+        # Only of what is known to be a comparison's: what a killed process left of a line would be joined to
+        # the next one.
+        if whole < len(content):
+            warnings.warn(f"the last line of {path} was not finished and is computed again", stacklevel=3)
+            with path.open("r+b") as file:
+                file.truncate(whole)
 
     def find(self, key: dict[str, Any], settings: str) -> dict[str, Any] | None:
         """The line of a key, if it was computed.
@@ -87,12 +93,12 @@ class ComparisonFile:
         self.lines.append(line)
 
 
-def _frame(path: Path) -> pd.DataFrame:
+def _frame(content: bytes) -> pd.DataFrame:
     """The lines, whose texts stay texts: labels such as "1" or "nan", and notes that are empty."""
     texts = ("estimator", "note", "settings")
-    numbers = set(pd.read_csv(path, nrows=0).columns) - set(texts)
+    numbers = set(pd.read_csv(io.BytesIO(content), nrows=0).columns) - set(texts)
     return pd.read_csv(
-        path,
+        io.BytesIO(content),
         dtype=dict.fromkeys(texts, str),
         keep_default_na=False,
         na_values={name: ["", "nan"] for name in numbers},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pymc_kbr.tables import file as table_file
+from pymc_kbr.tables.errors import describe
 from pymc_kbr.tables.frame import fields_of, fields_of_sets, frame_of
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
 
@@ -136,9 +137,11 @@ class Conversions:
         Raises
         ------
         FileExistsError
-            If the file is there already and `overwrite` is not set.
+            If the file, or a folder of that name, is there already and `overwrite` is not set.
         FileNotFoundError
             If its folder is not there.
+        ValueError
+            If `path` is a folder, and `overwrite` is set.
         """
         table_file.write(Path(path), arrays_of(self), documents_of(self), overwrite=overwrite)
         return Path(path)
@@ -162,7 +165,11 @@ class Conversions:
         ValueError
             If it is no reference table, is damaged, is a store, or was written by another format version.
         """
-        return cls(**fields_from(*table_file.read(Path(path))))
+        arrays, documents = table_file.read(Path(path))
+        try:
+            return cls(**fields_from(arrays, documents))
+        except Exception as error:  # whatever is lacking in a file that has the marks of a table
+            raise ValueError(f"{path} holds no reference table ({describe(error)})") from error
 
     @classmethod
     def from_arviz(cls, idata: Any) -> Self:

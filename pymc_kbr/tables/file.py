@@ -10,13 +10,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
 
-from pymc_kbr.tables.codecs import check_hdf5
+from pymc_kbr.tables.codecs import check_heaps, variables_in
+from pymc_kbr.tables.errors import describe
 
 FILE_FORMAT = "pymc_kbr reference table"
 FILE_VERSION = 1
+
+OF_NETCDF = ("_NCProperties", "_nc3_strict")
+"""Attributes of a file that are no table's."""
 
 
 def write(
@@ -42,10 +47,15 @@ def write(
     Raises
     ------
     FileExistsError
-        If the file is there already and `overwrite` is not set.
+        If the file, or a folder of that name, is there already and `overwrite` is not set.
     FileNotFoundError
         If its folder is not there.
+    ValueError
+        If `path` is a folder, and `overwrite` is set.
     """
+    if path.is_dir():
+        kind = ValueError if overwrite else FileExistsError
+        raise kind(f"{path} is a folder; give the name of a file, such as {path / 'table.nc'}")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is there already; choose another name, or pass overwrite=True")
     if not path.parent.is_dir():
@@ -100,20 +110,21 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        # First, since decoding may run what the file asks for.
-        check_hdf5(path)
-        with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as opened:
-            dataset = opened.load()
+        check_heaps(path)
+        # By HDF5 alone: of a damaged file xarray would look for dimensions without an end.
+        with h5py.File(path, "r") as file:
+            arrays = {name: _array(file[name]) for name in variables_in(file)}
+            attributes = {name: file.attrs[name] for name in file.attrs if name not in OF_NETCDF}
     except Exception as error:
         raise ValueError(
-            f"{path} cannot be read as NetCDF: it is damaged, or no reference table ({error})"
+            f"{path} cannot be read as NetCDF: it is damaged, or no reference table ({describe(error)})"
         ) from error
-    attributes = dict(dataset.attrs)
-    if attributes.pop("format", None) != FILE_FORMAT:
+    if str(attributes.pop("format", None)) != FILE_FORMAT:  # a file may hold anything there
         raise ValueError(
             f"{path} is a NetCDF file, but no reference table: it lacks the mark {FILE_FORMAT!r}"
         )
-    version = attributes.pop("format_version", None)
+    version = np.asarray(attributes.pop("format_version", None)).tolist()  # NetCDF makes a list of a number
+    version = version[0] if isinstance(version, list) and len(version) == 1 else version
     if version != FILE_VERSION:
         raise ValueError(
             f"{path} has format version {version} and this pymc_kbr reads version {FILE_VERSION}; "
@@ -121,19 +132,30 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         )
     # HDF5 reads a file with flipped bits without a word.
     checksum = attributes.pop("checksum", None)
-    arrays = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
-    if checksum != _checksum(arrays, attributes):
+    if str(checksum) != _checksum(arrays, attributes):
         raise ValueError(f"{path} is damaged: its contents do not match its checksum")
-    return arrays, {name: json.loads(text) for name, text in attributes.items()}
+    try:
+        return arrays, {name: json.loads(text) for name, text in attributes.items()}
+    except Exception as error:
+        raise ValueError(f"{path} holds no reference table ({describe(error)})") from error
+
+
+def _array(dataset: h5py.Dataset) -> np.ndarray:
+    """The numbers or texts of a dataset, as xarray has written them."""
+    if h5py.check_string_dtype(dataset.dtype) is not None:
+        return np.asarray(dataset.asstr()[()], dtype=object)
+    array = np.asarray(dataset[()])
+    return array.astype(bool) if str(dataset.attrs.get("dtype")) == "bool" else array
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
-        content = "\0".join(map(str, array)).encode() if array.dtype.kind in "OUST" else array.tobytes()
+        texts_of = array.dtype.kind in "OUST"
+        content = "\0".join(map(str, array)).encode("utf-8", "surrogatepass") if texts_of else array.tobytes()
         # With the shape: the same bytes are another array in another one.
         digest.update(f"{name}{array.shape}".encode() + content)
     for name in sorted(texts):
-        digest.update(f"{name}={texts[name]}".encode())
+        digest.update(f"{name}={texts[name]}".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

@@ -15,6 +15,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.errors import describe
 from pymc_kbr.tables.failures import Failures
 from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
 from pymc_kbr.tables.of_sets import observation_of
@@ -79,7 +80,13 @@ class StoredTable:
         FileNotFoundError: there is no store nowhere.zarr
         """
         store = TableStore.open(Path(path))
-        return cls(store, store.rows, store.array("observed"), store.other_arrays(OBSERVED_DATA))
+        table = cls(store, store.rows, store.array("observed"), store.other_arrays(OBSERVED_DATA))
+        try:
+            _ = table.parameter_columns, table.statistic_columns, table.support, int(store.documents["seed"])
+            Origin.from_documents(store.documents)
+        except Exception as error:  # whatever is lacking in documents whose checksum is right
+            raise ValueError(f"{path} is no store of simulations ({describe(error)})") from error
+        return table
 
     @cached_property
     def _status(self) -> np.ndarray:
@@ -264,21 +271,24 @@ class StoredTable:
             parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)
             statistics = statistics if self.chosen is None else statistics[:, list(self.chosen)]
         documents = self.store.documents
-        return ReferenceTable(
-            parameters=parameters,
-            statistics=statistics,
-            observed=self.observed,
-            parameter_columns=self.parameter_columns,
-            statistic_columns=self.statistic_columns,
-            support=self.support,
-            failures=self.failures,
-            seed=int(documents["seed"]),
-            observed_data=self.observed_data,
-            provenance=documents["provenance"],
-            timings=documents["timings"],
-            origin=Origin.from_documents(documents),
-            prior_ratio=ratio,
-        )
+        try:
+            return ReferenceTable(
+                parameters=parameters,
+                statistics=statistics,
+                observed=self.observed,
+                parameter_columns=self.parameter_columns,
+                statistic_columns=self.statistic_columns,
+                support=self.support,
+                failures=self.failures,
+                seed=int(documents["seed"]),
+                observed_data=self.observed_data,
+                provenance=documents["provenance"],
+                timings=documents["timings"],
+                origin=Origin.from_documents(documents),
+                prior_ratio=ratio,
+            )
+        except Exception as error:  # what a table refuses is, here, the matter of the store
+            raise ValueError(f"the store {self.store.path} cannot be loaded: {error}") from error
 
 
 def has_prior_ratio(store: TableStore) -> bool:

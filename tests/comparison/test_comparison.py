@@ -98,6 +98,30 @@ def test_an_interrupted_comparison_goes_on(tmp_path, result):
     pd.testing.assert_frame_equal(resumed[columns], result[columns], check_dtype=False, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"notes without an end of line",
+        b"name,age\nanne,3\nbert",
+        b"two\nlines, and more\nof, a, text, without",
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+        b"e",
+    ],
+)
+def test_a_file_of_something_else_stays_as_it_is(content, tmp_path):
+    """A last line without an end is cut off only where the file is a comparison's."""
+    path = tmp_path / "mine.txt"
+    path.write_bytes(content)
+    arguments = {**ARGUMENTS, "estimators": ["rejection"], "budgets": [100], "repetitions": 1}
+    if content == b"e":  # as a killed process may leave it
+        with pytest.warns(UserWarning, match="was not finished"):
+            compare(table(), store=path, **arguments)
+        return
+    with pytest.raises(ValueError, match="is not a comparison's file"):
+        compare(table(), store=path, **arguments)
+    assert path.read_bytes() == content
+
+
 def test_a_finished_comparison_is_read(stored, monkeypatch):
     first, path = stored
     monkeypatch.setattr(pk.Rejection, "fit", lambda *_, **__: pytest.fail("computed again"))

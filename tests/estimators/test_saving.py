@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.saving import DOCUMENT, RENAMED
+from pymc_kbr.estimators.saving import CHECKSUM, DOCUMENT, RENAMED
 
 EARLIER = Path(__file__).parent / "saved_in_format_1.npz"
 KINDS = {name: kind() for name, kind in pk.ESTIMATORS.items() if name != "kernel_likelihood"}
@@ -97,10 +97,10 @@ def test_a_function_is_refused(rows, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def changed(path, change):
-    """The file with another document."""
+def changed(path, change, checked=True):
+    """The file with another document, and with the checksum that it had or without one."""
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays = {name: file[name] for name in file.files if checked or name != CHECKSUM}
     document = json.loads(arrays[DOCUMENT].tobytes())
     change(document)
     arrays[DOCUMENT] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
@@ -147,15 +147,27 @@ def test_files_that_name_a_class_as_it_was_called_before_are_read(before, saved)
     module, _, name = RENAMED[before].partition(":")
     now = getattr(import_module(module), name)
     fields = getattr(now, "_fields", None)
+    state = dict.fromkeys(getattr(now, "__dataclass_fields__", {}), 1.5)
 
     def as_before(document):
-        value = {"object": before, "state": {}} if fields is None else {"named": before, "items": [*fields]}
-        root(document).clear()
-        root(document).update(value)
+        value = (
+            {"object": before, "state": state} if fields is None else {"named": before, "items": [*fields]}
+        )
+        document["nodes"].append(value)
+        root(document)["state"]["before"] = [len(document["nodes"]) - 1]
 
-    found = pk.load(changed(saved, as_before))
+    found = pk.load(changed(saved, as_before, checked=False)).before
     assert type(found) is now
-    assert fields is None or found == fields
+    assert vars(found) == state if fields is None else found == fields
+
+
+def test_a_class_that_was_moved_is_found_where_it_was(saved):
+    """Under the name of a module that imports it now; a class of another package is not."""
+
+    def moved(document):
+        root(document).update(object="pymc_kbr.estimators.adjusted:Rejection")
+
+    assert type(pk.load(changed(saved, moved, checked=False))) is pk.Rejection
 
 
 def test_files_that_are_none_are_refused(saved, tmp_path):
