@@ -24,6 +24,7 @@ from pymc_kbr.checking.recalibration import recalibrated
 from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
@@ -202,6 +203,9 @@ def sample_abc(
     left_out = all_statistics.without_missing() is not all_statistics
     notes |= {"statistics_used": json.dumps(table.statistic_names)} if left_out or statistics else {}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
+    weighting = weighting_of(all_statistics)
+    if weighting.success is not None and weighting.weighted_for_success:
+        told["weights"] = np.exp(-weighting.success.log_probability(table.parameters))
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     return to_arviz(table.origin.of_whole_prior(posterior, new), drawn, chains=chains, **held, **told)

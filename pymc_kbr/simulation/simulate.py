@@ -60,7 +60,7 @@ def simulate(
         kill or a power cut the same call keeps what is finished and simulates the rest; a call with
         more `draws` extends. The table is the same, bit for bit, as without interruptions. See
         `simulate_to_store` for tables that memory does not hold.
-    on_failure : {"raise", "drop"}
+    on_failure : {"raise", "drop", "condition"}
         What to do about a simulation that raises, returns NaN or infinity, exceeds `timeout` or ends its
         worker process: stop, or leave the row out and keep its parameters in `ReferenceTable.failures`.
         A store keeps failed rows; "raise" simulates them again, "drop" does not.

@@ -80,13 +80,25 @@ class PriorDensity:
         return np.where(np.isnan(logs), -np.inf, logs)
 
 
-def prior_rows(table: FittedTable) -> tuple[np.ndarray, np.ndarray | None]:
-    """Points (n, p) that stand for the prior, with log weights (n,) where they are no draws of it."""
+def start_rows(table: FittedTable) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Points (n, p) that stand for the prior, log weights (n,) where they are no draws of it, and a log share.
+
+    Rows that succeeded stand for the share of the prior where simulations succeed at all.
+    """
     if table.draws is not None:
         points, weights = table.draws
         kept = (weights > 0) & table.support.contains(points)
-        return points[kept], np.log(weights[kept])
-    return table.parameters, None if table.ratio is None else np.log(table.ratio)
+        return points[kept], np.log(weights[kept]), 0.0
+    logs, success = None if table.ratio is None else np.log(table.ratio), table.success
+    if success is None or success.condition or success.constant:
+        return table.parameters, logs, 0.0
+    # Among those that succeed rows have these weights; one over its probability makes up for the others.
+    logs = np.zeros(len(table)) if logs is None else logs
+    every = logs - success.log_probability(table.parameters)
+    share = (
+        0.0 if success.draws is None else np.log(success.share) - float(logsumexp(logs) - logsumexp(every))
+    )
+    return table.parameters, every, share
 
 
 def fit_prior_density(
