@@ -241,12 +241,11 @@ class Adjusted(Estimator):
         kernel = self.parameter_kernel_
         if places is None:
             places = np.broadcast_to(np.arange(len(rows.points)), found.values.shape)
-        return [
-            Atoms(
-                self._reached(self._moved(at, rows, places[k], values, adjustment), rows, places[k]), kernel
-            )
-            for k, (at, values) in enumerate(zip(x, found.values, strict=True))
-        ]
+        atoms = []
+        for at, values, numbers in zip(x, found.values, places, strict=True):
+            moved = self._moved(at, rows, numbers, values, adjustment)
+            atoms.append(Atoms(self._reached(moved, rows, numbers), kernel))
+        return atoms
 
     def _reached(self, moved: np.ndarray, rows: MovableRows, places: np.ndarray) -> np.ndarray:
         """Moved rows (m, p), where they were simulated if no simulation succeeds where they would be."""

@@ -150,7 +150,7 @@ def _check(likelihood: Any, outside: str) -> None:
 
 
 def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:
-    theta = kind.theta_of_rows(table, table.parameters[0 : len(table)])
+    theta = kind.theta_of_rows(table)
     # Of an input that never moves nothing is learnt; whoever evaluates the likelihood leaves it out, too.
     columns = np.flatnonzero(np.ptp(theta, axis=0) > 0)
     support = kind.support(table, columns)

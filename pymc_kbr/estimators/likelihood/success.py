@@ -130,9 +130,11 @@ class Success:
     def seen(self, draws: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Draws of a prior with their weights, as rows of a table stand for it: those that succeed.
 
-        Where success is a condition, rows have weights that make up for those that fail.
+        Where success is a condition, rows have weights that make up for those that fail, but for parameters
+        at which none succeeds.
         """
-        return draws if self.condition or self.constant else (draws[0], draws[1] * self(draws[0]))
+        points, weights = draws
+        return points, weights * (self.reached(points) if self.condition else self(points))
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,8 +63,9 @@ class Learnable:
     widths: list[int]
     original: tuple[pm.Model, list[SimulatorRows]]
 
-    def theta_of_rows(self, table: ReferenceTable, parameters: np.ndarray) -> np.ndarray:
-        """The inputs (n, q) that rows of a table of `model` were simulated at, by its parameters (n, p)."""
+    def theta_of_rows(self, table: ReferenceTable, parameters: np.ndarray | None = None) -> np.ndarray:
+        """The inputs (n, q) at parameters (n, p) of a table of `model`; of its rows where left out."""
+        parameters = table.parameters[0 : len(table)] if parameters is None else parameters
         free = [rv for rv in self.model.free_RVs if rv.name != ROW_VARIABLE]
         values = table.parameter_columns.split(parameters)
         batches = [pt.tensor(dtype=rv.dtype, shape=(None, *values[rv.name].shape[1:])) for rv in free]
