@@ -109,7 +109,8 @@ def sample_abc(
         the attribute ``recalibrated`` of the result says so.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, store, on_failure, timeout, progressbar
-        As in `simulate`.
+        As in `simulate`. What a failed simulation means is kept by the table, and is that of a reference
+        table: with "drop" the posterior and ``log_evidence`` include the probability of success.
     rounds : int or str, optional
         In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
         `refine`; with one, all are draws of the prior. "auto": up to half of them are such draws; where these

@@ -47,7 +47,8 @@ def emulate(
         What was simulated.
     draws : int
         Rows of the new table: draws of the model's prior in the table's support, which between bounds are
-        not independent but fill it evenly.
+        not independent but fill it evenly. Where simulations of the table failed, as many of the draws fail:
+        with the probability that is learnt from those.
     model : pymc.Model, optional
         That the table was simulated from; that of the surrounding ``with`` block where left out.
     noise : float or array_like of shape (d,), optional
