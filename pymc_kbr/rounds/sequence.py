@@ -214,7 +214,9 @@ class Rounds:
         """The estimator, fitted to some rows of a table."""
         weighting = weighting_of(table)
         ratio = None if weighting.ratio is None else weighting.ratio[rows]
-        given: dict[str, Any] = {"ratio": ratio, "success": weighting.success, "random_seed": rng}
+        given: dict[str, Any] = {"ratio": ratio, "random_seed": rng}
+        if weighting.success is not None:
+            given["success"] = weighting.success
         if self.estimator.multiplies_prior:
             given["log_prior"] = self.forward.log_target
         estimator: Estimator = clone(self.estimator)

@@ -62,7 +62,8 @@ class SimulationOptions:
             raise TypeError(f"store is {self.store!r}; it must be the path of a folder, such as 'table.zarr'")
         if self.on_failure not in ON_FAILURE:
             raise ValueError(
-                f"on_failure is {self.on_failure!r}; it may be {', '.join(map(repr, ON_FAILURE))}"
+                f"on_failure is {self.on_failure!r}; it may be 'raise' or 'drop', or 'condition', where a "
+                "failure says nothing of the parameters"
             )
         if self.timeout is not None:
             self._check_timeout(self.timeout)
