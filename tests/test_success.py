@@ -267,7 +267,7 @@ def test_what_needs_draws_of_the_prior_refuses_rows_that_are_weighted(tables):
     for refused in (
         lambda: pk.calibrate("rejection", table, rows=20, progressbar=False),
         lambda: pk.misspecification(table, [OBSERVED]),
-        lambda: pk.compare(["rejection"], table, budgets=[100], observations=5, random_seed=1),
+        lambda: pk.compare(table, estimators=["rejection"], budgets=[100], observations=5, random_seed=1),
     ):
         with pytest.raises(ValueError, match="on_failure='condition'"):
             refused()
@@ -285,7 +285,7 @@ def test_calibration_is_that_of_data_that_were_seen(tables):
     assert low <= found.coverage(0.9)[0] <= high
 
 
-@pytest.mark.parametrize("method", ["evidence", "nearest_rows", "quadratic_logistic"])
+@pytest.mark.parametrize("method", ["evidence", "local_logistic", "quadratic_logistic"])
 def test_models_are_compared_by_the_probability_of_success_and_data(method):
     fails, never = drawn(square), drawn(always(1.0), seed=1)
     _, log_fails = exact(square)
