@@ -25,6 +25,7 @@ from pymc_kbr.checking.recalibration import recalibrated
 from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
@@ -114,7 +115,8 @@ def sample_abc(
         the attribute ``recalibrated`` of the result says so.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, store, on_failure, timeout, progressbar
-        As in `simulate`.
+        As in `simulate`. What a failed simulation means is kept by the table, and is that of a reference
+        table: with "drop" the posterior and ``log_evidence`` include the probability of success.
     rounds : int or str, optional
         In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
         `refine`; with one, all are draws of the prior. "auto": up to half of them are such draws; where these
@@ -212,6 +214,9 @@ def sample_abc(
     left_out = all_statistics.without_missing() is not all_statistics
     notes |= {"statistics_used": json.dumps(table.statistic_names)} if left_out or statistics else {}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
+    weighting = weighting_of(all_statistics)
+    if weighting.success is not None and weighting.weighted_for_success:
+        told["weights"] = np.exp(-weighting.success.log_probability(table.parameters))
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     return to_arviz(table.origin.of_whole_prior(posterior, new), drawn, chains=chains, **held, **told)

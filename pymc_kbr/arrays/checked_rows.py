@@ -25,6 +25,8 @@ class CheckedRows:
         The prior's density over the density that the rows were drawn from, up to a constant.
     carrying : ndarray of int
         The rows that have weight, in their order: where `ratio` is positive, otherwise all.
+    success : Success, optional
+        The probability of success given the parameters, where some simulations failed.
     """
 
     parameters: np.ndarray
@@ -32,6 +34,7 @@ class CheckedRows:
     support: Support
     ratio: np.ndarray | None
     carrying: np.ndarray
+    success: Any = None
 
     @classmethod
     def of(
@@ -40,6 +43,7 @@ class CheckedRows:
         statistics: Any,
         support: Support | None = None,
         ratio: Any = None,
+        success: Any = None,
     ) -> CheckedRows:
         """Read what a user gave.
 
@@ -54,16 +58,22 @@ class CheckedRows:
         check_finite("parameters", theta)
         check_finite("statistics", x)
         check_range("the parameters", theta)
-        return cls.trusted(theta, x, support_of(support, theta.shape[1]), ratio)
+        return cls.trusted(theta, x, support_of(support, theta.shape[1]), ratio, success)
 
     @classmethod
     def trusted(
-        cls, parameters: np.ndarray, statistics: np.ndarray, support: Support, ratio: Any = None
+        cls,
+        parameters: np.ndarray,
+        statistics: np.ndarray,
+        support: Support,
+        ratio: Any = None,
+        success: Any = None,
     ) -> CheckedRows:
         """Of arrays that were checked before, as those of a `ReferenceTable`; the ratio is looked at."""
         if ratio is not None:
             ratio = as_rows("the density ratio", ratio)
-        return cls(parameters, statistics, support, ratio, _rows_with_density(ratio, len(parameters)))
+        carrying = _rows_with_density(ratio, len(parameters))
+        return cls(parameters, statistics, support, ratio, carrying, success)
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -83,7 +93,7 @@ class CheckedRows:
         theta, x = self.parameters[rows], self.statistics[rows]
         theta.flags.writeable = x.flags.writeable = False  # nobody has to copy what nobody can change
         ratio = None if self.ratio is None else self.ratio[rows]
-        return CheckedRows(theta, x, self.support, ratio, np.arange(len(rows)))
+        return CheckedRows(theta, x, self.support, ratio, np.arange(len(rows)), self.success)
 
 
 def _rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from pymc_kbr.checking.joint_transforms import (
     density_transform,
 )
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -104,6 +105,7 @@ def calibrate(
             "the rows of the table are no draws of the prior (they have a prior_ratio), and calibration is "
             "over the prior: simulate a table for it with `simulate`"
         )
+    refuse_weighted_for_success(table, "calibration is over the prior")
     n = len(table)
     if not 10 <= rows <= n // 2:
         raise ValueError(

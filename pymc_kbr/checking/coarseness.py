@@ -18,6 +18,7 @@ from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
+from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -215,7 +216,7 @@ def coarseness_of(
     known: FittedTable = fitted.table_
     if known.draws is not None:
         return None
-    ratio = table.prior_ratio
+    ratio = weighting_of(table).ratio
     if not known.streamed and known.ratio is not None:
         # Rows that were left out of the fit have no density under its prior.
         ratio = np.zeros(known.size)
@@ -240,8 +241,10 @@ def _other(
     """The posterior under a likelihood that is learnt from near rows, or None where none can be."""
     if len(near.rows) < fewest_rows(table.parameters.shape[1], 1):
         return None
+    success = weighting_of(table).success
+    success = None if success is None else success.at_rows()
     if log_prior is None:
-        log_prior = _prior_density(table, ratio, rng)
+        log_prior = _prior_density(table, ratio, success, rng)
     noise = table.noise * rng.normal(size=(len(near.rows), len(table.noise)))
     statistics, observed = table.statistics[near.rows] + noise, table.observed
     assert observed is not None
@@ -263,6 +266,7 @@ def _other(
                 table.support,
                 ratio=None if ratio is None else ratio[near.rows],
                 log_prior=log_prior,
+                success=success,
                 random_seed=rng,
             )
             found: Posterior = fitted.for_draws(PARTICLES).condition(y[0])
@@ -272,10 +276,16 @@ def _other(
     return None
 
 
-def _prior_density(table: ReferenceTable, ratio: np.ndarray | None, rng: np.random.Generator) -> LogDensity:
-    """The log density of the prior that all rows stand for."""
-    if ratio is None:
+def _prior_density(
+    table: ReferenceTable, ratio: np.ndarray | None, success: Success | None, rng: np.random.Generator
+) -> LogDensity:
+    """The log density of the prior that all rows stand for, those of simulations that fail included."""
+    weighs = success is not None and not success.condition
+    if ratio is None and not weighs:
         return fit_prior_density(table.parameters, table.support, rng).log_density
+    ratio = np.ones(len(table)) if ratio is None else ratio
     rows = ratio > 0
-    weights = np.log(ratio[rows])
-    return fit_prior_density(table.parameters[rows], table.support, rng, log_weights=weights).log_density
+    weights, parameters = np.log(ratio[rows]), table.parameters[rows]
+    if success is not None and weighs:
+        weights = weights - success.log_probability(parameters)
+    return fit_prior_density(parameters, table.support, rng, log_weights=weights).log_density

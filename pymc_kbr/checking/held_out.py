@@ -14,6 +14,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators import Estimator
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 FEWEST_NEAR = 50
@@ -139,4 +140,8 @@ def _fitted(
     rng: np.random.Generator,
 ) -> Estimator:
     parameters, statistics = table.parameters[rows], table.statistics[rows]
-    return estimator.fit(parameters, statistics, table.support, ratio=ratio, random_seed=rng)
+    success = weighting_of(table).success
+    if success is not None and ratio is not None:
+        success = success.at_rows()
+    given = parameters, statistics, table.support
+    return estimator.fit(*given, ratio=ratio, success=success, random_seed=rng)

@@ -14,6 +14,7 @@ from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.hypothesis_tests import mmd_test
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -109,6 +110,7 @@ def misspecification(
             "the rows of the table are no draws of the prior but carry weights (`prior_ratio`), so that "
             "ranks among them are no p-values; simulate a table of the prior, with `simulate`"
         )
+    refuse_weighted_for_success(table, "ranks among them are no p-values")
     given = np.atleast_2d(given)
     missing = np.isnan(given).all(axis=0) if given.shape[-1] == table.statistics.shape[1] else np.array(False)
     if np.all(missing):

@@ -12,6 +12,7 @@ from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
 from pymc_kbr.checking.remedies import remedy_of
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.dependent import Dependent
 from pymc_kbr.estimators.summaries.transformed import Transformed
@@ -86,7 +87,7 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
     support, pvalue = support_of_observation(table, observed, scaled), 1.0
     # A rank among rows is a p-value where they are draws of the prior; by a seed of its own, since a table's
     # signs are the same in every call.
-    if table.prior_ratio is None and not between:
+    if weighting_of(table).ratio is None and not between:
         pvalue = among_rows(table, observed[None], np.random.default_rng(0)).pvalue
     found = outliers(x)
     if found and measured is not None and isinstance(measured.scaler, Transformed | Dependent):
@@ -123,7 +124,7 @@ def _edges(table: ReferenceTable, tail: float) -> np.ndarray:
         return np.array(origin.prior_edges)
     if origin.from_proposal and origin.known:  # files of before hold no weights without the likelihood
         return np.full((2, table.parameters.shape[1]), np.nan)
-    weights = None if origin.known else table.prior_ratio
+    weights = None if origin.known else weighting_of(table).ratio
     return column_quantiles(table.parameters, [tail, 1 - tail], weights)
 
 

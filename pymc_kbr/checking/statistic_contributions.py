@@ -16,6 +16,7 @@ from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.held_out import hold_out
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.estimators.missing import on_statistics
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.posterior.shown import Shown
@@ -177,6 +178,7 @@ def statistic_contributions(
             "the rows of the table are no draws of the prior (they have a prior_ratio); simulate a table for "
             "it with `simulate`"
         )
+    refuse_weighted_for_success(table, "scores are over the prior")
     rng = np.random.default_rng(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, observed, rng)
     truths, statistics = table.parameters[held.rows], table.statistics[held.rows]

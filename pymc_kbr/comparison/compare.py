@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.comparison.file import ComparisonFile, fingerprint
 from pymc_kbr.comparison.line import SampleSMC, ScoredRows, Scoring, line_of
 from pymc_kbr.comparison.scores import columns_of
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.selection.budget import check_budget
 from pymc_kbr.selection.candidate import label
 from pymc_kbr.selection.select import WORK
@@ -194,7 +196,10 @@ class _Plan:
             whole, rows = self.table, np.arange(budget)
             seconds = whole.timings["simulate"] * budget / self.most
         # Shorter tables are the beginnings of the longest one, so that budgets differ by their rows alone.
-        part = replace(whole, parameters=whole.parameters[rows], statistics=whole.statistics[rows])
+        failed = len(whole.failures)
+        failures = whole.failures.some(spread_out(failed, round(failed * len(rows) / len(whole))))
+        theta, x = whole.parameters[rows], whole.statistics[rows]
+        part = replace(whole, parameters=theta, statistics=x, failures=failures)
         return ScoredRows(part, self.truth, self.observed, self.data, seconds)
 
 
@@ -237,6 +242,8 @@ def _check(
             "the rows of the table are no draws of the prior (they have a prior_ratio), and estimators are "
             "compared over the prior: simulate a table for it with `simulate`"
         )
+    if isinstance(source, ReferenceTable):
+        refuse_weighted_for_success(source, "estimators are compared over the prior")
     for what, numbers in {
         "budgets": budgets,
         "repetitions": [repetitions],

@@ -16,6 +16,7 @@ from pymc_kbr.comparison.peak_memory import peak_memory
 from pymc_kbr.comparison.scores import ScoredPosterior, score_posteriors
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.selection.select import select
@@ -150,7 +151,8 @@ def _amortised(
         )
     else:
         fitted = clone(make_estimator(estimator))
-        fitted.fit(table.parameters, table.statistics, table.support, random_seed=seed)
+        success = weighting_of(table).success
+        fitted.fit(table.parameters, table.statistics, table.support, success=success, random_seed=seed)
     costs.fit = time.perf_counter() - started
     rng = np.random.default_rng(seed)
     for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // OBSERVATIONS_AT_ONCE)):

@@ -245,12 +245,21 @@ class Adjusted(Estimator):
             rows = MovableRows.of(points, self.table_.support)
             # An observation may need any rows, of which the adjustment has seen a sample.
             adjustment = self._taking(np.unique(found.rows), rows)
+        kernel = self.parameter_kernel_
         if places is None:
             places = np.broadcast_to(np.arange(len(rows.points)), found.values.shape)
-        return [
-            Atoms(self._moved(at, rows, places[k], values, adjustment), self.parameter_kernel_)
-            for k, (at, values) in enumerate(zip(x, found.values, strict=True))
-        ]
+        atoms = []
+        for at, values, numbers in zip(x, found.values, places, strict=True):
+            moved = self._moved(at, rows, numbers, values, adjustment)
+            atoms.append(Atoms(self._reached(moved, rows, numbers), kernel))
+        return atoms
+
+    def _reached(self, moved: np.ndarray, rows: MovableRows, places: np.ndarray) -> np.ndarray:
+        """Moved rows (m, p), where they were simulated if no simulation succeeds where they would be."""
+        success = self.table_.success
+        if success is None or success.constant:
+            return moved
+        return np.where(success.reached(moved)[:, None], moved, rows.points[places])
 
     def _taking(self, read: np.ndarray, rows: MovableRows) -> Adjustment:
         """The adjustment for rows that were read, of which it was fitted to some."""

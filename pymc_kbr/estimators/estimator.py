@@ -20,6 +20,7 @@ from pymc_kbr.estimators.checks import warn_of_rows
 from pymc_kbr.estimators.conditioning import Conditioning
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.given import Given
+from pymc_kbr.estimators.likelihood.success import Success
 from pymc_kbr.estimators.prior_weights import check_prior
 from pymc_kbr.estimators.summaries import Summary, check_scale
 from pymc_kbr.kernels import Kernel, parameter_kernel
@@ -66,6 +67,7 @@ class Estimator(Conditioning, BaseEstimator):
         ratio: np.ndarray | None = None,
         prior: Any = None,
         log_prior: LogDensity | None = None,
+        success: Success | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Self:
         """Fit the estimator to a reference table.
@@ -73,7 +75,8 @@ class Estimator(Conditioning, BaseEstimator):
         Parameters
         ----------
         parameters : ndarray of shape (n, p), or ReferenceTable or StoredTable
-            A table brings all that follows it, but its observation: support, names, and its `prior_ratio`.
+            A table brings all that follows it, but its observation: support, names, its `prior_ratio`, and
+            its failures, of which the probability of success is learnt.
         statistics : ndarray of shape (n, d)
             Either may also be an array of Zarr or Dask, or a side of a `StoredTable`: it is then read a part
             at a time, by the estimators that work so. Data frames bring the names of their columns.
@@ -87,7 +90,10 @@ class Estimator(Conditioning, BaseEstimator):
         log_prior : callable, optional
             From parameters (n, p) to log densities (n,) of the prior that the rows, weighted by `ratio`, or
             `prior` are draws of; alone it makes no other prior. For estimators that multiply with it, which
-            else estimate it.
+            else estimate it. It is the prior of all simulations, those that failed included.
+        success : Success, optional
+            The probability of success given the parameters, where simulations failed beside these rows: of a
+            table it is learnt, see `simulate`.
         random_seed : int or numpy.random.Generator, optional
             For solvers that draw at random.
 
@@ -110,7 +116,7 @@ class Estimator(Conditioning, BaseEstimator):
             copies of others, or part of another prior lies beyond the rows.
         """
         rng = np.random.default_rng(random_seed)
-        given = Given.of(parameters, statistics, support, ratio, prior, self)
+        given = Given.of(parameters, statistics, support, ratio, prior, self, success)
         if log_prior is not None and not self.multiplies_prior:
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
         self._given_log_prior, self.names_, self.selection_ = log_prior, given.names, None

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.neighbours import Neighbours, neighbours_of
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators.likelihood.success import Success
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.gram.solvers import Solver
 
@@ -46,6 +47,8 @@ class FittedTable:
         Statistics of a row, in their own units: what those that do not vary are in every simulation.
     raw : ndarray of shape (n, d), optional
         Statistics in their own units: what a fit to some of them begins with.
+    success : Success, optional
+        The probability of success given the parameters, where some simulations failed.
     """
 
     streamed: ClassVar[bool] = False
@@ -61,6 +64,7 @@ class FittedTable:
     draws: tuple[np.ndarray, np.ndarray] | None = None
     first: np.ndarray | None = None
     raw: np.ndarray | None = None
+    success: Success | None = None
 
     def __len__(self) -> int:
         return len(self.statistics)

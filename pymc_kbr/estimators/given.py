@@ -13,6 +13,7 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.checks import refuse_both
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws, weighted_draws
 from pymc_kbr.estimators.streamed_table import StreamedTable
 from pymc_kbr.estimators.tabulate import tabulate
@@ -30,6 +31,7 @@ class Given:
     ratio : ndarray of shape (n,), optional
     prior : draws, optional
     names : Names
+    success : Success, optional
     """
 
     parameters: Any
@@ -38,6 +40,7 @@ class Given:
     ratio: np.ndarray | None
     prior: Any
     names: Names
+    success: Success | None = None
 
     @classmethod
     def of(
@@ -48,6 +51,7 @@ class Given:
         ratio: np.ndarray | None,
         prior: Any,
         estimator: Any,
+        success: Success | None = None,
     ) -> Given:
         """From the arguments of `Estimator.fit`.
 
@@ -65,7 +69,7 @@ class Given:
                     f"StoredTable alone, and not a {type(parameters).__name__}"
                 )
             names = Names.of_sides(parameters, statistics)
-            return cls(parameters, statistics, support, ratio, prior, names)
+            return cls(parameters, statistics, support, ratio, prior, names, success)
         table, theta = parameters, parameters.parameters
         if statistics is not None:
             raise TypeError(
@@ -79,13 +83,22 @@ class Given:
                 "fit(table.parameters, table.statistics, table.support, ratio=ratio * table.prior_ratio)"
             )
         # Other draws, or draws of the estimator's own, are compared with the rows as they are.
+        weighting, given_prior, given_ratio = weighting_of(table), prior, ratio
         if prior is None and own is None and ratio is None:
-            if estimator.needs_draws and table.prior_ratio is not None:
-                prior = theta, table.prior_ratio
+            if estimator.needs_draws and weighting.ratio is not None:
+                prior = theta, weighting.ratio
             else:
-                ratio = table.prior_ratio
+                ratio = weighting.ratio
+        elif ratio is not None and weighting.weighted_for_success:
+            assert weighting.ratio is not None
+            ratio = ratio * weighting.ratio
         held = table.support if support is None else support
-        return cls(theta, table.statistics, held, ratio, prior, Names.of_table(table))
+        found = weighting.success if success is None else success
+        if found is not None and given_ratio is not None and success is None:
+            found = found.at_rows()
+        if prior is not None and prior is not given_prior:  # rows that succeeded stand for it already
+            found = None
+        return cls(theta, table.statistics, held, ratio, prior, Names.of_table(table), found)
 
     @property
     def streamed(self) -> bool:
@@ -104,12 +117,22 @@ class Given:
                 )
             # Before the pass over all rows, which may take long.
             estimator.check(int(self.parameters.shape[0]), streamed=True)
-            return StreamedTable.of(self.parameters, self.statistics, self.support, scale)
+            return StreamedTable.of(self.parameters, self.statistics, self.support, scale, self.success)
         ratio, draws = self.ratio, None
         if self.prior is not None:
             draws = weighted_draws(self.prior, self.names.parameters)
         if draws is not None and not estimator.takes_draws:
             theta = as_rows("the parameters", self.parameters)
             inside = Support.unbounded(theta.shape[1]) if self.support is None else self.support
-            ratio, draws = ratio_of_draws(theta, draws, inside, rng), None
-        return tabulate(self.parameters, self.statistics, self.support, scale, ratio, draws, estimator.check)
+            seen = draws if self.success is None else self.success.seen(draws)
+            ratio, draws = ratio_of_draws(theta, seen, inside, rng), None
+        return tabulate(
+            self.parameters,
+            self.statistics,
+            self.support,
+            scale,
+            ratio,
+            draws,
+            estimator.check,
+            self.success,
+        )

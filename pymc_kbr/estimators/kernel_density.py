@@ -126,7 +126,8 @@ class KernelDensity(Estimator):
             check_prior(*draws, self.table_.parameters)
         if np.any(draws[1] < 0):
             raise ValueError(NEGATIVE)
-        return draws
+        success = self.table_.success
+        return draws if success is None else success.seen(draws)
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         """Logarithms throughout: far from all rows every kernel value is zero in double precision."""

@@ -25,7 +25,7 @@ from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.marginal import integrated_out
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, share_beyond, weighted_rows
-from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, prior_rows
+from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, start_rows
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
@@ -140,12 +140,13 @@ class KernelLikelihood(LearnedDensity):
         if isinstance(scaler, Scaler | Transformed) and not raw:
             self.transforms_worst_ = int(np.flatnonzero(fitted)[self.choice_.worst])
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
-        self._evaluation = Evaluation(self.form_, of_parameters, table.scaler)
+        outcome = None if table.success is None or table.success.condition else table.success
+        self._evaluation = Evaluation(self.form_, of_parameters, table.scaler, outcome)
         self._start(rng)
 
     def _start(self, rng: np.random.Generator) -> None:
         """The prior, and rows with log weights that make them draws of it."""
-        self._rows, self._log_weights = prior_rows(self.table_)
+        self._rows, self._log_weights, self._log_mass = start_rows(self.table_)
         self._seed = int(rng.integers(2**63))  # conditioning again draws the same
         self.prior_estimated_ = float(self._given_log_prior is None)
         self.__dict__.pop("log_prior_", None)  # that of the fit before
@@ -231,9 +232,20 @@ class KernelLikelihood(LearnedDensity):
     @cached_property
     def log_prior_(self) -> LogDensity:
         """Log density of the prior: estimated from the draws, or rows, that stand for it, unless given."""
-        rng = np.random.default_rng(self._seed)
-        found = fit_prior_density(self._rows, self.table_.support, rng, log_weights=self._log_weights)
-        return found.log_density
+        rng, table = np.random.default_rng(self._seed), self.table_
+        points, logs, success = self._rows, self._log_weights, table.success
+        if success is not None and success.draws is not None and table.draws is None:
+            points, weights = success.draws  # rows are few where simulations fail
+            logs = None if np.ptp(weights) == 0 else np.log(weights[weights > 0])
+            points = points if logs is None else points[weights > 0]
+        return fit_prior_density(points, table.support, rng, log_weights=logs).log_density
+
+    def _within(self, log_prior: LogDensity) -> LogDensity:
+        """The prior where there are simulations that succeeded, if that is a condition on the data."""
+        success = self.table_.success
+        if success is None or success.constant or not success.condition:
+            return log_prior
+        return lambda theta: np.where(success.reached(theta), log_prior(theta), -np.inf)
 
     def condition(self, observed: Any, *, trials: bool = False) -> Any:
         """The posterior given an observation, or given the independent trials of a data set.
@@ -248,8 +260,9 @@ class KernelLikelihood(LearnedDensity):
         Returns
         -------
         Posterior or list of Posterior
-            `settings` holds `log_evidence`, the log density of the data under the rows' prior, of a table in
-            rounds within its region alone (``scale="dependent"``: of those not left out; of a value read as
+            `settings` holds `log_evidence`, the log density of the data under the rows' prior, with the
+            probability of success unless that is a condition, of a table in rounds within its region alone
+            (``scale="dependent"``: of those not left out; of a value read as
             a rare one, of that one), and `share_beyond_rows`, the posterior's beyond `simulated_range_`.
 
         Raises
@@ -275,7 +288,7 @@ class KernelLikelihood(LearnedDensity):
         return self._prepare(near, conditioned=True).each()
 
     def _beginning(self) -> Start:
-        return Start(self._rows, self._described, self._log_weights, self._seed)
+        return Start(self._rows, self._described, self._log_weights, self._seed, self._log_mass)
 
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
         start = self._beginning()
@@ -284,7 +297,7 @@ class KernelLikelihood(LearnedDensity):
             weighted = weighted_rows(self._evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"
         else:
-            free = free_log_density(support, self.log_prior_)
+            free = free_log_density(support, self._within(self.log_prior_))
             made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]

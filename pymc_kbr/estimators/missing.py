@@ -75,7 +75,7 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
         fitted.reads_missed = estimator.reads_missed
     # In one order in memory, which a file does not keep and sums are rounded by.
     parameters, statistics = map(np.ascontiguousarray, (table.parameters, raw[:, columns]))
-    rows = CheckedRows.trusted(parameters, statistics, table.support, table.ratio)
+    rows = CheckedRows.trusted(parameters, statistics, table.support, table.ratio, table.success)
     fitted.names_ = estimator.names_.of_statistics(columns)
     fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(REFIT_SEED))
     # A density that is known stays; one that was estimated is estimated anew.

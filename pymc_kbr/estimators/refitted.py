@@ -34,7 +34,8 @@ def on_all_rows(chosen: Any, stored: Any, rng: np.random.Generator) -> Any:
     rng : numpy.random.Generator
     """
     # Rows that carry weights are fitted in memory.
-    if not (chosen.streams and chosen.picks) or stored.prior_ratio is not None:
+    weighted = chosen.table_.ratio is not None or stored.prior_ratio is not None
+    if not (chosen.streams and chosen.picks) or weighted:
         return chosen
     fitted = clone(chosen).fit(stored, random_seed=rng)
     return fitted.chosen_by(chosen.selection_, len(stored))

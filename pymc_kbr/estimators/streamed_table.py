@@ -17,6 +17,7 @@ from pymc_kbr.arrays.rows import check_kind, check_shapes
 from pymc_kbr.arrays.scan import Scan, scan_table
 from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
+from pymc_kbr.estimators.likelihood.success import Success
 from pymc_kbr.estimators.summaries import Summary, coordinates, make_summary
 from pymc_kbr.gram import Solver
 from pymc_kbr.gram.solvers import solver_for, streams
@@ -38,7 +39,12 @@ class StreamedTable(FittedTable):
 
     @classmethod
     def of(
-        cls, parameters: Any, statistics: Any, support: Support | None, scale: bool | str | Summary
+        cls,
+        parameters: Any,
+        statistics: Any,
+        support: Support | None,
+        scale: bool | str | Summary,
+        success: Success | None = None,
     ) -> StreamedTable:
         """One pass over the rows, which scales them and takes a sample."""
         check_shapes(parameters, statistics)
@@ -53,7 +59,8 @@ class StreamedTable(FittedTable):
             scaler = make_summary(scale, scan.statistics, scan.parameters)
         n = int(parameters.shape[0])
         changed = Chunks(statistics, scaler.transform)
-        return cls(scaler, changed, Chunks(parameters), held, n, scan=scan, first=scan.statistics[0])
+        first = scan.statistics[0]
+        return cls(scaler, changed, Chunks(parameters), held, n, scan=scan, first=first, success=success)
 
     @property
     def deviation(self) -> np.ndarray:  # type: ignore[override]

@@ -11,6 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.likelihood.success import Success
 from pymc_kbr.estimators.summaries import Summary, coordinates, make_summary
 
 
@@ -22,6 +23,7 @@ def tabulate(
     ratio: np.ndarray | None = None,
     draws: tuple[np.ndarray, np.ndarray] | None = None,
     check: Callable[[int], None] = lambda n: None,
+    success: Success | None = None,
 ) -> FittedTable:
     """Check the rows and scale them, once.
 
@@ -29,7 +31,7 @@ def tabulate(
     ----------
     parameters : array_like of shape (n, p)
     statistics : array_like of shape (n, d)
-    support, ratio
+    support, ratio, success
         See `Estimator.fit`.
     scale : bool, str or Summary
     draws : pair of ndarray of shape (l, p) and (l,), optional
@@ -42,7 +44,7 @@ def tabulate(
     TypeError, ValueError
         See `Estimator.fit`.
     """
-    rows = CheckedRows.of(parameters, statistics, support, ratio)
+    rows = CheckedRows.of(parameters, statistics, support, ratio, success)
     check(len(rows))
     return scaled(rows, scale, draws)
 
@@ -59,6 +61,7 @@ def scaled(
     # What may be written to later is copied; tables' own arrays are not.
     raw = x.copy() if x.flags.writeable else x
     of_all: dict[str, Any] = {"support": rows.support, "size": len(rows), "draws": draws, "first": raw[0]}
+    of_all["success"] = rows.success
     if rows.ratio is None:
         own = theta.copy() if theta.flags.writeable else theta
         return FittedTable(scaler, coordinate, own, raw=raw, **of_all)

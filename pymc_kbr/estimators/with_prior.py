@@ -109,8 +109,10 @@ class WithPrior(RuleEstimator):
 
         Of the table's own parameters where no draws are given.
         """
-        theta, n = self.table_.parameters, len(self.table_)
+        theta, n, success = self.table_.parameters, len(self.table_), self.table_.success
         draws, weights = (theta, np.full(n, 1 / n)) if given is None else given
+        if given is not None and success is not None:
+            draws, weights = success.seen(given)
         fixed = self.parameter_kernel is not None or self.parameter_bandwidth is not None
         kernel = self.parameter_kernel_ if fixed else None
         choice = ratio_settings(theta, draws, weights, self.centred, kernel, self.prior_regularisation)

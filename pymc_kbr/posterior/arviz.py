@@ -42,6 +42,7 @@ def to_arviz(
     table: ReferenceTable | None = None,
     model: pm.Model | None = None,
     prior: Any = None,
+    weights: np.ndarray | None = None,
     store: str | Path | None = None,
     estimator: str = "",
     timings: dict[str, float] | None = None,
@@ -66,6 +67,8 @@ def to_arviz(
         Gives dims and coords, and the deterministic variables.
     prior : NewPrior, optional
         Another prior than the table's, by its `draws` and, where it is known, its `ratio` at the rows.
+    weights : ndarray of shape (n,), optional
+        Of the rows, beside the table's own, where these do not stand for the prior without them.
     store : str or Path, optional
         Where the table stays: its path is kept in place of its rows.
     estimator : str
@@ -125,7 +128,7 @@ def to_arviz(
     if table is not None and table.observed is not None:
         groups["observed_data"] = _observed_data(table, model)
     if table is not None:
-        groups |= _of_prior(table, model, prior)
+        groups |= _of_prior(table, model, prior, weights)
     if table is not None and store is None:
         groups[IN_A_RESULT] = xr.Dataset(arrays_of(table), attrs={DOCUMENTS: json.dumps(documents_of(table))})
     for group, held in (log_densities or {}).items():
@@ -204,7 +207,9 @@ def _lengths_fit(own: Any, variable: Variable, model: Any) -> bool:
     return all(held is None or len(held) == k for held, k in zip(known, variable.shape, strict=True))
 
 
-def _of_prior(table: ReferenceTable, model: pm.Model | None, prior: Any) -> dict[str, xr.Dataset]:
+def _of_prior(
+    table: ReferenceTable, model: pm.Model | None, prior: Any, weights: np.ndarray | None
+) -> dict[str, xr.Dataset]:
     """Parameters and statistics of rows that stand for the prior."""
     columns = table.parameter_columns
     dims, coords = _dims(columns, model)
@@ -212,7 +217,10 @@ def _of_prior(table: ReferenceTable, model: pm.Model | None, prior: Any) -> dict
         drawn = _dataset(columns.split(prior.draws), columns, dims, coords, 1)
         drawn.attrs = {"rows": "draws of the prior, without simulations"}
         return {"prior": drawn}
-    found = PriorRows.of(table, None if prior is None else prior.ratio)
+    ratio = None if prior is None else prior.ratio
+    if weights is not None:
+        ratio = weights if ratio is None else ratio * weights
+    found = PriorRows.of(table, ratio)
     groups = {"prior": _dataset(columns.split(table.parameters[found.rows]), columns, dims, coords, 1)}
     columns = table.statistic_columns
     dims, coords = _dims(columns, model)

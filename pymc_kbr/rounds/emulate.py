@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.scaling import deviations, nonzero
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
@@ -48,7 +49,8 @@ def emulate(
         What was simulated.
     draws : int
         Rows of the new table: draws of the model's prior in the table's support, which between bounds are
-        not independent but fill it evenly.
+        not independent but fill it evenly. Where simulations of the table failed, as many of the draws fail:
+        with the probability that is learnt from those.
     model : pymc.Model, optional
         That the table was simulated from; that of the surrounding ``with`` block where left out.
     noise : float or array_like of shape (d,), optional
@@ -137,12 +139,13 @@ def emulate(
     parameters, support = forward.draw(draws, int(seeds[-1]), within, even=True)
     unit = "noise" if scales is not None else "deviation"
     origin = dataclasses.replace(table.origin, simulations=table.simulations, noise=noise_kept(scales))
+    succeeds, failures = _succeeding(table, parameters, rng)
     return dataclasses.replace(
         table,
-        parameters=parameters,
-        statistics=emulator(parameters, progressbar),
+        parameters=parameters[succeeds],
+        statistics=emulator(parameters[succeeds], progressbar),
         support=support,
-        failures=Failures.none(parameters.shape[1]),
+        failures=failures,
         seed=None,
         provenance={
             **table.provenance,
@@ -152,6 +155,18 @@ def emulate(
         timings={**table.timings, "emulate": time.perf_counter() - started},
         origin=origin,
     )
+
+
+def _succeeding(
+    table: ReferenceTable, parameters: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray | slice, Failures]:
+    """Which draws (n, p) are rows: with the probability that a simulation succeeds there."""
+    success = weighting_of(table).success
+    if success is None or success.constant:
+        return slice(None), Failures.none(parameters.shape[1])
+    succeeds = rng.random(len(parameters)) < success(parameters)
+    lost = np.flatnonzero(~succeeds)
+    return succeeds, Failures(lost, parameters[lost], ("a simulation would have failed here",) * len(lost))
 
 
 def _check_draws(draws: Any) -> None:

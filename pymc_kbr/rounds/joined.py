@@ -16,6 +16,7 @@ def joined(
     tables: list[ReferenceTable],
     support: Support | None = None,
     prior_ratio: np.ndarray | None = None,
+    failed_ratio: np.ndarray | None = None,
     word: str = "zoomed",
     further: str = "",
 ) -> ReferenceTable:
@@ -28,6 +29,8 @@ def joined(
     support : Support, optional
     prior_ratio : ndarray of shape (n,), optional
         Of all rows, in their order, where they are not draws of the prior.
+    failed_ratio : ndarray of shape (f,), optional
+        The same of all failures.
     word : str
         Under which the provenance says how many rows come from each table.
     further : str
@@ -36,7 +39,7 @@ def joined(
     # Each table is a draw of the prior between its bounds, so between the last ones all are of one law. The
     # prior's mass there is the product of the shares that bounds leave of the rows between those before.
     last = tables[-1]
-    shares_left = [np.mean(b.support.contains(a.parameters)) for a, b in pairwise(tables)]
+    shares_left = [np.mean(b.support.contains(drawn_in(a))) for a, b in pairwise(tables)]
     support = last.support if support is None else support
     inside = [support.contains(table.parameters) for table in tables]
     drawn = [len(table) + len(table.failures) for table in tables]
@@ -53,9 +56,15 @@ def joined(
             np.concatenate([start + t.failures.rows for start, t in zip(before, tables, strict=True)]),
             np.vstack([t.failures.parameters for t in tables]),
             tuple(message for t in tables for message in t.failures.messages),
+            failed_ratio,
         ),
         seed=None,
         provenance={**last.provenance, **origin.words, word: shares + further},
         timings={name: sum(t.timings.get(name, 0.0) for t in tables) for name in last.timings},
         origin=origin,
     )
+
+
+def drawn_in(table: ReferenceTable) -> np.ndarray:
+    """All parameters that were drawn for a table, those of failures last."""
+    return np.vstack([table.parameters, table.failures.parameters])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Collection
 from concurrent.futures import Executor
 from pathlib import Path
@@ -12,8 +13,11 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
+from pymc_kbr.estimators.likelihood.success import Success
+from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.simulation import entropy_of, simulate
 from pymc_kbr.simulation.model.context import model_in_context
 from pymc_kbr.simulation.model.learnable import Learnable, learnables
@@ -153,11 +157,41 @@ def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:
     theta = kind.theta_of_rows(table)
     # Of an input that never moves nothing is learnt; whoever evaluates the likelihood leaves it out, too.
     columns = np.flatnonzero(np.ptp(theta, axis=0) > 0)
+    support = kind.support(table, columns)
+    further: dict[str, Any] = {}
+    if len(table.failures):
+        success = _success(kind, table, theta[:, columns], columns, support)
+        if not isinstance(likelihood, KernelLikelihood):
+            if not (success.constant or success.condition):
+                _warn_of_likelihood(likelihood, kind.names)
+        else:
+            further["success"] = success
+            if success.condition and not success.constant:
+                further["ratio"] = 1 / success(theta[:, columns])
     try:
-        likelihood.fit(theta[:, columns], table.statistics, kind.support(table, columns), random_seed=seed)
+        likelihood.fit(theta[:, columns], table.statistics, support, random_seed=seed, **further)
     except FunctionOfParameters as error:
         names = table.statistic_names
         raise FunctionOfParameters(error.column, names[error.column], kind.names[0]) from None
     if hasattr(likelihood, "warn_if_refuted"):
         likelihood.warn_if_refuted(", ".join(map(repr, kind.names)))
     return Learned(likelihood, kind.inputs, columns)
+
+
+def _warn_of_likelihood(likelihood: Any, names: list[str]) -> None:
+    warnings.warn(
+        f"simulations of {', '.join(map(repr, names))} fail more often at some parameters than at others, "
+        f"and the likelihood, a {type(likelihood).__name__}, has no probability of success: it is that of "
+        "simulations that succeed alone; take a KernelLikelihood, or on_failure='condition'",
+        PosteriorWarning,
+        stacklevel=4,
+    )
+
+
+def _success(
+    kind: Learnable, table: Any, succeeded: np.ndarray, columns: np.ndarray, support: Support
+) -> Success:
+    """The probability that a simulation succeeds, given its inputs."""
+    failed = kind.theta_of_rows(table, table.failures.parameters)[:, columns]
+    condition = table.origin.on_failure == "condition"
+    return Success.fit(succeeded, failed, support, condition=condition)

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.alike import alike
@@ -73,7 +74,8 @@ class Rounds:
         """Make the rounds, those that a store does not hold, and the table of them all."""
         self.options = dataclasses.replace(self.options, failures_told=False)
         table = self._made()
-        warn_of_failures(len(table.failures), self.asked["draws"], stacklevel=4)
+        on_failure = self.options.on_failure
+        warn_of_failures(len(table.failures), self.asked["draws"], on_failure, stacklevel=4)
         return table
 
     def _made(self) -> ReferenceTable:
@@ -210,8 +212,11 @@ class Rounds:
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
         """The estimator, fitted to some rows of a table."""
-        ratio = None if table.prior_ratio is None else table.prior_ratio[rows]
+        weighting = weighting_of(table)
+        ratio = None if weighting.ratio is None else weighting.ratio[rows]
         given: dict[str, Any] = {"ratio": ratio, "random_seed": rng}
+        if weighting.success is not None:
+            given["success"] = weighting.success
         if self.estimator.multiplies_prior:
             given["log_prior"] = self.forward.log_target
         estimator: Estimator = clone(self.estimator)
@@ -225,13 +230,13 @@ class Rounds:
         if last is None:
             return self.tables[0]
         parameters = np.vstack([table.parameters for table in self.tables])
+        failed = np.vstack([table.failures.parameters for table in self.tables])
+        rows, drawn = len(parameters), np.vstack([parameters, failed])
         # Failures were drawn too: a round's share is that of what it asked for.
         sizes = np.array([len(table) + len(table.failures) for table in self.tables])
-        log_prior = self.forward.log_prior(parameters)
+        log_prior = self.forward.log_prior(drawn)
         parts = [
-            np.zeros(len(parameters))
-            if proposal is None
-            else proposal.log_ratio(parameters, log_prior, int(size))
+            np.zeros(len(drawn)) if proposal is None else proposal.log_ratio(drawn, log_prior, int(size))
             for proposal, size in zip(self.proposals, sizes, strict=True)
         ]
         # All rounds are one mixture in the denominator: a row that one of them hardly draws has no huge
@@ -240,17 +245,17 @@ class Rounds:
         least = int(KEPT_SHARE * len(parameters))
         region = region_of(last, parameters, least)
         log_known, ratio = self.forward.log_known, np.exp(-log_ratio)
-        edges = edges_of(last, parameters, ratio, region, least)
+        edges = edges_of(last, parameters, ratio[:rows], region, least)
+        # Over all draws the mean of p / q is one.
+        mass = float(np.sum(ratio[region.contains(drawn)]) / len(drawn))
         if log_known is not None:
-            ratio = weights_of(log_known(parameters) - log_ratio)
-        inside = region.contains(parameters)
-        left_out = int(np.sum(~inside))
+            ratio = weights_of(log_known(drawn) - log_ratio)
+        left_out = int(np.sum(~region.contains(parameters)))
         further = f"; {left_out} rows left out, outside of the last bounds"
         if stopped:
             further += "; ended early, since the posterior did not change any more"
-        table = joined(self.tables, region, ratio, "refined", further)
-        # Over all rows the mean of p / q is one.
-        mass = float(np.sum(np.exp(-log_ratio[inside])) / len(parameters))
+        ratios = {"prior_ratio": ratio[:rows], "failed_ratio": ratio[rows:] if len(failed) else None}
+        table = joined(self.tables, region, word="refined", further=further, **ratios)
         origin = dataclasses.replace(
             table.origin, from_proposal=True, left_out=left_out, prior_mass=mass, **edges
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pymc_kbr.estimators import Estimator
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.when_coarse import check_rounds
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
@@ -31,7 +32,7 @@ def refuse_together(
             "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
             "`stored.load(20_000)`"
         )
-    if isinstance(reference_table, StoredTable) and reference_table.prior_ratio is not None:
+    if isinstance(reference_table, StoredTable) and weighting_of(reference_table).ratio is not None:
         raise ValueError(
             "the reference table stays on the disk, and its rows are no draws of the prior and carry "
             "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"

@@ -161,8 +161,12 @@ def zoom(
         tables.append(made.load() if isinstance(made, StoredTable) else made)
         if forward.log_known is None:  # no ordinary observed variable weights the rows
             return joined(tables)
-        every = np.vstack([table.parameters for table in tables])
-        return joined(tables, prior_ratio=weights_of(forward.log_known(every)))
+        every = [table.parameters for table in tables]
+        failed = [table.failures.parameters for table in tables]
+        ratio = weights_of(forward.log_known(np.vstack([*every, *failed])))
+        rows = sum(map(len, every))
+        failed_ratio = ratio[rows:] if len(ratio) > rows else None
+        return joined(tables, prior_ratio=ratio[:rows], failed_ratio=failed_ratio)
 
     spent, idle, bounds = 0, 0, None
     while len(tables) < rounds and idle < MOST_IDLE_ROUNDS:
@@ -177,7 +181,7 @@ def zoom(
         )
         idle = 0 if narrowed else MOST_IDLE_ROUNDS if last else idle + 1
     table = _without_noise(add(draws - spent, bounds), noise_kept(deviations))
-    warn_of_failures(len(table.failures), draws, stacklevel=3)
+    warn_of_failures(len(table.failures), draws, on_failure, stacklevel=3)
     return table
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.estimators import Estimator
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.selection.budget import check_budget
@@ -127,6 +128,8 @@ def _given(
     if new is None:
         return estimator.fit(table if stored is None else stored, random_seed=rng)
     under = _under(new, table, estimator)
+    if (success := weighting_of(table).success) is not None:
+        under["success"] = success.under(new.draws)
     estimator.fit(table.parameters, table.statistics, new.support, **under, random_seed=rng)
     size = estimator.settings().get("ratio_effective_sample_size")
     if size is not None:
@@ -143,7 +146,8 @@ def _under(new: NewPrior, table: ReferenceTable, estimator: Estimator) -> dict[s
 
 def _over_rows(ratio: np.ndarray | None, table: ReferenceTable) -> np.ndarray | None:
     """A prior's density ratio to the table's, made one to what the rows were drawn from."""
-    return ratio if ratio is None or table.prior_ratio is None else ratio * table.prior_ratio
+    own = weighting_of(table).ratio
+    return ratio if ratio is None or own is None else ratio * own
 
 
 def _best(
@@ -154,13 +158,16 @@ def _best(
     selection: Mapping[str, Any],
 ) -> Estimator:
     """The best estimator near the table's observation, and a line on the screen that says so."""
-    ratio, support = table.prior_ratio, table.support
+    weighting = weighting_of(table)
+    ratio, support, success = weighting.ratio, table.support, weighting.success
     if new is not None:
         ratio, support = _over_rows(new.ratio, table), new.support
+        success = None if success is None else success.under(new.draws)
         # Held-out rows are scored under the new prior: for these one needs the ratio, even of draws.
         if ratio is None:
-            ratio = ratio_of_draws(table.parameters, new.draws, support, rng)
-    rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio)
+            draws = new.draws if success is None else success.seen((new.draws, np.ones(len(new.draws))))
+            ratio = ratio_of_draws(table.parameters, draws, support, rng)
+    rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio, success)
     if new is not None:
         warn_of_few(rows.effective_size, len(rows))
     chosen = choose(rows, rng=rng, near=table.observed, progressbar=progressbar, **selection)

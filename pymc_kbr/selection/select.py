@@ -20,6 +20,7 @@ from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
 from pymc_kbr.estimators.likelihood.few_of_many import dependent_of_many
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.summaries import Dependent
 from pymc_kbr.estimators.tabulate import scaled
@@ -150,7 +151,9 @@ def select(
     refuse_sets(table)
     rng = np.random.default_rng(random_seed)
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
-    rows = CheckedRows.trusted(loaded.parameters, loaded.statistics, loaded.support, loaded.prior_ratio)
+    weighting = weighting_of(loaded)
+    sides = loaded.parameters, loaded.statistics, loaded.support
+    rows = CheckedRows.trusted(*sides, weighting.ratio, weighting.success)
     limits: dict[str, Any] = {"work": work, "time_budget": time_budget, "progressbar": progressbar}
     with constants_told(loaded.statistics, loaded.statistic_names, stacklevel=2):
         chosen = choose(rows, candidates=candidates, rng=rng, **limits).named(loaded)
@@ -225,7 +228,7 @@ def _defaults(rows: CheckedRows, fitted: int, near: np.ndarray | None) -> list[E
 def _not_chosen(rows: CheckedRows, rng: np.random.Generator) -> Estimator:
     """The localised estimator, for tables of few rows."""
     sides = rows.parameters, rows.statistics, rows.support
-    chosen = Localised().fit(*sides, ratio=rows.ratio, random_seed=rng)
+    chosen = Localised().fit(*sides, ratio=rows.ratio, success=rows.success, random_seed=rng)
     note = f"{len(rows.carrying)} rows are too few to choose among estimators; {LEAST_FOR_CHOICE} are needed"
     only = Candidate(label(chosen), chosen, note=note)
     return chosen.chosen_by(Selection((only,), np.empty(0), 0.0), len(rows))

@@ -39,25 +39,28 @@ def raise_failure(
     shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
     raise SimulationError(
         f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Mend the simulator there, or "
-        "pass on_failure='drop' to leave such rows out and keep their parameters",
+        "pass on_failure='drop' to leave such rows out and keep their parameters (or 'condition', where a "
+        "failure says nothing of the parameters)",
         row,
         named,
     )
 
 
 def split_failures(
-    draws: int, failures: dict[int, str], parameters: np.ndarray
+    draws: int, failures: dict[int, str], parameters: np.ndarray, ratio: np.ndarray | None
 ) -> tuple[slice | np.ndarray, Failures]:
-    """The rows of the table, and the failed ones with their parameters."""
+    """The rows of the table, and the failed ones with their parameters and density ratio."""
     if not failures:
         return slice(draws), Failures.none(parameters.shape[1])
     rows = np.array(sorted(failures))
     kept = np.ones(draws, dtype=bool)
     kept[rows] = False
-    return np.flatnonzero(kept), Failures(rows, parameters[rows], tuple(failures[r] for r in rows.tolist()))
+    messages = tuple(failures[r] for r in rows.tolist())
+    of_failed = None if ratio is None else ratio[rows]
+    return np.flatnonzero(kept), Failures(rows, parameters[rows], messages, of_failed)
 
 
-def check_failures(draws: int, failures: dict[int, str], *, told: bool) -> None:
+def check_failures(draws: int, failures: dict[int, str], on_failure: str, *, told: bool) -> None:
     """Refuse a table of failures; warn where they are many, and are to be told of."""
     if failures and draws - len(failures) < 2:
         first = min(failures)
@@ -68,16 +71,23 @@ def check_failures(draws: int, failures: dict[int, str], *, told: bool) -> None:
             {},
         )
     if told:
-        warn_of_failures(len(failures), draws, stacklevel=6)
+        warn_of_failures(len(failures), draws, on_failure, stacklevel=6)
 
 
-def warn_of_failures(failed: int, draws: int, stacklevel: int) -> None:
-    """Warn where more than `MANY_FAILURES` of the simulations failed."""
+def warn_of_failures(failed: int, draws: int, on_failure: str, stacklevel: int) -> None:
+    """Warn where more than `MANY_FAILURES` of the simulations failed, and say what that means."""
     if failed > MANY_FAILURES * draws:
+        meaning = (
+            "failures are a condition that says nothing of the parameters (on_failure='condition'): the "
+            "posterior is that of the prior and of the data given that a simulation succeeds"
+            if on_failure == "condition"
+            else "data were observed, so parameters at which simulations fail more often count for less "
+            "(on_failure='drop'); where a failure says nothing of the parameters, pass "
+            "on_failure='condition', or take `table.with_on_failure('condition')`"
+        )
         warnings.warn(
-            f"{failed} of {draws} simulations ({failed / draws:.1%}) failed and were dropped: the posterior "
-            "is that of the prior given that the simulator succeeds; their parameters are in "
-            "`table.failures`",
+            f"{failed} of {draws} simulations ({failed / draws:.1%}) failed and were dropped, and their "
+            f"parameters are in `table.failures`: {meaning}",
             UserWarning,
             stacklevel=stacklevel,
         )

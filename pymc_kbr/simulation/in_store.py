@@ -127,12 +127,15 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
     noted, account = held.documents["provenance"], simulation.sampler.account()
     if account.keys() - noted.keys():  # a later call that only reads has drawn little
         held.note("provenance", {**noted, **account})
+    origin, meaning = held.documents.get("origin", {}), simulation.origin.on_failure
+    if origin and options.on_failure != "raise" and origin.get("on_failure", "drop") != meaning:
+        held.note("origin", {**origin, "on_failure": meaning})
     before, laps = held.documents["timings"], simulation.clock.laps
     held.note("timings", {**before, **{name: before.get(name, 0.0) + lap for name, lap in laps.items()}})
     table = StoredTable(held, options.draws, graph.observed, graph.observed_data)
     rows = table.failures.rows.tolist()
     failures = dict(zip(rows, table.failures.messages, strict=True))
-    check_failures(options.draws, failures, told=options.failures_told)
+    check_failures(options.draws, failures, table.origin.on_failure, told=options.failures_told)
     return table
 
 

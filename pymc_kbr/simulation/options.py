@@ -15,6 +15,7 @@ from pymc_kbr.simulation.prior.proposal import Proposal
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.simulation.workers.executors import check_executor
+from pymc_kbr.tables.failures import ON_FAILURE
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,11 @@ class SimulationOptions:
         check_seed(self.random_seed)
         if self.store is not None and (not isinstance(self.store, str | Path) or not str(self.store)):
             raise TypeError(f"store is {self.store!r}; it must be the path of a folder, such as 'table.zarr'")
-        if self.on_failure not in ("raise", "drop"):
-            raise ValueError(f"on_failure is {self.on_failure!r}; it may be 'raise' or 'drop'")
+        if self.on_failure not in ON_FAILURE:
+            raise ValueError(
+                f"on_failure is {self.on_failure!r}; it may be 'raise' or 'drop', or 'condition', where a "
+                "failure says nothing of the parameters"
+            )
         if self.timeout is not None:
             self._check_timeout(self.timeout)
         if self.executor is not None:

@@ -62,11 +62,17 @@ def simulate(
         kill or a power cut the same call keeps what is finished and simulates the rest; a call with
         more `draws` extends. The table is the same, bit for bit, as without interruptions. See
         `simulate_to_store` for tables that memory does not hold.
-    on_failure : {"raise", "drop"}
+    on_failure : {"raise", "drop", "condition"}
         What to do about a simulation that raises, returns NaN, infinity, numbers beyond 1e300 or no numbers,
         exceeds `timeout` or ends its worker process: stop, or leave the row out and keep its parameters in
         `ReferenceTable.failures`.
-        A store keeps failed rows; "raise" simulates them again, "drop" does not.
+        With "drop" a failure is an outcome that was not observed: there are data, so the probability of the
+        data includes that of success, and parameters at which simulations fail more often count for less.
+        With "condition" a failure is an accident that says nothing of the parameters: the data are those of
+        simulations that succeed, and the prior stays as it is. Either way the probability of success given
+        the parameters is learnt from the failures, and all estimators go by it.
+        `ReferenceTable.with_on_failure` changes the meaning afterwards. A store keeps failed rows; "raise"
+        simulates them again, the others do not.
     batched : bool, optional
         Whether simulators are called for about a thousand rows at once. Found out where left out:
         by calling each once on a small batch, whose result must be that of its rows alone.

@@ -53,8 +53,9 @@ def _simulate_in_memory(
         if head is not None:
             arrays.begin_with(head, way.simulator.block_rows if way.batched else 1)
         simulate_rows(simulation, way, first_rows, arrays)
-    check_failures(draws, arrays.failures, told=options.failures_told)
-    kept, failed = split_failures(draws, arrays.failures, arrays.parameters)
+    check_failures(draws, arrays.failures, options.on_failure, told=options.failures_told)
+    ratio = simulation.prior_ratio(arrays.parameters)
+    kept, failed = split_failures(draws, arrays.failures, arrays.parameters, ratio)
     return ReferenceTable(
         parameters=arrays.parameters[kept],
         statistics=arrays.statistics[kept],
@@ -72,5 +73,5 @@ def _simulate_in_memory(
         },
         timings=simulation.clock.laps,
         origin=simulation.origin,
-        prior_ratio=simulation.prior_ratio(arrays.parameters[kept]),
+        prior_ratio=None if ratio is None else ratio[kept],
     )

@@ -75,6 +75,7 @@ class Simulation:
             from_proposal=self.options.proposal is not None,
             known=self.forward.graph.known_names,
             prior_mass=1.0 if self.options.within is None else None,
+            on_failure="condition" if self.options.on_failure == "condition" else "drop",
         )
 
     @property

@@ -44,6 +44,7 @@ def appended(one: Any, other: Any) -> Any:
         noise=_noise(one, other),
         between_bounds=one.origin.between_bounds or other.origin.between_bounds,
         seeds=one.seeds + other.seeds,
+        on_failure=_on_failure(one, other),
         prior_mass=one.origin.prior_mass if one.origin.prior_mass == other.origin.prior_mass else None,
     )
     return dataclasses.replace(
@@ -61,6 +62,18 @@ def appended(one: Any, other: Any) -> Any:
         timings={k: one.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
         origin=origin,
     )
+
+
+def _on_failure(one: Any, other: Any) -> str:
+    """What failures mean, of which there are some in both tables, in one or in none."""
+    meanings = {table.origin.on_failure for table in (one, other) if len(table.failures)}
+    if len(meanings) > 1:
+        raise ValueError(
+            f"failures of this table have on_failure={one.origin.on_failure!r}, and those of the table to "
+            f"append {other.origin.on_failure!r}; give both the same meaning: "
+            f"`other.with_on_failure({one.origin.on_failure!r})`"
+        )
+    return meanings.pop() if meanings else str(one.origin.on_failure)
 
 
 def _noise(one: Any, other: Any) -> tuple[float, ...]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+
+ON_FAILURE = ("raise", "drop", "condition")
+"""What becomes of a table when a simulation fails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +23,14 @@ class Failures:
         The parameters of these draws.
     messages : tuple of str, length f
         What went wrong.
+    prior_ratio : ndarray of shape (f,), optional
+        Of these draws, as `ReferenceTable.prior_ratio` of the rows and in its unit.
     """
 
     rows: np.ndarray
     parameters: np.ndarray
     messages: tuple[str, ...]
+    prior_ratio: np.ndarray | None = None
 
     @classmethod
     def none(cls, size: int) -> Failures:
@@ -32,3 +39,29 @@ class Failures:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def some(self, chosen: np.ndarray) -> Failures:
+        """Some of them, by their places."""
+        ratio = None if self.prior_ratio is None else self.prior_ratio[chosen]
+        messages = tuple(self.messages[place] for place in chosen.tolist())
+        return Failures(self.rows[chosen], self.parameters[chosen], messages, ratio)
+
+
+def meaning_of_failures(table: Any, meaning: str) -> dict[str, Any]:
+    """The fields of a table that say what its failures mean.
+
+    Raises
+    ------
+    ValueError
+        If the meaning is none.
+    """
+    if meaning not in ON_FAILURE[1:]:
+        raise ValueError(f"the meaning of failures is {meaning!r}; it may be 'drop' or 'condition'")
+    origin = replace(table.origin, on_failure=meaning)
+    return {"origin": origin, "provenance": provenance_with(table.provenance, origin)}
+
+
+def provenance_with(provenance: dict[str, str], origin: Any) -> dict[str, str]:
+    """A provenance that says of failures what the origin of the table says."""
+    words = {name: text for name, text in provenance.items() if name != "on_failure"}
+    return {**words, **origin.words}

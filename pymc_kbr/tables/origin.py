@@ -44,6 +44,9 @@ class Origin:
     cut_edges : tuple of two tuples of float or None, length p
         Where draws are within a deviation of the last bounds, beyond which rows were left out. None where
         there are no such bounds, or only the prior's `EDGE_TAIL` is beyond.
+    on_failure : {"drop", "condition"}
+        What a failed simulation means: an outcome that was not observed, so that data are less probable where
+        simulations fail more often; or a condition, so that failures say nothing of the parameters.
     """
 
     simulations: int | None = None
@@ -57,6 +60,7 @@ class Origin:
     left_out: int = 0
     prior_edges: tuple[tuple[float, ...], ...] = ()
     cut_edges: tuple[tuple[float | None, ...], ...] = ()
+    on_failure: str = "drop"
 
     @property
     def whole_prior(self) -> bool:
@@ -89,6 +93,7 @@ class Origin:
             "appended_seeds": ", ".join(map(str, self.seeds)),
             "known_densities": ", ".join(self.known),
             "rounds": self.rounds,
+            "on_failure": "" if self.on_failure == "drop" else self.on_failure,
         }
         return {name: text for name, text in words.items() if text}
 

@@ -37,7 +37,7 @@ class PriorRows:
         ----------
         table : ReferenceTable
         ratio : ndarray of shape (n,), optional
-            Density of another prior over that of the table's.
+            Density of another prior over that of the table's, or what else weights the rows.
 
         Notes
         -----
@@ -50,6 +50,8 @@ class PriorRows:
         between = ", between the bounds within which it was simulated" if table.origin.between_bounds else ""
         if table.origin.left_out:
             between += f", without {table.origin.left_out} rows that lie far from the posterior"
+        if len(table.failures) and table.origin.on_failure == "drop":
+            between += ", of simulations that succeeded"
         if ratio is not None:
             weights = ratio if weights is None else weights * ratio
         if weights is None:

@@ -17,7 +17,7 @@ from pymc_kbr.tables.appended import appended
 from pymc_kbr.tables.checks import checked
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.conversions import Conversions
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.failures import Failures, meaning_of_failures
 from pymc_kbr.tables.of_sets import observation_of, sets_of, with_columns
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.selected import of_statistics, without_missing
@@ -174,6 +174,25 @@ class ReferenceTable(Conversions):
             same simulations again), or rows of either are no draws of the prior.
         """
         return appended(self, other)
+
+    def with_on_failure(self, meaning: str) -> ReferenceTable:
+        """The same simulations with another meaning of those that failed.
+
+        Parameters
+        ----------
+        meaning : {"drop", "condition"}
+            See `simulate`: an outcome that was not observed, or a condition on the data.
+
+        Returns
+        -------
+        ReferenceTable
+
+        Raises
+        ------
+        ValueError
+            If there is no such meaning.
+        """
+        return dataclasses.replace(self, **meaning_of_failures(self, meaning))
 
     def with_statistics(self, names: Sequence[str]) -> ReferenceTable:
         """The same simulations with some of their statistics, in the order that is given.

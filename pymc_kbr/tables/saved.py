@@ -17,8 +17,8 @@ OBSERVED_DATA = "observed_data_"
 """What the names of the arrays of observed data begin with, in files and in stores."""
 
 
-PRIOR_RATIO = "prior_ratio"
-"""The name of that array, in files and in stores."""
+PRIOR_RATIO, FAILED_RATIO = "prior_ratio", "failed_prior_ratio"
+"""The names of these arrays, of the first one in stores, too."""
 
 
 IN_A_RESULT, DOCUMENTS, PATH = "reference_table_data", "reference_table_documents", "reference_table"
@@ -39,6 +39,8 @@ def arrays_of(table: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         arrays["observed"] = (("statistic",), table.observed)
     if table.prior_ratio is not None:
         arrays[PRIOR_RATIO] = (("row",), table.prior_ratio)
+    if table.failures.prior_ratio is not None:
+        arrays[FAILED_RATIO] = (("failure",), table.failures.prior_ratio)
     for name, values in table.observed_data.items():
         dims = tuple(f"{OBSERVED_DATA}{name}_dim_{i}" for i in range(values.ndim))
         arrays[f"{OBSERVED_DATA}{name}"] = (dims, values)
@@ -88,7 +90,10 @@ def fields_from(arrays: Mapping[str, np.ndarray], documents: Mapping[str, Any]) 
         "statistic_columns": Columns.from_json(documents["statistic_columns"]),
         "support": Support.from_json(documents["support"]),
         "failures": Failures(
-            arrays["failed_rows"], arrays["failed_parameters"], tuple(documents["failure_messages"])
+            arrays["failed_rows"],
+            arrays["failed_parameters"],
+            tuple(documents["failure_messages"]),
+            arrays.get(FAILED_RATIO),
         ),
         "seed": None if documents["seed"] is None else int(documents["seed"]),
         "observed_data": {

@@ -16,7 +16,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.errors import describe
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.failures import ON_FAILURE, Failures, provenance_with
 from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
 from pymc_kbr.tables.of_sets import observation_of
 from pymc_kbr.tables.origin import Origin
@@ -46,6 +46,8 @@ class StoredTable:
         The data before `sum_stat`.
     chosen : tuple of int, optional
         Numbers of the store's statistics that are looked at; all where left out.
+    on_failure : {"drop", "condition"}, optional
+        What failures mean, where this is not what the store says: see `with_on_failure`.
     """
 
     store: TableStore
@@ -53,6 +55,7 @@ class StoredTable:
     observed: np.ndarray | None
     observed_data: dict[str, np.ndarray] = field(default_factory=dict)
     chosen: tuple[int, ...] | None = None
+    on_failure: str | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> StoredTable:
@@ -156,7 +159,15 @@ class StoredTable:
         if not len(rows):
             return Failures.none(self.parameter_columns.size)
         messages = tuple(str(text) for text in self.store.at("message", rows))
-        return Failures(rows, self.store.at("parameters", rows), messages)
+        ratio = self.store.array(PRIOR_RATIO) if has_prior_ratio(self.store) else None
+        parameters = self.store.at("parameters", rows)
+        return Failures(rows, parameters, messages, None if ratio is None else ratio[rows])
+
+    @cached_property
+    def origin(self) -> Origin:
+        """Where the rows come from."""
+        found = Origin.from_documents(self.store.documents)
+        return found if self.on_failure is None else dataclasses.replace(found, on_failure=self.on_failure)
 
     def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> StoredTable:
         """The same simulations with another observation.
@@ -207,6 +218,27 @@ class StoredTable:
             self, observed=observed, observed_data={}, chosen=tuple(int(i) for i in of_store)
         )
 
+    def with_on_failure(self, meaning: str) -> StoredTable:
+        """The same simulations with another meaning of those that failed; the store stays as it is.
+
+        Parameters
+        ----------
+        meaning : {"drop", "condition"}
+            See `simulate`: an outcome that was not observed, or a condition on the data.
+
+        Returns
+        -------
+        StoredTable
+
+        Raises
+        ------
+        ValueError
+            If there is no such meaning.
+        """
+        if meaning not in ON_FAILURE[1:]:
+            raise ValueError(f"the meaning of failures is {meaning!r}; it may be 'drop' or 'condition'")
+        return dataclasses.replace(self, on_failure=meaning)
+
     def without_missing(self) -> StoredTable:
         """The same simulations with the statistics that the observation has, where it has gaps (NaN).
 
@@ -226,7 +258,7 @@ class StoredTable:
         ValueError
             If they are not, and the store is not finished: its density ratio is written last.
         """
-        if not Origin.from_documents(self.store.documents).weighted:
+        if not self.origin.weighted:
             return None
         if not has_prior_ratio(self.store):
             raise ValueError(
@@ -263,6 +295,7 @@ class StoredTable:
         n = len(self)
         if rows is None or rows >= n:
             parameters, statistics, ratio = self.parameters[0:n], self.statistics[0:n], self.prior_ratio
+            failures = self.failures
         else:
             # Evenly, and not the first ones: chunks are read as a whole, wherever they are.
             chosen = np.linspace(0, n - 1, rows).astype(int)
@@ -270,6 +303,9 @@ class StoredTable:
             chosen = chosen if self._kept is None else self._kept[chosen]
             parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)
             statistics = statistics if self.chosen is None else statistics[:, list(self.chosen)]
+            # As many of the failures as of the rows: their share says how often simulations fail.
+            failed = len(self.failures)
+            failures = self.failures.some(np.linspace(0, failed - 1, round(failed * rows / n)).astype(int))
         documents = self.store.documents
         try:
             return ReferenceTable(
@@ -279,12 +315,12 @@ class StoredTable:
                 parameter_columns=self.parameter_columns,
                 statistic_columns=self.statistic_columns,
                 support=self.support,
-                failures=self.failures,
+                failures=failures,
                 seed=int(documents["seed"]),
                 observed_data=self.observed_data,
-                provenance=documents["provenance"],
+                provenance=provenance_with(documents["provenance"], self.origin),
                 timings=documents["timings"],
-                origin=Origin.from_documents(documents),
+                origin=self.origin,
                 prior_ratio=ratio,
             )
         except Exception as error:  # what a table refuses is, here, the matter of the store

@@ -126,6 +126,12 @@ def fit_categorical(
     return Categorical(levels, tuple(logits))
 
 
+def fit_share(theta: np.ndarray, above: np.ndarray, rng: np.random.Generator, effort: Effort) -> Logit:
+    """The logit of the probability of `above` (n,) given parameters (n, q) alone: smooth, or constant."""
+    inputs = Inputs(theta, np.zeros((len(theta), 1)))
+    return _fit_logit(inputs, above, inputs, rng, effort)
+
+
 def _fit_logit(
     inputs: Inputs, above: np.ndarray, whole: Inputs, rng: np.random.Generator, effort: Effort
 ) -> Logit:

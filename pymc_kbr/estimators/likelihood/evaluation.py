@@ -14,6 +14,7 @@ from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.order_statistics import OrderStatistics
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.likelihood.success import Success
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.estimators.summaries.cells import Levels
 
@@ -38,15 +39,28 @@ class Evaluation:
     form : Form
     of_parameters : ParameterScale
     of_statistics : Summary
+    success : Success, optional
+        The likelihood of each observation includes its probability; a description's last number is its
+        logarithm.
     """
 
     form: Form
     of_parameters: ParameterScale
     of_statistics: Summary
+    success: Success | None = None
 
     def describe(self, parameters: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, p) alone, shape (k, w)."""
-        return self.form.describe(self.of_parameters(parameters, xp), xp)
+        described = self.form.describe(self.of_parameters(parameters, xp), xp)
+        if self.success is None:
+            return described
+        return xp.concatenate([described, self.success.log_probability(parameters, xp)[:, None]], axis=1)
+
+    def _logs(self, described: Any, points: Any, xp: Any = np) -> Any:
+        """Log densities (k, r) of points, in the units of the fit."""
+        if self.success is None:
+            return self.form.log_density(described, points, xp)
+        return self.form.log_density(described[:, :-1], points, xp) + described[:, -1:]
 
     def prepare(self, statistics: np.ndarray) -> Prepared:
         """Observations (n, d) in the units of the fit: see `Prepared`."""
@@ -89,7 +103,7 @@ class Evaluation:
 
     def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
         """Log densities (n,) of n observations, each under its own row of `described` (n, w)."""
-        logs = self.form.log_density(described, prepared.points, xp) + prepared.log_volume
+        logs = self._logs(described, prepared.points, xp) + prepared.log_volume
         if prepared.log_volume.shape[1] == 1:
             return logs[:, 0]
         highest = xp.maximum(xp.max(logs, axis=1), LEAST_LOG)
@@ -118,7 +132,7 @@ class Evaluation:
         points = np.stack([data.points.reshape(r * s, e) for data in trials])
         if not isinstance(self.form, Autoregressive):
             points = np.repeat(points, m, axis=0)
-        logs = self.form.log_density(described.reshape(g * m, w), points).reshape(g, m, r, s)
+        logs = self._logs(described.reshape(g * m, w), points).reshape(g, m, r, s)
         return _averaged(logs + np.stack([data.log_volume for data in trials])[:, None]).sum(axis=2)
 
     def at_rows(self, described: np.ndarray, trials: Sequence[Prepared]) -> np.ndarray:
@@ -137,7 +151,7 @@ class Evaluation:
         step = max(1, RESIDUALS_AT_ONCE // max(1, r * s * e))
         points = trials.points.reshape(1, r * s, e)
         for i in range(0, max(1, len(described)), step):
-            logs = self.form.log_density(described[i : i + step], points)
+            logs = self._logs(described[i : i + step], points)
             yield _averaged(logs.reshape(len(logs), r, s) + trials.log_volume)
 
     def draw(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -149,7 +163,7 @@ class Evaluation:
             If the form is one of summaries, from which there is no way back.
         """
         summary = self.of_statistics
-        drawn = self.form.draw(self.describe(parameters), rng)
+        drawn = self.form.draw(self.form.describe(self.of_parameters(parameters)), rng)
         if isinstance(summary, Transformed):
             return summary.complete(summary.backward(drawn))
         if not isinstance(summary, Scaler):

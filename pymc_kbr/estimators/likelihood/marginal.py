@@ -133,7 +133,7 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
         found = OrderStatistics(form, places) if form.in_order else replace(form, size=len(places))
     if found is None:
         return None
-    return Evaluation(found, evaluation.of_parameters, summary.of_columns(columns))
+    return replace(evaluation, form=found, of_statistics=summary.of_columns(columns))
 
 
 def _solved(root: np.ndarray, away: np.ndarray) -> np.ndarray:

@@ -41,12 +41,15 @@ class Start(NamedTuple):
     log_weights : ndarray of shape (n,), optional
         That make them draws of the prior, up to a constant.
     seed : int
+    log_mass : float
+        Log share of the prior's mass that they stand for.
     """
 
     rows: np.ndarray
     described: np.ndarray
     log_weights: np.ndarray | None
     seed: int
+    log_mass: float = 0.0
 
 
 def drawn_posteriors(
@@ -89,7 +92,8 @@ def drawn_posteriors(
             np.random.default_rng(start.seed),
             start_log_weights=start.log_weights,
         )
-    found = replace(found, log_evidence=np.where(lost, -np.inf, found.log_evidence))
+    evidence = np.where(lost, -np.inf, found.log_evidence + start.log_mass)
+    found = replace(found, log_evidence=evidence)
     notes = ("log_evidence", "ancestors", "acceptance", "capped")
     return [
         (support.backward(free), {name: float(getattr(found, name)[i]) for name in notes})
@@ -126,7 +130,7 @@ def weighted_rows(
         weights = np.exp(logs - logsumexp(logs))
         noted = {
             # Weights of the rows need not have sum one: the evidence is a mean under them.
-            "log_evidence": -np.inf if data.impossible else float(logsumexp(logs) - logsumexp(base)),
+            "log_evidence": -np.inf if data.impossible else _evidence(logs, base) + start.log_mass,
             "ancestors": effective_sample_size(weights),
         }
         found.append((weights, noted))
@@ -137,3 +141,7 @@ def share_beyond(simulated_range: np.ndarray, atoms: np.ndarray, weights: np.nda
     """Share of a posterior beyond what was simulated (2, p), where the likelihood is extrapolated."""
     lowest, highest = simulated_range
     return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))
+
+
+def _evidence(logs: np.ndarray, base: np.ndarray) -> float:
+    return float(logsumexp(logs) - logsumexp(base))

@@ -80,13 +80,28 @@ class PriorDensity:
         return np.where(np.isnan(logs), -np.inf, logs)
 
 
-def prior_rows(table: FittedTable) -> tuple[np.ndarray, np.ndarray | None]:
-    """Points (n, p) that stand for the prior, with log weights (n,) where they are no draws of it."""
+def start_rows(table: FittedTable) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Points (n, p) that stand for the prior, or for that share of it where simulations succeed at all.
+
+    With log weights (n,) where they are no draws of it, and the logarithm of that share.
+    """
+    success = table.success
     if table.draws is not None:
         points, weights = table.draws
+        if success is not None and success.condition:
+            points, weights = success.seen(table.draws)
         kept = (weights > 0) & table.support.contains(points)
-        return points[kept], np.log(weights[kept])
-    return table.parameters, None if table.ratio is None else np.log(table.ratio)
+        return points[kept], np.log(weights[kept]), 0.0
+    logs = None if table.ratio is None else np.log(table.ratio)
+    if success is None or success.condition or success.constant:
+        return table.parameters, logs, 0.0
+    # Among those that succeed rows have these weights; one over its probability makes up for the others.
+    logs = np.zeros(len(table)) if logs is None else logs
+    every = logs - success.log_probability(table.parameters)
+    if success.draws is None:
+        return table.parameters, every, 0.0
+    # Weighted as they are, rows are all that succeed, whose share is known.
+    return table.parameters, every, float(np.log(success.share) + logsumexp(every) - logsumexp(logs))
 
 
 def fit_prior_density(

@@ -80,6 +80,8 @@ def compare_models(
     rows of the same weight in all: with the log score as loss it tends to p(model | statistics), which the
     prior odds then multiply. Data sets become the features of
     `SetFeatures`, without estimates of parameters, which differ between models.
+    Where simulations failed, the probability of the data is that of success and of the data together; with
+    ``on_failure="condition"`` it is that of the data given success, on both sides of Bayes' rule.
     These are probabilities given the statistics, which can differ from those given the data [1]_.
     Standard errors are by the jackknife over five parts of the rows, which also give the probabilities of
     rows that were not learnt from.
@@ -214,10 +216,18 @@ def _failed(tables: dict[str, ReferenceTable]) -> np.ndarray:
     shares = {name: len(t.failures) / (len(t) + len(t.failures)) for name, t in tables.items()}
     if max(shares.values()) - min(shares.values()) > FAILED_MORE:
         words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+        condition = any(t.origin.on_failure == "condition" for t in tables.values() if len(t.failures))
+        meaning = (
+            "the probabilities are given that a simulation succeeds (on_failure='condition'), whatever its "
+            "model; where a failure is an outcome that was not observed, take `with_on_failure('drop')` of "
+            "each table"
+            if condition
+            else "data were observed, so a model counts for less as its simulations fail more often "
+            "(on_failure='drop'); where a failure says nothing of the model, take "
+            "`with_on_failure('condition')` of each table, or mend the simulator"
+        )
         warnings.warn(
-            f"simulations failed more often in some models ({words}): the probabilities are given that a "
-            "simulation does not fail. If a failure means that the model makes no such data, multiply each "
-            "prior probability by the share that did not fail (`with_prior`); otherwise mend the simulator",
+            f"simulations failed more often in some models ({words}): {meaning}",
             UserWarning,
             stacklevel=3,
         )

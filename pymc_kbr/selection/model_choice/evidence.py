@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_kbr.estimators import KernelLikelihood
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
-from pymc_kbr.selection.model_choice.rows import Rows
+from pymc_kbr.selection.model_choice.rows import Rows, success_share
 
 EVIDENCE_PARTICLES = 500
 """Of each posterior, whose tempering gives the evidence."""
@@ -22,15 +23,18 @@ class Evidence:
         for number, table in enumerate(rows.tables):
             # A model's own prior ratio: the rows' weights hold the shares of models, too.
             mine = rows.own[rows.model == number]
-            ratio = None if table.prior_ratio is None else table.prior_ratio[mine]
+            weighting = weighting_of(table)
+            ratio = None if weighting.ratio is None else weighting.ratio[mine]
             given = table.parameters[mine], table.statistics[mine], table.support
-            fitted = KernelLikelihood(particles=EVIDENCE_PARTICLES).fit(*given, ratio=ratio, random_seed=rng)
+            fitted = KernelLikelihood(particles=EVIDENCE_PARTICLES)
+            fitted.fit(*given, ratio=ratio, success=weighting.success, random_seed=rng)
             # A value that a model never made would count for it as much as one that it made sometimes.
             fitted.reads_missed = False
             self._fitted.append(fitted)
-        # Evidences are of models by themselves: the prior's shares come in by hand.
+        # Evidences are of models by themselves: the prior's shares come in by hand. The probability that
+        # simulations succeed is in both.
         shares = np.bincount(rows.model, rows.weights, minlength=rows.models)
-        self._log_shares = np.log(shares / shares.sum())
+        self._log_shares = np.log(shares / shares.sum()) - np.log([success_share(t) for t in rows.tables])
         return self
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:

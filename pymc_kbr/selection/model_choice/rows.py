@@ -12,6 +12,7 @@ import numpy as np
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.selection.model_choice.data_sets import of_one_width
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -33,7 +34,8 @@ class Rows:
     model : ndarray of int, shape (n,)
         Number of the model that each row is of.
     weights : ndarray of shape (n,)
-        Of sum n: those of each model's rows add up to its share in the prior.
+        Of sum n: those of each model's rows add up to its share in the prior, times the probability that its
+        simulations succeed where a failure is an outcome that was not observed.
     own : ndarray of int, shape (n,)
         Number of each row in its model's table.
     tables : tuple of ReferenceTable
@@ -99,8 +101,10 @@ class Rows:
         held = tuple(tables.values())
         weights = []
         for table, share in zip(held, prior, strict=True):
-            ratio = np.ones(len(table)) if table.prior_ratio is None else table.prior_ratio
-            weights.append(share * ratio / ratio.sum())  # however many rows a table has
+            ratio = weighting_of(table).ratio
+            ratio = np.ones(len(table)) if ratio is None else ratio
+            # However many rows a table has.
+            weights.append(share * success_share(table) * ratio / ratio.sum())
         lengths = [len(table) for table in held]
         together = np.concatenate(weights)
         statistics = np.vstack([table.statistics for table in held])
@@ -113,6 +117,12 @@ class Rows:
             held,
             _curves(statistics, np.eye(len(held))[model][:, 1:], observed),
         )
+
+
+def success_share(table: ReferenceTable) -> float:
+    """The probability of success under a model's prior, as far as it says something of the model."""
+    success = weighting_of(table).success
+    return 1.0 if success is None or success.condition else success.share
 
 
 def _curves(statistics: np.ndarray, told: np.ndarray, observed: np.ndarray | None) -> Transformed | Scaler:
@@ -156,6 +166,13 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
                 "leave a share of it out, and weights by known densities have no scale; give a table of "
                 "`simulate`, whose only observed variables are simulators"
             )
+    meanings = {table.origin.on_failure for table in tables.values() if len(table.failures)}
+    if len(meanings) > 1:
+        raise ValueError(
+            "failures are outcomes that were not observed (on_failure='drop') in some tables and a condition "
+            "(on_failure='condition') in others, whose evidences do not compare; give all tables one meaning "
+            "by `with_on_failure`"
+        )
     named = {str(name): table for name, table in tables.items()}
     if len(named) < len(tables):
         raise ValueError(f"models are named {list(tables)}, two of them alike as texts; rename one")

@@ -63,17 +63,18 @@ class Learnable:
     widths: list[int]
     original: tuple[pm.Model, list[SimulatorRows]]
 
-    def theta_of_rows(self, table: ReferenceTable) -> np.ndarray:
-        """The inputs (n, q) that each row of a table of `model` was simulated at."""
+    def theta_of_rows(self, table: ReferenceTable, parameters: np.ndarray | None = None) -> np.ndarray:
+        """The inputs (n, q) at parameters (n, p) of a table of `model`; of its rows where left out."""
+        parameters = table.parameters[0 : len(table)] if parameters is None else parameters
         free = [rv for rv in self.model.free_RVs if rv.name != ROW_VARIABLE]
-        values = table.parameter_columns.split(table.parameters)
+        values = table.parameter_columns.split(parameters)
         batches = [pt.tensor(dtype=rv.dtype, shape=(None, *values[rv.name].shape[1:])) for rv in free]
         given = dict(zip(free, batches, strict=True))
         theta = vectorize_graph(self.theta, given) if given else self.theta
         function = pytensor.function(batches, theta, mode=IN_PYTHON, on_unused_input="ignore")
-        rows = values.get(ROW_VARIABLE, np.zeros(len(table), dtype=int))
+        rows = values.get(ROW_VARIABLE, np.zeros(len(parameters), dtype=int))
         parts = []
-        for start in range(0, len(table), INPUT_ROWS_AT_ONCE):
+        for start in range(0, len(parameters), INPUT_ROWS_AT_ONCE):
             part = slice(start, start + INPUT_ROWS_AT_ONCE)
             of_all = np.asarray(function(*(values[rv.name][part] for rv in free)), dtype=float)
             of_all = np.broadcast_to(of_all, (len(rows[part]), *of_all.shape[-2:]))

@@ -98,6 +98,10 @@ def LearnedSimulator(
 
     Notes
     -----
+    Of a likelihood that was fitted to a table with failures the log density includes the log probability that
+    a simulation succeeds, once for each observation, unless the table has ``on_failure="condition"``; draws
+    are those of simulations that succeed.
+
     NUTS sees a wall where the simulated region ends. Where the posterior comes close to it, simulate from
     a wider prior, or one whose parameters depend less on each other: divergences say so. `pm.sample` starts
     at random within one unit of the initial point, in the space without edges. Where the simulated region is

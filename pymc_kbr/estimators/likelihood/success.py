@@ -1,0 +1,219 @@
+"""The probability that a simulation succeeds, given its parameters: learnt once from those that failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+import numpy as np
+
+from pymc_kbr.arrays.blas import one_blas_thread
+from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators.likelihood.categorical import Logit, fit_share
+from pymc_kbr.estimators.likelihood.evidence import Effort
+from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.likelihood.product_kernel import Inputs
+
+MOST_SIMULATIONS = 20_000
+"""From which it is learnt: as many rows as a choice among estimators looks at. Beyond, edges would be sharper
+than posteriors need, and the features of a fit to all do not fit into memory.
+"""
+
+SEED = 34
+"""Of landmarks and of rows for settings: the same table gives the same probabilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Success:
+    """P(success | parameters), and what a failure means.
+
+    Whether a simulation succeeds is a statistic of two values. Its logit is a smooth function of the
+    parameters, or a constant where that predicts left-out simulations as well.
+
+    Parameters
+    ----------
+    logit : Logit
+    of_parameters : ParameterScale
+    draws : pair of ndarray of shape (l, p) and (l,), optional
+        Points, and weights, that stand for the prior: of successes and failures together. Left out where the
+        prior is known at the rows that succeeded alone.
+    share : float
+        Probability under the prior of all simulations.
+    least : float
+        The lowest logit of a simulation that succeeded.
+    condition : bool
+        Whether success is a condition, so that failures say nothing of the parameters. Otherwise it is an
+        outcome: a data set was observed, so the likelihood of the data includes its probability.
+    """
+
+    logit: Logit
+    of_parameters: ParameterScale
+    draws: tuple[np.ndarray, np.ndarray] | None
+    share: float
+    least: float
+    condition: bool = False
+
+    @classmethod
+    def fit(
+        cls,
+        succeeded: np.ndarray,
+        failed: np.ndarray,
+        support: Support,
+        weights: tuple[np.ndarray, np.ndarray] | None = None,
+        *,
+        condition: bool = False,
+    ) -> Self:
+        """Learn from the parameters (n, p) of simulations that succeeded, and (f, p) of those that failed.
+
+        `weights` (n,) and (f,) make them draws of the prior, where they are drawn elsewhere. What is learnt
+        is a probability given the parameters, so it does not depend on where these were drawn.
+        """
+        n, points = len(succeeded), np.vstack([succeeded, failed])
+        above = np.arange(len(points)) < n
+        of_parameters = ParameterScale.fit(points, support)
+        some = spread_out(len(points), MOST_SIMULATIONS)
+        with one_blas_thread():
+            theta = of_parameters(points[some])
+            logit = fit_share(theta, above[some], np.random.default_rng(SEED), Effort())
+            least = float(logit.at(Inputs(theta, np.zeros((len(theta), 1))))[above[some]].min())
+        each = np.ones(len(points)) if weights is None else np.concatenate(weights)
+        share = float(each[:n].sum() / each.sum())
+        return cls(logit, of_parameters, (points, each / each.sum()), share, least, condition)
+
+    @property
+    def constant(self) -> bool:
+        """Whether it does not depend on the parameters."""
+        return self.logit.range[0] == self.logit.range[1]
+
+    @cached_property
+    def _no_past(self) -> np.ndarray:
+        return np.zeros((1, 1, self.logit.function.landmarks.past.shape[1]))
+
+    def reached(self, parameters: np.ndarray) -> np.ndarray:
+        """Where simulations succeed (k,): no less often than at some parameters at which one has."""
+        if self.constant:
+            return np.ones(len(parameters), dtype=bool)
+        reached: np.ndarray = self._logits(parameters) >= self.least
+        return reached
+
+    def _logits(self, parameters: Any, xp: Any = np) -> Any:
+        return self.logit(self.of_parameters(parameters, xp), self._no_past, xp, shared=True)[:, 0]
+
+    def log_probability(self, parameters: Any, xp: Any = np) -> Any:
+        """Log probabilities (k,) at parameters (k, p), an array or a tensor.
+
+        A constant one is that of the prior's draws.
+        """
+        if self.constant:
+            return 0.0 * parameters[:, 0] + np.log(self.share)
+        away = -self._logits(parameters, xp)
+        return -(np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
+
+    def __call__(self, parameters: np.ndarray) -> np.ndarray:
+        """Probabilities (k,) at parameters (k, p)."""
+        probabilities: np.ndarray = np.exp(self.log_probability(parameters))
+        return probabilities
+
+    def under(self, draws: np.ndarray, weights: np.ndarray | None = None) -> Self:
+        """The same under another prior, known by draws (l, p) with weights (l,)."""
+        each = np.ones(len(draws)) if weights is None else weights
+        share = float(each @ self(draws) / each.sum())
+        return replace(self, draws=(draws, each / each.sum()), share=share)
+
+    def at_rows(self) -> Self:
+        """The same under another prior, of which rows that succeeded have the density ratio alone."""
+        return replace(self, draws=None)
+
+    def seen(self, draws: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Draws of a prior with their weights, as rows of a table stand for it: those that succeed.
+
+        Where success is a condition, rows have weights that make up for those that fail, but for parameters
+        at which none succeeds.
+        """
+        points, weights = draws
+        return points, weights * (self.reached(points) if self.condition else self(points))
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeighting:
+    """How a table's rows, all of which succeeded, stand for its prior.
+
+    Attributes
+    ----------
+    ratio : ndarray of shape (n,), optional
+        By which rows are weighted: the table's `prior_ratio`, and one over the probability of success where
+        that is a condition.
+    success : Success, optional
+        None where no simulation failed.
+    """
+
+    ratio: np.ndarray | None
+    success: Success | None
+
+    @property
+    def weighted_for_success(self) -> bool:
+        """Whether rows are weighted since success is a condition that depends on the parameters."""
+        return self.success is not None and self.success.condition and not self.success.constant
+
+
+_LEARNT: WeakKeyDictionary[Any, tuple[ReferenceType[Any], Success]] = WeakKeyDictionary()
+"""By the failures of a table: tables of other statistics or observations share them."""
+
+
+def weighting_of(table: Any) -> RowWeighting:
+    """How the rows of a `ReferenceTable`, or of a `StoredTable`, stand for its prior.
+
+    A table of `fit`, `select` or `sample_abc` that has failures is learnt from once.
+    """
+    failures, ratio = getattr(table, "failures", None), table.prior_ratio
+    if failures is None or not len(failures):
+        return RowWeighting(ratio, None)
+    succeeded = table.parameters
+    if not isinstance(succeeded, np.ndarray):
+        succeeded = succeeded[0 : len(table)]
+    success = _learnt(table, succeeded, ratio)
+    if success is None:
+        return RowWeighting(ratio, None)
+    found = RowWeighting(ratio, success)
+    if found.weighted_for_success:
+        rare = np.exp(-success.log_probability(succeeded))
+        return RowWeighting(rare if ratio is None else ratio * rare, success)
+    return found
+
+
+def _learnt(table: Any, succeeded: np.ndarray, ratio: np.ndarray | None) -> Success | None:
+    failures, condition = table.failures, table.origin.on_failure == "condition"
+    known = _LEARNT.get(failures)
+    # The rows, too: some of a table that stays on the disk have the same failures.
+    if known is None or known[0]() is not table.parameters:
+        # Those of rounds may lie beyond the last bounds, as rows do that are left out.
+        inside = table.support.contains(failures.parameters)
+        if not np.any(inside):
+            return None
+        weights = None
+        if ratio is not None and failures.prior_ratio is not None:
+            weights = ratio, failures.prior_ratio[inside]
+        found = Success.fit(succeeded, failures.parameters[inside], table.support, weights)
+        known = ref(table.parameters), found
+        _LEARNT[failures] = known
+    return known[1] if known[1].condition == condition else replace(known[1], condition=condition)
+
+
+def refuse_weighted_for_success(table: Any, why: str) -> None:
+    """Refuse a table whose rows are weighted since success is a condition; `why` is the reason in words.
+
+    Raises
+    ------
+    ValueError
+        If failures depend on the parameters and say nothing of them.
+    """
+    if weighting_of(table).weighted_for_success:
+        raise ValueError(
+            f"simulations of the table failed, more often at some parameters than at others, and its "
+            f"failures are a condition (on_failure='condition'), so that its rows are no draws of the prior; "
+            f"{why}: take the table where a failure is an outcome that was not observed, "
+            "`table.with_on_failure('drop')`, or mend the simulator"
+        )

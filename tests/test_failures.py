@@ -1,0 +1,145 @@
+"""Failures that depend on the parameters, in every stage that PyMC models go through."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import norm
+
+import pymc_kbr as pk
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+OBSERVED, NOISE, EDGE = 0.4, 0.3, 0.3
+GRID = np.linspace(0, 1, 20_001)[1:-1]
+MEANINGS = ["drop", "condition"]
+CHANCES = {"square": lambda th: th**2, "edge": lambda th: 1.0 * (th > EDGE)}
+
+
+def model_of(where):
+    chance = CHANCES[where]
+
+    def fails(rng, th, size=None):
+        x = rng.normal(th, NOISE, size=size)
+        return np.where(rng.random(np.shape(x)) < chance(np.asarray(th)), x, np.nan)
+
+    with pm.Model() as model:
+        pm.Simulator("x", fails, pm.Uniform("th", 0, 1), observed=np.array(OBSERVED))
+    return model
+
+
+def mean_of(where, meaning="drop", trials=1):
+    """Exact, by quadrature."""
+    chance = CHANCES[where](GRID)
+    weights = (norm.pdf(OBSERVED, GRID, NOISE) * (chance if meaning == "drop" else chance > 0)) ** trials
+    return GRID @ weights / weights.sum()
+
+
+def check(result, where, meaning="drop", error=0.03):
+    drawn = np.asarray(result["posterior"]["th"]).ravel()
+    assert abs(drawn.mean() - mean_of(where, meaning)) < error
+    if where == "edge":
+        assert np.mean(drawn < EDGE) < 0.01
+
+
+def sampled(model, **given):
+    return pk.sample_abc(1000, model=model, random_seed=1, progressbar=False, **given)
+
+
+def nuts():
+    how = {"chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
+    return pm.sample(1000, initvals={"th": 0.6}, **how)
+
+
+@pytest.fixture(scope="module", params=CHANCES)
+def simulated(request, tmp_path_factory):
+    model, path = model_of(request.param), tmp_path_factory.mktemp("failures") / "table.zarr"
+    how = {"model": model, "random_seed": 1, "on_failure": "drop", "progressbar": False, "store": path}
+    return request.param, model, pk.simulate(4000, **how), path
+
+
+@pytest.mark.parametrize("meaning", MEANINGS)
+def test_auto_has_the_exact_posterior(simulated, meaning):
+    where, model, table, _ = simulated
+    selection = {"work": 10}
+    result = sampled(model, reference_table=table.with_on_failure(meaning), selection=selection)
+    check(result, where, meaning)
+
+
+def test_a_store_has_the_same_failures_whole_and_in_part(simulated):
+    where, model, table, path = simulated
+    stored = pk.StoredTable.open(path)
+    assert len(stored.failures) == len(table.failures)
+    check(sampled(model, reference_table=stored, estimator="adjusted"), where)
+    part = stored.load(1500)
+    share = len(part.failures) / (len(part) + len(part.failures))
+    assert share == pytest.approx(len(table.failures) / 4000, abs=0.002)
+    check(sampled(model, reference_table=part, estimator="kernel_likelihood"), where)
+    condition = stored.with_on_failure("condition")
+    assert condition.load().origin.on_failure == "condition"
+    with pytest.raises(ValueError, match="load"):
+        sampled(model, reference_table=condition, estimator="adjusted")
+
+
+def test_a_store_keeps_the_meaning_of_the_last_call(tmp_path):
+    how = {"model": model_of("square"), "random_seed": 1, "progressbar": False, "store": tmp_path / "t.zarr"}
+    assert pk.simulate(50, on_failure="condition", **how).origin.on_failure == "condition"
+    assert pk.StoredTable.open(tmp_path / "t.zarr").origin.on_failure == "condition"
+    assert pk.simulate(60, on_failure="drop", **how).origin.on_failure == "drop"
+    with pytest.raises(ValueError, match="'raise' or 'drop', or 'condition'"):
+        pk.simulate(60, on_failure="leave", **how)
+
+
+@pytest.mark.parametrize("where", CHANCES)
+def test_rounds_and_bounds_have_failures_too(where):
+    model = model_of(where)
+    how = {"model": model, "random_seed": 1, "on_failure": "drop", "progressbar": False}
+    refined, zoomed = pk.refine(4000, rounds=2, **how), pk.zoom(6000, rounds=2, **how)
+    for table in (refined, zoomed):
+        check(sampled(model, reference_table=table, estimator="kernel_likelihood"), where)
+    assert len(refined.failures.prior_ratio) == len(refined.failures)
+    condition = refined.with_on_failure("condition")
+    check(sampled(model, reference_table=condition, estimator="kernel_likelihood"), where, "condition")
+
+
+def test_warnings_say_what_a_failure_means():
+    for meaning, words in (("drop", "count for less"), ("condition", "says nothing of the parameters")):
+        with pytest.warns(UserWarning, match=words):
+            pk.simulate(100, model=model_of("square"), random_seed=1, on_failure=meaning, progressbar=False)
+
+
+def test_nuts_has_it(simulated):
+    where, _, table, _ = simulated
+    fitted = pk.KernelLikelihood("location_scale").fit(table, random_seed=1)
+    for data in (np.array([OBSERVED]), np.full((3, 1), OBSERVED)):
+        with pm.Model() as model:
+            pk.LearnedSimulator("x", fitted, pm.Uniform("th", 0, 1), observed=data)
+            at = {"th_interval__": np.array(0.8)}
+            there = fitted.log_likelihood(np.array([[1 / (1 + np.exp(-0.8))]]), data)
+            np.testing.assert_allclose(model.compile_logp(vars=model.observed_RVs)(at), there, rtol=1e-10)
+            result = nuts()
+        drawn = np.asarray(result["posterior"]["th"]).ravel()
+        assert abs(drawn.mean() - mean_of(where, trials=len(np.atleast_2d(data)))) < 0.03
+        assert where != "edge" or np.mean(drawn < EDGE) < 0.01
+
+
+def test_simulators_that_are_learned_have_it():
+    learned = pk.learn_simulators(
+        model_of("square"), 3000, random_seed=1, on_failure="drop", progressbar=False
+    )
+    with learned:
+        result = nuts()
+    check(result, "square")
+
+
+def test_emulated_rows_fail_as_simulations_do():
+    def curve(rng, th, size=None):
+        values = np.stack([np.asarray(th), np.asarray(th) ** 2], axis=-1)
+        return np.where(rng.random(np.shape(th))[..., None] < np.asarray(th)[..., None] ** 2, values, np.nan)
+
+    with pm.Model() as model:
+        pk.vector_simulator("x", curve, pm.Uniform("th", 0, 1), observed=[0.5, 0.25])
+    table = pk.simulate(1500, model=model, random_seed=1, on_failure="drop", progressbar=False)
+    many = pk.emulate(table, 4000, model=model, random_seed=1, progressbar=False)
+    assert len(many) + len(many.failures) == 4000
+    assert len(many) / 4000 == pytest.approx(1 / 3, abs=0.03)
+    assert many.parameters.mean() == pytest.approx(3 / 4, abs=0.02)
