@@ -137,6 +137,8 @@ class Conversions:
         ------
         FileExistsError
             If the file is there already and `overwrite` is not set.
+        IsADirectoryError
+            If a folder is there and `overwrite` is set.
         FileNotFoundError
             If its folder is not there.
         """

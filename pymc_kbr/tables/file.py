@@ -43,9 +43,16 @@ def write(
     ------
     FileExistsError
         If the file is there already and `overwrite` is not set.
+    IsADirectoryError
+        If it is a folder and `overwrite` is set.
     FileNotFoundError
         If its folder is not there.
     """
+    if path.is_dir():
+        raise (IsADirectoryError if overwrite else FileExistsError)(
+            f"{path} is there already and is a folder, which no table replaces; give the name of a file, "
+            f"such as {path / 'table.nc'}"
+        )
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is there already; choose another name, or pass overwrite=True")
     if not path.parent.is_dir():
@@ -98,7 +105,8 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"{path} is a store of simulations; open it with `StoredTable.open`, and `load` it from there"
         )
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+        folder = ": that is a folder" if path.is_dir() else ""
+        raise FileNotFoundError(f"there is no file {path}{folder}")
     try:
         # First, since decoding may run what the file asks for.
         check_hdf5(path)
