@@ -6,11 +6,15 @@ import csv
 import hashlib
 import os
 import warnings
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+KEYS_OF_LINES = b"estimator,budget,repetition,"
+"""How such a file begins."""
 
 
 class ComparisonFile:
@@ -32,22 +36,27 @@ class ComparisonFile:
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give the name of a CSV file")
         content = path.read_bytes()
-        # What a killed process left of a line would be joined to the next one.
         whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            warnings.warn(f"the last line of {path} was not finished and is computed again", stacklevel=3)
-            with path.open("r+b") as file:
-                file.truncate(whole)
+        # Before anything is changed: it may be another file of the user.
+        if content and not content.startswith(KEYS_OF_LINES[: len(content)]):
+            raise ValueError(
+                f"{path} begins with {content[:40]!r}; it is not a comparison's file: give another name"
+            )
         if whole:
             try:
-                frame = _frame(path)
+                frame = _frame(BytesIO(content[:whole]))
             except (pd.errors.ParserError, UnicodeDecodeError) as error:
                 raise ValueError(f"{path} is not a comparison's file: {error}") from None
-            if not {"estimator", "budget", "repetition", "settings"} <= set(frame.columns):
+            if "settings" not in frame.columns:
                 raise ValueError(
                     f"{path} has the columns {list(frame.columns)[:5]}, ...; it is not a comparison's file"
                 )
             self.columns, self.lines = list(frame.columns), frame.to_dict("records")  # type: ignore[assignment]
+        # What a killed process left of a line would be joined to the next one.
+        if whole < len(content):
+            warnings.warn(f"the last line of {path} was not finished and is computed again", stacklevel=3)
+            with path.open("r+b") as file:
+                file.truncate(whole)
 
     def find(self, key: dict[str, Any], settings: str) -> dict[str, Any] | None:
         """The line of a key, if it was computed.
@@ -87,12 +96,13 @@ class ComparisonFile:
         self.lines.append(line)
 
 
-def _frame(path: Path) -> pd.DataFrame:
+def _frame(content: BytesIO) -> pd.DataFrame:
     """The lines, whose texts stay texts: labels such as "1" or "nan", and notes that are empty."""
     texts = ("estimator", "note", "settings")
-    numbers = set(pd.read_csv(path, nrows=0).columns) - set(texts)
+    numbers = set(pd.read_csv(content, nrows=0).columns) - set(texts)
+    content.seek(0)
     return pd.read_csv(
-        path,
+        content,
         dtype=dict.fromkeys(texts, str),
         keep_default_na=False,
         na_values={name: ["", "nan"] for name in numbers},

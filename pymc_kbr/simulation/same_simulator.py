@@ -51,7 +51,7 @@ def compare_rows(
 
     Row by row: those with the smallest and the largest value of each parameter, and others spread evenly, as
     many as are written together, for which a quarter of a second is allowed. In batches: the first one, and
-    the last one where a batch takes no longer. Where the code has changed: ten rows at least, or both of them.
+    the last one where a batch takes no longer. Where the code has changed: at least ten rows, or both.
 
     Raises
     ------

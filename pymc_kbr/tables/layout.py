@@ -34,8 +34,11 @@ ROW_ARRAYS = ("parameters", "statistics", "message", "status")
 DIGESTS, DIGESTS_A_FILE = "digest", 4096
 """The array of what each chunk of rows holds, and how many of them one file has."""
 
-DIGESTED = ("parameters", "statistics", "status")
+DIGESTED = ("parameters", "statistics", "message", "status")
 """Its first columns: CRC-32 of a chunk of these arrays. The last one is the number of rows they are of."""
+
+TOKEN = "token"
+"""The document that no other store has. Digests are of it, too: chunks of two stores are not confused."""
 
 ARRAYS = "arrays"
 """The document with a checksum of each array that has no row for each simulation."""
@@ -146,8 +149,8 @@ def is_store(path: Path) -> bool:
     return attributes_at(path).get("format") == STORE_FORMAT
 
 
-def folder_of_stores(path: Path) -> None:
-    """Make a folder for several stores where it is missing.
+def folder_of_stores(path: Path, parents: bool = False) -> None:
+    """Make a folder for several stores where it is missing, and those that it is in if `parents`.
 
     Raises
     ------
@@ -163,9 +166,9 @@ def folder_of_stores(path: Path) -> None:
         )
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file; give a folder, in which several stores are made")
-    if not path.parent.is_dir():
+    if not (parents or path.parent.is_dir()):
         raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
-    path.mkdir(exist_ok=True)
+    path.mkdir(parents=parents, exist_ok=True)
 
 
 def add_array(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -31,6 +32,7 @@ from pymc_kbr.tables.layout import (
     ROW_ARRAYS,
     STORE_FORMAT,
     STORE_VERSION,
+    TOKEN,
     UNFINISHED,
     add_array,
     attributes_at,
@@ -110,9 +112,9 @@ class _Folder(LocalStore):
         super().delete_sync(key)
 
 
-def _identity_of(path: Path) -> tuple[Any, Any]:
+def _identity_of(path: Path) -> list[Any]:
     attributes = attributes_at(path)
-    return attributes.get("identity"), attributes.get("seed")
+    return [attributes.get(name) for name in (TOKEN, "identity", "seed")]
 
 
 class TableStore:
@@ -149,6 +151,7 @@ class TableStore:
             raise ValueError(problem)
         # Earlier versions, and those who have lost them, have none: nothing is compared then.
         self._digests = self._read_digests(group)
+        self._salt = crc32(self.documents.get(TOKEN, "").encode())
         self._kept: dict[str, np.ndarray] = {}
         self._states: dict[tuple[int, int], str] = {}
         self._extremes: dict[tuple[int, int], tuple[float, int]] = {}
@@ -197,7 +200,7 @@ class TableStore:
             chunk_rows=chunk_rows,
             columns={"parameter": parameters, "statistic": statistics},
             arrays=arrays,
-            texts=_texts({**documents, ARRAYS: checksums}),
+            texts=_texts({**documents, ARRAYS: checksums, TOKEN: uuid.uuid4().hex}),
         )
         return cls.open(path)
 
@@ -282,11 +285,11 @@ class TableStore:
             part = slice(chunk * self.chunk_rows, (chunk + 1) * self.chunk_rows)
             if not self._matches("status", chunk, status[part]):
                 status[part] = UNFINISHED
-        status[self._beyond] = FAILED
+        status[self.beyond] = FAILED
         return status
 
     @cached_property
-    def _beyond(self) -> np.ndarray:
+    def beyond(self) -> np.ndarray:
         """Rows that hold numbers which no table takes; only earlier versions wrote them as done."""
         if self.digested:
             return np.empty(0, dtype=int)
@@ -308,7 +311,12 @@ class TableStore:
     def _matches(self, name: str, chunk: int, values: np.ndarray) -> bool:
         """Whether a chunk of an array is what was written there, as far as that is known."""
         rows = int(self._digests[chunk, -1])
-        return not rows or _digest(values[:rows]) == self._digests[chunk, DIGESTED.index(name)]
+        return not rows or self._digest(values[:rows]) == self._digests[chunk, DIGESTED.index(name)]
+
+    def _digest(self, values: np.ndarray) -> int:
+        if values.dtype.kind in "OTU":
+            return crc32("\0".join(map(str, values)).encode(), self._salt)
+        return crc32(np.ascontiguousarray(values).data, self._salt)
 
     @property
     def lost(self) -> int:
@@ -459,7 +467,7 @@ class TableStore:
 
     def other_arrays(self, prefix: str) -> dict[str, np.ndarray]:
         """The other arrays whose names begin with `prefix`, without it."""
-        names = {*self._group.array_keys(), *self.documents.get(ARRAYS, {})}
+        names = {*os.listdir(self.path), *self.documents.get(ARRAYS, {})}
         found = {name: self.array(name) for name in sorted(names) if name.startswith(prefix)}
         return {name.removeprefix(prefix): array for name, array in found.items() if array is not None}
 
@@ -500,7 +508,7 @@ class TableStore:
             self._arrays["message"][part] = message  # a chunk of empty ones takes no space
             # Last: until it is there the chunk counts as unfinished.
             self._arrays["status"][part] = status
-            self._write_digest(chunk, (parameters, statistics, status))
+            self._write_digest(chunk, (parameters, statistics, message, status))
 
     def _status_of(self, part: slice) -> np.ndarray:
         try:
@@ -514,7 +522,7 @@ class TableStore:
             return
         self._digests[chunk] = 0
         if values is not None:
-            self._digests[chunk] = [*map(_digest, values), len(values[0])]
+            self._digests[chunk] = [*map(self._digest, values), len(values[0])]
         first = chunk // DIGESTS_A_FILE * DIGESTS_A_FILE
         file = slice(first, first + DIGESTS_A_FILE)
         self._arrays[DIGESTS][file] = self._digests[file]
@@ -594,10 +602,6 @@ class TableStore:
 
 def _texts(documents: Mapping[str, Any]) -> dict[str, str]:
     return {name: json.dumps(document, sort_keys=True) for name, document in documents.items()}
-
-
-def _digest(values: np.ndarray) -> int:
-    return crc32(np.ascontiguousarray(values).data)
 
 
 def _are_beyond(values: np.ndarray) -> np.ndarray:

@@ -160,8 +160,9 @@ class StoredTable:
         rows = np.flatnonzero(self._status == FAILED)
         if not len(rows):
             return Failures.none(self.parameter_columns.size)
-        messages = tuple(str(text) or BEYOND for text in self.store.at("message", rows))
-        return Failures(rows, self.store.at("parameters", rows), messages)
+        messages = self.store.at("message", rows)
+        messages[np.isin(rows, self.store.beyond)] = BEYOND
+        return Failures(rows, self.store.at("parameters", rows), tuple(map(str, messages)))
 
     def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> StoredTable:
         """The same simulations with another observation.
