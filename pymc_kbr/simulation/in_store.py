@@ -32,7 +32,7 @@ from pymc_kbr.simulation.stages import (
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.workers.executors import rows_a_stored_chunk
 from pymc_kbr.tables.errors import shortened
-from pymc_kbr.tables.layout import DONE, FAILED
+from pymc_kbr.tables.layout import ARRAYS, DONE, FAILED
 from pymc_kbr.tables.lock import locked, real_path
 from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
@@ -264,6 +264,8 @@ def _check_is_that_of(
     check_identity(held.path, {**documents["identity"], KNOWN: known}, identity)
     batched = _is_batched(held)
     _check_way(held, options, batched)
+    for name in documents.get(ARRAYS, {}):
+        held.needed(name)
     software = documents["provenance"], versions()
     parameters = held.needed("first_parameters")
     statistics = held.needed("first_statistics")

@@ -104,6 +104,7 @@ def _some_rows(
     if not len(good):
         return
     ends = held.extreme_rows(len(done))
+    ends = ends[done[ends]]
     evenly = good[np.unique(np.linspace(0, len(good) - 1, min(most, len(good))).astype(int))]
     rows = np.sort(list(dict.fromkeys([*ends.tolist(), *evenly.tolist()]))[:most])
     parameters = held.at("parameters", rows)

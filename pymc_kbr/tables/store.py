@@ -62,27 +62,32 @@ class _Folder(LocalStore):
         super().__init__(root, read_only=read_only)
         self._opened = os.stat(root)
         self._identity = _identity_of(self.root)
+        self._seen: tuple[int, int, int] | None = None
 
     def check(self, key: str) -> None:
         """Refuse to write where the folder, or the array that `key` belongs to, is gone."""
-        array = self.root / key.split("/")[0]
         try:
-            now = os.stat(self.root)
-            os.stat(self.root / "zarr.json")
             if "/c" in key:
-                os.stat(array / "zarr.json")
+                os.stat(self.root / key.split("/")[0] / "zarr.json")
+            now = os.stat(self.root / "zarr.json")
         except (FileNotFoundError, NotADirectoryError) as error:
             raise _Gone(errno.ENOENT, os.strerror(errno.ENOENT)) from error
-        # By its contents where the number is another one: some network folders change it.
-        if not os.path.samestat(now, self._opened) and _identity_of(self.root) != self._identity:
+        # The number of a folder that was removed is given to the next one: contents tell, read where the
+        # file is another one.
+        seen = (now.st_ino, now.st_mtime_ns, now.st_size)
+        if seen != self._seen and _identity_of(self.root) != self._identity:
             raise _Gone(errno.ENOENT, os.strerror(errno.ENOENT))
+        self._seen = seen
 
     def moved_to(self) -> Path | None:
         """Where the folder is by now, if it was renamed beside where it was."""
         try:
             for entry in os.scandir(self.root.parent):
-                if entry.is_dir() and os.path.samestat(os.stat(entry.path), self._opened):
-                    return Path(entry.path)
+                found = Path(entry.path)
+                if entry.is_dir() and os.path.samestat(os.stat(found), self._opened):
+                    others = found == self.root and (found / "zarr.json").exists()
+                    if not others or _identity_of(found) == self._identity:
+                        return found
         except OSError:
             pass
         return None
@@ -497,6 +502,8 @@ class TableStore:
         status = np.full(len(parameters), DONE, dtype=np.uint8)
         status[[row - start for row in failures]] = FAILED
         with self._writing():
+            for name in self._arrays:  # all, before the first is written
+                self._folder.check(f"{name}/c")
             if np.any(self._status_of(part) != UNFINISHED):  # else old and new rows would be mixed by a kill
                 self._write_digest(chunk, None)
                 self._arrays["status"][part] = UNFINISHED

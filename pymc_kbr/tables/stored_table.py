@@ -162,6 +162,11 @@ class StoredTable:
             return Failures.none(self.parameter_columns.size)
         messages = self.store.at("message", rows)
         messages[np.isin(rows, self.store.beyond)] = BEYOND
+        if np.any(messages == ""):
+            raise ValueError(
+                f"{self.store.path} is damaged: why the rows {rows[messages == ''][:5].tolist()} failed is "
+                "gone; the call of `simulate` that made it makes them anew"
+            )
         return Failures(rows, self.store.at("parameters", rows), tuple(map(str, messages)))
 
     def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> StoredTable:
