@@ -33,7 +33,7 @@ Code = dict[str, dict[str, str]]
 """Of each simulator what it consists of, by names: see `code_of`."""
 
 HAS_DOCSTRING = 0x4000000
-"""The flag of compiled code that `inspect` calls CO_HAS_DOCSTRING since Python 3.13."""
+"""The flag of compiled code that `inspect` calls CO_HAS_DOCSTRING since Python 3.14."""
 
 
 # --- rows ---
@@ -336,9 +336,9 @@ def _shown(value: Any) -> str | None:
 def _bytes_of(code: types.CodeType) -> bytes:
     """Compiled code without the places where it stands and its docstring."""
     constants = list(code.co_consts)
-    # Before Python 3.13 the first constant is the docstring, or None; since then a flag says so.
+    # Before Python 3.14 the first constant is the docstring, or None; since then a flag says so.
     if isinstance(constants[0] if constants else None, str) and (
-        sys.version_info < (3, 13) or code.co_flags & HAS_DOCSTRING
+        sys.version_info < (3, 14) or code.co_flags & HAS_DOCSTRING
     ):
         constants = constants[1:]
     shown = [

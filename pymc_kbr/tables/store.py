@@ -329,6 +329,22 @@ class TableStore:
         unfinished = np.flatnonzero(self.status() == UNFINISHED)
         return int(np.sum(unfinished % self.chunk_rows < self._digests[unfinished // self.chunk_rows, -1]))
 
+    @property
+    def unverified(self) -> bool:
+        """Whether what is noted of the chunks is gone, so that nothing tells whether they are in place."""
+        if TOKEN not in self.documents:  # of earlier versions, which had none
+            return False
+        if not self.digested:
+            return True
+        starts = np.arange(self.chunks) * self.chunk_rows
+        finished = self.status()[starts] != UNFINISHED
+        # A kill leaves a single chunk without its digest.
+        return any(
+            np.sum(finished[file : file + DIGESTS_A_FILE]) > 1
+            and not self._digests[file : file + DIGESTS_A_FILE, -1].any()
+            for file in range(0, self.chunks, DIGESTS_A_FILE)
+        )
+
     def there(self) -> np.ndarray:
         """Whether each row is finished, and its files are there, shape (rows,); no row is read."""
         status = self.status()

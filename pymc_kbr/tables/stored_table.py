@@ -73,7 +73,7 @@ class StoredTable:
         Warns
         -----
         UserWarning
-            Once its rows are looked at, if some were finished and are damaged or gone.
+            Once its rows are looked at, if some were finished and are damaged or gone, or what tells so is.
 
         Examples
         --------
@@ -92,6 +92,13 @@ class StoredTable:
             warnings.warn(
                 f"{lost} of {self.store.rows} rows of the store {self.store.path} were finished, and are "
                 "damaged or gone; the call of `simulate` that made it makes them anew",
+                UserWarning,
+                stacklevel=2,
+            )
+        if self.store.unverified:
+            warnings.warn(
+                f"the store {self.store.path} has lost what its array 'digest' said of its chunks: whether "
+                "some were exchanged or taken from another store is not to be seen",
                 UserWarning,
                 stacklevel=2,
             )
