@@ -512,7 +512,7 @@ def as_before(path):
     held = TableStore.open(path)
     documents = dict(held.documents)
     documents["identity"].pop(in_store.KNOWN)
-    for name in ("arrays", "simulators"):
+    for name in (layout.ARRAYS, layout.TOKEN, "simulators"):
         documents.pop(name)
     texts = {name: json.dumps(document, sort_keys=True) for name, document in documents.items()}
     marks = {"format": layout.STORE_FORMAT, "format_version": layout.STORE_VERSION}
