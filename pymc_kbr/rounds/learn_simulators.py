@@ -24,6 +24,7 @@ from pymc_kbr.simulation.model.learnable import Learnable, learnables
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE
 from pymc_kbr.simulation.model.replace_simulators import Learned, replace_simulators
 from pymc_kbr.simulation.model.simulator_rows import read_simulators
+from pymc_kbr.tables.layout import folder_of_stores
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -119,7 +120,7 @@ def learn_simulators(
     model = model_in_context(model)
     simulators = read_simulators(model, (trials,) if isinstance(trials, str) else trials)
     if store is not None:
-        Path(store).mkdir(exist_ok=True)
+        folder_of_stores(Path(store))
     rng = np.random.default_rng(entropy_of(random_seed))
     learned: dict[str, Learned] = {}
     for kind in learnables(model, simulators):

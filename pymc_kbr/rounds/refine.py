@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
 from pymc_kbr.estimators.sets.columns import most_columns
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
+from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def refine(
     # Later rounds are near it. NaN, which is missing, is not equal to itself.
     asked["observed"] = [None if np.isnan(value) else value for value in forward.graph.observed.tolist()]
     if store is not None:
-        Path(store).mkdir(exist_ok=True)
+        folder_of_stores(Path(store))
     settle = _by_first_round if asked_for is None and not forward.graph.statistics.set_names else None
     where = None if store is None else Path(store)
     return Rounds(forward, given, options, asked, where, settle=settle).run()

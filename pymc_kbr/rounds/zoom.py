@@ -25,6 +25,7 @@ from pymc_kbr.simulation import (
     warn_of_failures,
     weights_of,
 )
+from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -148,7 +149,7 @@ def zoom(
         failures_told=False,
     )
     if store is not None:
-        Path(store).mkdir(exist_ok=True)
+        folder_of_stores(Path(store))
     tables: list[ReferenceTable] = []
 
     def add(size: int, bounds: Within | None) -> ReferenceTable:

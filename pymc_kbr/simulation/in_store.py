@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from pymc_kbr.simulation.first_rows import FirstRows
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.provenance import versions
+from pymc_kbr.simulation.same_simulator import Code, check_rows, code_of, compare_rows, unchanged
 from pymc_kbr.simulation.stages import (
     IN_BATCHES,
     ROW_BY_ROW,
@@ -29,10 +32,18 @@ from pymc_kbr.simulation.stages import (
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.workers.executors import rows_a_stored_chunk
 from pymc_kbr.tables.errors import shortened
-from pymc_kbr.tables.lock import locked
-from pymc_kbr.tables.saved import PRIOR_RATIO
+from pymc_kbr.tables.layout import ARRAYS, DONE, FAILED
+from pymc_kbr.tables.lock import locked, real_path
+from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.store import TableStore
 from pymc_kbr.tables.stored_table import StoredTable, has_prior_ratio
+
+KNOWN = "known densities and Potentials"
+"""Of a model's identity: the names of those that weight its rows."""
+
+FIRST_LOG_KNOWN = "first_log_known"
+"""The array of their values at the parameters of the first rows."""
 
 
 class Stored:
@@ -49,8 +60,8 @@ class Stored:
     def __init__(self, store: TableStore, draws: int, again: bool) -> None:
         self._store, self._draws, self._again = store, draws, again
 
-    def pieces(self) -> list[range]:
-        """The chunks that are not finished.
+    def pieces(self, tell: bool = True) -> list[range]:
+        """The chunks that are not finished; those that are damaged are told of once.
 
         Warns
         -----
@@ -61,7 +72,7 @@ class Stored:
         pieces = pieces_of(self._draws, self._store.chunk_rows)
         states = [self._store.state(piece.start, piece.stop) for piece in pieces]
         damaged = states.count("damaged")
-        if damaged:
+        if damaged and tell:
             warnings.warn(
                 f"{damaged} of {len(pieces)} chunks of the store {self._store.path} are damaged, as a power "
                 "cut can leave them; they are simulated again",
@@ -80,58 +91,88 @@ class Stored:
 def simulate_in_store(options: SimulationOptions, forward: Forward) -> StoredTable:
     """Simulate what a store lacks, which is made where there is none; nobody else writes to it meanwhile.
 
+    Where it lacks nothing it is only read.
+
     Raises
     ------
     TypeError, ValueError, SimulationError, OSError
         As `simulate`.
     """
     assert options.store is not None
-    path = Path(options.store)
+    # Before anything is locked, made or removed: what is there must be a store.
+    path = real_path(Path(options.store))
+    held = TableStore.open(path) if path.exists() else None
+    if held is not None and _lacks_nothing(held, options, forward):
+        with _simulation_of(options, forward, held) as simulation:
+            _check_is_that_of(held, simulation, _identity(simulation))
+            return _result(held, simulation)
     with locked(path):
         held = TableStore.open(path) if path.exists() else None
-        # Without a seed, the same call goes on with the one that it began with.
-        goes_on = held is not None and options.random_seed is None
-        entropy = int(held.documents["seed"]) if held and goes_on else entropy_of(options.random_seed)
-        with begun(options, forward, entropy) as simulation:
+        with _simulation_of(options, forward, held) as simulation:
             return _simulate_into(path, held, simulation)
 
 
+def _simulation_of(
+    options: SimulationOptions, forward: Forward, held: TableStore | None
+) -> AbstractContextManager[Simulation]:
+    # Without a seed, the same call goes on with the one that it began with.
+    goes_on = held is not None and options.random_seed is None
+    entropy = int(held.documents["seed"]) if held and goes_on else entropy_of(options.random_seed)
+    return begun(options, forward, entropy)
+
+
+def _lacks_nothing(held: TableStore, options: SimulationOptions, forward: Forward) -> bool:
+    """Whether all that is asked for is in a store, whole."""
+    wanted = (DONE,) if options.on_failure == "raise" else (DONE, FAILED)
+    if held.rows < options.draws or not np.isin(held.status()[: options.draws], wanted).all():
+        return False
+    weighted = options.proposal is not None or forward.log_known is not None
+    if weighted and not has_prior_ratio(held, options.draws):
+        return False
+    return not Stored(held, options.draws, options.on_failure == "raise").pieces(tell=False)
+
+
 def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) -> StoredTable:
-    options, graph = simulation.options, simulation.forward.graph
+    options = simulation.options
     identity = _identity(simulation)
-    batched = None
-    if held is not None:
-        check_identity(path, held.documents["identity"], identity)
-        batched = _is_batched(held)
-    # Even where all rows are there, one is simulated: another simulator must not pass for the store's.
-    first_rows = try_first_rows(simulation, known=batched is False)
-    if held is not None:
-        _check_goes_on(held, options, first_rows)
-    way = choose_way(simulation, first_rows, row_by_row=batched is False)
-    if batched and not way.batched:
-        raise ValueError(
-            f"the store {path} was simulated in batches, and this model now cannot be: {way.reason}; choose "
-            "another store"
-        )
     if held is None:
-        held = _new_store(path, simulation, way, first_rows, identity)
-    elif held.rows < options.draws:
-        held.extend(options.draws)
+        before = code_of(simulation.forward.graph)
+        first_rows = try_first_rows(simulation, known=False)
+        code = unchanged(before, code_of(simulation.forward.graph))
+        way = choose_way(simulation, first_rows)
+        held = _new_store(path, simulation, way, first_rows, identity, code)
+    else:
+        first_rows, way, code = _check_is_that_of(held, simulation, identity)
+        if held.rows < options.draws:
+            held.extend(options.draws)
     simulate_rows(simulation, way, first_rows, Stored(held, options.draws, options.on_failure == "raise"))
-    # Known likelihoods are those of the data, which may have changed where their shapes have not.
-    stale = simulation.forward.log_known is not None or not has_prior_ratio(held)
-    if simulation.weighted and stale:
+    _check_all_are_there(held, options.draws)
+    if held.documents.get("simulators", code) != code:
+        held.note("simulators", code)
+    return _result(held, simulation, write=True)
+
+
+def _result(held: TableStore, simulation: Simulation, write: bool = False) -> StoredTable:
+    """The table of a store that lacks nothing; notes of a call that only reads stay in memory."""
+    options, graph = simulation.options, simulation.forward.graph
+    keep = held.note if write else held.remember
+    if simulation.weighted:
         ratio = simulation.prior_ratio(held.parameters(0, options.draws))
         assert ratio is not None
-        held.keep(PRIOR_RATIO, ("row",), ratio)
+        # A store has the ratio of the data that it has, for all of its rows.
+        of_store = options.draws == held.rows and _has_data_of(held, graph.known, graph.observed_data)
+        before = held.array(PRIOR_RATIO)
+        if write and of_store and (before is None or not np.array_equal(before, ratio)):
+            held.keep(PRIOR_RATIO, ("row",), ratio)
+        held.remember(PRIOR_RATIO, ratio)
     noted, account = held.documents["provenance"], simulation.sampler.account()
     if account.keys() - noted.keys():  # a later call that only reads has drawn little
-        held.note("provenance", {**noted, **account})
+        keep("provenance", {**noted, **account})
     origin, meaning = held.documents.get("origin", {}), simulation.origin.on_failure
     if origin and options.on_failure != "raise" and origin.get("on_failure", "drop") != meaning:
-        held.note("origin", {**origin, "on_failure": meaning})
-    before, laps = held.documents["timings"], simulation.clock.laps
-    held.note("timings", {**before, **{name: before.get(name, 0.0) + lap for name, lap in laps.items()}})
+        keep("origin", {**origin, "on_failure": meaning})
+    before_, laps = held.documents["timings"], simulation.clock.laps
+    keep("timings", {**before_, **{name: before_.get(name, 0.0) + lap for name, lap in laps.items()}})
     table = StoredTable(held, options.draws, graph.observed, graph.observed_data)
     rows = table.failures.rows.tolist()
     failures = dict(zip(rows, table.failures.messages, strict=True))
@@ -139,8 +180,32 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
     return table
 
 
+def _check_all_are_there(held: TableStore, draws: int) -> None:
+    """Refuse to call a table finished of which files were removed while it was written.
+
+    Raises
+    ------
+    OSError
+        That says how many rows are left, and where.
+    """
+    there = TableStore.open(held.path).there()[:draws]
+    lost = draws - int(np.sum(there))
+    if lost:
+        raise OSError(
+            errno.EIO,
+            f"{lost} of {draws} rows that were written to the store {held.path} are gone: something else "
+            f"removes or changes its files; {draws - lost} rows are finished in it, and safe; the same call "
+            "makes the others anew",
+        )
+
+
 def _new_store(
-    path: Path, simulation: Simulation, way: Way, first_rows: FirstRows, identity: dict[str, Any]
+    path: Path,
+    simulation: Simulation,
+    way: Way,
+    first_rows: FirstRows,
+    identity: dict[str, Any],
+    code: Code,
 ) -> TableStore:
     """A store without rows, with all by which a later call is recognised as the same."""
     options, graph = simulation.options, simulation.forward.graph
@@ -149,6 +214,8 @@ def _new_store(
         "first_parameters": (("first", "parameter"), first_rows.parameters),
         "first_statistics": (("tried", "statistic"), first_rows.chunk.statistics),
     }
+    if simulation.forward.log_known is not None:
+        arrays[FIRST_LOG_KNOWN] = ("first",), simulation.forward.log_known(first_rows.parameters)
     for name, values in graph.observed_data.items():
         dims = tuple(f"observed_data_{name}_{i}" for i in range(values.ndim))
         arrays[f"observed_data_{name}"] = dims, values
@@ -173,6 +240,7 @@ def _new_store(
             "provenance": provenance_of(simulation, way),
             "timings": {},
             "proposal": None if options.proposal is None else options.proposal.to_json(),
+            "simulators": code,
         },
     )
 
@@ -183,26 +251,83 @@ def _is_batched(store: TableStore) -> bool:
     return bool(documents.get("batched", documents["provenance"]["simulated"] == IN_BATCHES))
 
 
-def _check_goes_on(store: TableStore, options: SimulationOptions, first_rows: FirstRows) -> None:
-    """Refuse to go on with the store of another prior or simulator, or in another way."""
-    way = IN_BATCHES if _is_batched(store) else ROW_BY_ROW
-    if options.batched is not None and options.batched != (way == IN_BATCHES):
+def _check_is_that_of(
+    held: TableStore, simulation: Simulation, identity: dict[str, Any]
+) -> tuple[FirstRows, Way, Code]:
+    """Refuse to go on with the store of another model, or in another way; how to go on otherwise.
+
+    Raises
+    ------
+    ValueError
+        That names the first difference.
+    """
+    options, graph = simulation.options, simulation.forward.graph
+    documents = held.documents
+    known = documents["identity"].get(KNOWN, sorted(Origin.from_documents(documents).known))
+    check_identity(held.path, {**documents["identity"], KNOWN: known}, identity)
+    batched = _is_batched(held)
+    _check_way(held, options, batched)
+    for name in documents.get(ARRAYS, {}):
+        held.needed(name)
+    software = documents["provenance"], versions()
+    parameters = held.needed("first_parameters")
+    statistics = held.needed("first_statistics")
+    log_known = held.array(FIRST_LOG_KNOWN)
+    before = code_of(graph)
+    # Even where all rows are there, one is simulated: another simulator must not pass for the store's.
+    first_rows = try_first_rows(simulation, known=not batched)
+    code = unchanged(before, code_of(graph))
+    check_rows(held.path, "prior", range(len(parameters)), parameters, first_rows.parameters, software)
+    if log_known is not None and _has_data_of(held, graph.known, graph.observed_data):
+        now = _log_known_at(simulation, parameters)
+        check_rows(
+            held.path,
+            f"density of {list(graph.known_names)}",
+            range(len(now)),
+            log_known[:, None],
+            now,
+            software,
+        )
+    if documents["repeatable"]:
+        rows = range(len(first_rows.chunk.statistics))
+        check_rows(held.path, "simulator", rows, statistics, first_rows.chunk.statistics, software)
+    way = choose_way(simulation, first_rows, row_by_row=not batched)
+    if batched and not way.batched:
+        raise ValueError(
+            f"the store {held.path} was simulated in batches, and this model now cannot be: {way.reason}; "
+            "choose another store"
+        )
+    compare_rows(held, simulation, way, first_rows, (documents.get("simulators", {}), code), software)
+    return first_rows, way, code
+
+
+def _log_known_at(simulation: Simulation, parameters: np.ndarray) -> np.ndarray:
+    assert simulation.forward.log_known is not None
+    return simulation.forward.log_known(parameters)[:, None]
+
+
+def _has_data_of(held: TableStore, variables: Sequence[Any], data: Mapping[str, np.ndarray]) -> bool:
+    """Whether the data of some variables are those that a store was made with."""
+    of_store = [held.array(f"{OBSERVED_DATA}{rv.name}") for rv in variables]
+    return all(
+        one is not None and np.array_equal(one, data[rv.name], equal_nan=True)
+        for one, rv in zip(of_store, variables, strict=True)
+    )
+
+
+def _check_way(store: TableStore, options: SimulationOptions, batched: bool) -> None:
+    """Refuse to go on in another way."""
+    way = IN_BATCHES if batched else ROW_BY_ROW
+    if options.batched is not None and options.batched != batched:
         raise ValueError(
             f"the store {store.path} was simulated {way}, and batched is {options.batched}; leave `batched` "
             "out, or choose another store"
         )
-    if options.timeout is not None and way == IN_BATCHES:
+    if options.timeout is not None and batched:
         raise ValueError(
             f"the store {store.path} was simulated in batches, and timeout is that of one simulation; leave "
             "`timeout` out, or choose another store"
         )
-    software = store.documents["provenance"], versions()
-    parameters, statistics = store.array("first_parameters"), store.array("first_statistics")
-    assert parameters is not None
-    assert statistics is not None
-    check_first_rows(store.path, "prior", parameters, first_rows.parameters, software)
-    if store.documents["repeatable"]:
-        check_first_rows(store.path, "simulator", statistics, first_rows.chunk.statistics, software)
 
 
 def _identity(simulation: Simulation) -> dict[str, Any]:
@@ -217,6 +342,7 @@ def _identity(simulation: Simulation) -> dict[str, Any]:
         # Of a table that is not to be extended: its batches have streams of their own.
         "fixed number of rows": None if options.to_be_extended else options.draws,
         "proposal": None if options.proposal is None else options.proposal.to_json(),
+        KNOWN: sorted(graph.known_names),
     }
 
 
@@ -233,50 +359,6 @@ def check_identity(path: Path, held: Mapping[str, Any], now: Mapping[str, Any]) 
             raise ValueError(
                 f"the store {path} was made with other {what}: {_shown(held.get(what))}, and now "
                 f"{_shown(value)}; give what it was made with, or choose another store"
-            )
-
-
-def check_first_rows(
-    path: Path,
-    what: str,
-    held: np.ndarray,
-    now: np.ndarray,
-    software: tuple[Mapping[str, str], Mapping[str, str]],
-) -> None:
-    """Refuse to go on with a store whose first rows came out otherwise.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        "prior" or "simulator".
-    held, now : ndarray of shape (t, k)
-        The first rows then, and now; rows that are NaN are not compared.
-    software : pair of mappings
-        Of the software, then and now.
-
-    Raises
-    ------
-    ValueError
-        That shows the first difference.
-    """
-    rows = min(len(held), len(now))
-    # Rows that failed then or now have nothing to compare.
-    both = np.isfinite(held[:rows]).all(axis=1) & np.isfinite(now[:rows]).all(axis=1)
-    # Another processor may round the last digits otherwise.
-    for row in np.flatnonzero(both):
-        if not np.allclose(held[row], now[row], rtol=1e-9, atol=0):
-            then, today = software
-            changed = [
-                f"{name} {then[name]} then and {today[name]} now"
-                for name in today
-                if then.get(name) != today[name]
-            ]
-            noted = f" ({', '.join(changed)})" if changed else ""
-            raise ValueError(
-                f"the store {path} was made with another {what}: row {row} was {_shown(held[row].tolist())} "
-                f"and is now {_shown(now[row].tolist())}{noted}; give the model it was made with, or "
-                "choose another store"
             )
 
 

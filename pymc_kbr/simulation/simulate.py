@@ -60,7 +60,8 @@ def simulate(
     store : str or Path, optional
         A folder, by custom ``*.zarr``, into which each finished chunk is written as it goes. After a crash, a
         kill or a power cut the same call keeps what is finished and simulates the rest; a call with
-        more `draws` extends. The table is the same, bit for bit, as without interruptions. See
+        more `draws` extends. The table is the same, bit for bit, as without interruptions. A path where
+        something else lies is refused and left as it is; a finished store is only read. See
         `simulate_to_store` for tables that memory does not hold.
     on_failure : {"raise", "drop", "condition"}
         What to do about a simulation that raises, returns NaN, infinity, numbers beyond 1e300 or no numbers,
@@ -97,8 +98,8 @@ def simulate(
         If an argument is out of range, the model cannot be simulated forward, or the store was made by
         another model, statistics, seed or format (see the message).
     OSError
-        If the store's folder is missing, may not be written, or is written by another process, or the disk
-        is full; what was finished stays readable.
+        If the store's folder is missing, may not be written, is written by another process, or is moved or
+        loses files while it is written, or the disk is full; what was finished stays readable.
     SimulationError
         If a simulation fails and `on_failure` is "raise", or if all of them fail.
 

@@ -14,6 +14,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.simulation.streams import check_seed
+from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def simulate_models(
             )
     _check_statistics(models)
     if store is not None:
-        Path(store).mkdir(parents=True, exist_ok=True)
+        folder_of_stores(Path(store), parents=True)
     return {
         name: simulate(
             draws[name] if isinstance(draws, Mapping) else draws,

@@ -108,7 +108,8 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"{path} is a store of simulations; open it with `StoredTable.open`, and `load` it from there"
         )
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+        folder = ": that is a folder" if path.is_dir() else ""
+        raise FileNotFoundError(f"there is no file {path}{folder}")
     try:
         check_heaps(path)
         # By HDF5 alone: of a damaged file xarray would look for dimensions without an end.

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from pymc_kbr.tables.layout import remove_leftovers
+
+
+def real_path(path: Path) -> Path:
+    """A store's path without symbolic links, by which all writers lock the same store.
+
+    Raises
+    ------
+    ValueError
+        If links lead to each other.
+    """
+    try:
+        found = path.resolve()
+        found.is_dir()
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{path} cannot be followed ({error}); choose another name for the store") from error
+    return found
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Let one process write to a store; the lock ends with its process, however that ends.
+
+    `path` has no symbolic links, and there is a store or nothing.
 
     Raises
     ------
@@ -29,7 +48,8 @@ def locked(path: Path) -> Iterator[None]:
     for folder in [path.parent, *([path] if path.is_dir() else [])]:
         if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(f"{folder} may not be written; choose a store elsewhere, or allow it")
-    beside = path.parent / f"{path.name}.lock"
+    # A name that nobody else gives: `poetry.lock` beside a store "poetry" is a user's file.
+    beside = path.parent / f".{path.name}.pymc_kbr.lock"
     lock = FileLock(beside)
     try:
         lock.acquire(timeout=0)
@@ -43,12 +63,9 @@ def locked(path: Path) -> Iterator[None]:
             error.errno, f"{beside} cannot be made ({error.strerror}); choose a store elsewhere"
         ) from error
     try:
-        if path.is_dir():
-            for left in path.rglob("*.partial"):  # of a writer that was killed
-                left.unlink(missing_ok=True)
-        for folder in path.parent.glob(f".{path.name}.*.partial"):
-            shutil.rmtree(folder, ignore_errors=True)
+        remove_leftovers(path)
         yield
     finally:
-        beside.unlink(missing_ok=True)  # while it is held: who opens the old file sees that it is gone
+        with suppress(OSError):  # the folder may be gone by now
+            beside.unlink()  # while it is locked: who opens the old file sees that it is gone
         lock.release()

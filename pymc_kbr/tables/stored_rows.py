@@ -57,7 +57,20 @@ class StoredRows:
                 "some of its rows: `stored.load(20_000)`"
             )
         first, last, _ = rows.indices(self.rows)
-        found = self._rows(first, last)
+        return self._checked(self._rows(first, last))
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, ascending, shape (length, columns)."""
+        return self._checked(self.store.at(self.side, rows if self.kept is None else self.kept[rows]))
+
+    def _checked(self, found: np.ndarray) -> np.ndarray:
+        """The chosen columns, refused where a row that was finished is not there."""
+        # Zarr reads a file that is gone as NaN; where there are digests the store has seen it.
+        if not self.store.digested and not np.isfinite(found).all():
+            raise ValueError(
+                f"{self.store.path} is damaged: rows of its {self.side} that were finished are gone; the "
+                "call of `simulate` that made it makes these rows anew"
+            )
         return found if self.chosen is None else np.ascontiguousarray(found[:, list(self.chosen)])
 
     def _rows(self, first: int, last: int) -> np.ndarray:

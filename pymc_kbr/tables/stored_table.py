@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,7 @@ from pymc_kbr.tables.origin import Origin
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.selected import columns_named, columns_of, without_missing
-from pymc_kbr.tables.store import TableStore
+from pymc_kbr.tables.store import BEYOND, TableStore
 from pymc_kbr.tables.stored_rows import StoredRows
 
 
@@ -75,6 +76,11 @@ class StoredTable:
         FileNotFoundError, ValueError
             If there is no store, or it is damaged or of another format version.
 
+        Warns
+        -----
+        UserWarning
+            Once its rows are looked at, if some were finished and are damaged or gone, or what tells so is.
+
         Examples
         --------
         >>> StoredTable.open("nowhere.zarr")
@@ -93,6 +99,21 @@ class StoredTable:
 
     @cached_property
     def _status(self) -> np.ndarray:
+        lost = self.store.lost
+        if lost:
+            warnings.warn(
+                f"{lost} of {self.store.rows} rows of the store {self.store.path} were finished, and are "
+                "damaged or gone; the call of `simulate` that made it makes them anew",
+                UserWarning,
+                stacklevel=2,
+            )
+        if self.store.unverified:
+            warnings.warn(
+                f"the store {self.store.path} has lost what its array 'digest' said of its chunks: whether "
+                "some were exchanged or taken from another store is not to be seen",
+                UserWarning,
+                stacklevel=2,
+            )
         return self.store.status()[: self.rows]
 
     @cached_property
@@ -158,10 +179,16 @@ class StoredTable:
         rows = np.flatnonzero(self._status == FAILED)
         if not len(rows):
             return Failures.none(self.parameter_columns.size)
-        messages = tuple(str(text) for text in self.store.at("message", rows))
-        ratio = self.store.array(PRIOR_RATIO) if has_prior_ratio(self.store) else None
+        messages = self.store.at("message", rows)
+        messages[np.isin(rows, self.store.beyond)] = BEYOND
+        if np.any(messages == ""):
+            raise ValueError(
+                f"{self.store.path} is damaged: why the rows {rows[messages == ''][:5].tolist()} failed is "
+                "gone; the call of `simulate` that made it makes them anew"
+            )
+        ratio = self.store.array(PRIOR_RATIO) if has_prior_ratio(self.store, self.rows) else None
         parameters = self.store.at("parameters", rows)
-        return Failures(rows, parameters, messages, None if ratio is None else ratio[rows])
+        return Failures(rows, parameters, tuple(map(str, messages)), None if ratio is None else ratio[rows])
 
     @cached_property
     def origin(self) -> Origin:
@@ -260,7 +287,7 @@ class StoredTable:
         """
         if not self.origin.weighted:
             return None
-        if not has_prior_ratio(self.store):
+        if not has_prior_ratio(self.store, self.rows):
             raise ValueError(
                 f"the rows of the store {self.store.path} are no draws of the prior, and it was left before "
                 "it knew how far from it; make the call that began it again, which goes on with it"
@@ -300,9 +327,7 @@ class StoredTable:
             # Evenly, and not the first ones: chunks are read as a whole, wherever they are.
             chosen = np.linspace(0, n - 1, rows).astype(int)
             ratio = None if self.prior_ratio is None else self.prior_ratio[chosen]
-            chosen = chosen if self._kept is None else self._kept[chosen]
-            parameters, statistics = self.store.at("parameters", chosen), self.store.at("statistics", chosen)
-            statistics = statistics if self.chosen is None else statistics[:, list(self.chosen)]
+            parameters, statistics = self.parameters.at(chosen), self.statistics.at(chosen)
             # As many of the failures as of the rows: their share says how often simulations fail.
             failed = len(self.failures)
             failures = self.failures.some(np.linspace(0, failed - 1, round(failed * rows / n)).astype(int))
@@ -327,7 +352,7 @@ class StoredTable:
             raise ValueError(f"the store {self.store.path} cannot be loaded: {error}") from error
 
 
-def has_prior_ratio(store: TableStore) -> bool:
-    """Whether a store holds how far its rows are from draws of the prior, whole."""
+def has_prior_ratio(store: TableStore, rows: int) -> bool:
+    """Whether a store holds how far its first rows are from draws of the prior, of all of them."""
     ratio = store.array(PRIOR_RATIO)
-    return ratio is not None and bool(np.all(np.isfinite(ratio)))
+    return ratio is not None and len(ratio) >= rows and bool(np.all(np.isfinite(ratio[:rows])))

@@ -266,3 +266,12 @@ def test_peak_memory_sees_an_array_that_is_gone_again():
         array.sum()
         del array
     assert peak.megabytes > 100
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2", "one line", "estimator\n", "x\n\nestimator,budget", "\n"])
+def test_a_foreign_file_without_a_last_line_ending_is_not_cut(tmp_path, content):
+    path = tmp_path / "other.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match="not a comparison's file"):
+        compare(table(), store=path, **ARGUMENTS)
+    assert path.read_text() == content

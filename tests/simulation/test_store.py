@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,11 +54,15 @@ def again(store, draws=ROWS, fn=models.two_statistics_by_hand, **kwargs):
     return table(draws, vector_model(fn), store=store, **kwargs)
 
 
-def never(rng, mean, scale, size=None):
-    """Simulates what `two_statistics_by_hand` does, once: a resumed run tries a single row."""
-    never.calls += 1
-    assert never.calls == 1
+def hardly(rng, mean, scale, size=None):
+    """Simulates what `two_statistics_by_hand` does: a resumed run tries a row, and a chunk of those there."""
+    hardly.calls += 1
     return models.two_statistics_by_hand(rng, mean, scale, size)
+
+
+def files_of(store):
+    """Every file of a store, with what it holds."""
+    return {path.relative_to(store): path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
 # --- what is there ---
@@ -153,11 +158,13 @@ def test_simulating_to_a_store_returns_it_unread(tmp_path, whole):
 
 
 def test_the_same_call_simulates_nothing_again(store, whole):
-    never.calls = 0
-    same(again(store, fn=never), whole)
-    assert never.calls == 1
-    never.calls = 0
-    same(again(store, fn=never, random_seed=None), whole)  # a call without a seed goes on with the store's
+    before = files_of(store)
+    for seed in (1, None):  # a call without a seed goes on with the store's
+        hardly.calls = 0
+        with pytest.warns(UserWarning, match=r"the code of 'y' is another\); 512 of its rows"):
+            same(again(store, fn=hardly, random_seed=seed), whole)
+        assert hardly.calls == 1 + 512
+    assert files_of(store) == before
 
 
 def test_a_longer_call_extends_and_a_shorter_one_takes_the_beginning(store, whole):
@@ -170,9 +177,10 @@ def test_a_longer_call_extends_and_a_shorter_one_takes_the_beginning(store, whol
 
 
 def test_another_observation_uses_the_same_simulations(store, whole):
-    never.calls = 0
-    made = vector_model(never, observed=(5.0, 5.0))
+    before = files_of(store)
+    made = vector_model(models.two_statistics_by_hand, observed=(5.0, 5.0))
     there = table(ROWS, made, store=store)
+    assert files_of(store) == before
     np.testing.assert_array_equal(there.statistics, whole.statistics)
     np.testing.assert_array_equal(there.observed, [5.0, 5.0])
 
@@ -244,9 +252,14 @@ def test_a_second_writer_is_refused_and_the_lock_ends_with_its_process(store, wh
     )
     writer = subprocess.Popen([sys.executable, "-c", code, store], stdout=subprocess.PIPE, text=True)
     assert writer.stdout.readline() == "locked\n"
-    with pytest.raises(BlockingIOError, match="another process is writing to the store"):
-        again(store)
-    assert len(pk.StoredTable.open(store)) == ROWS  # reading is no matter
+    link = store.with_name("link.zarr")
+    link.symlink_to(store, target_is_directory=True)
+    (store.parent / "folder").symlink_to(store.parent, target_is_directory=True)
+    for name in (store, link, store.parent / "folder" / "table.zarr", store.parent / "folder" / "link.zarr"):
+        with pytest.raises(BlockingIOError, match="another process is writing to the store"):
+            again(name, ROWS + 10)
+        assert len(pk.StoredTable.open(name)) == ROWS  # reading is no matter
+        same(again(name), whole)
     writer.kill()
     writer.wait()
     writer.stdout.close()
@@ -270,7 +283,7 @@ def test_a_full_disk_stops_with_what_is_finished(tmp_path, whole):
     same(again(path), whole)
 
 
-def test_a_folder_that_may_not_be_written_is_named_before_any_work(kept):
+def test_a_folder_that_may_not_be_written_is_named_before_any_work_and_read(kept, whole):
     def no_work(rng, mean, scale, size=None):
         raise AssertionError("simulated")
 
@@ -284,7 +297,10 @@ def test_a_folder_that_may_not_be_written_is_named_before_any_work(kept):
     try:
         for name in ("table.zarr", "new.zarr"):
             with pytest.raises(PermissionError, match="may not be written; choose a store elsewhere"):
-                again(f"{folder}/{name}", fn=no_work)
+                again(f"{folder}/{name}", ROWS + 1, fn=no_work)
+        before = files_of(Path(folder))
+        same(again(f"{folder}/table.zarr"), whole)
+        assert files_of(Path(folder)) == before
         assert len(pk.StoredTable.open(f"{folder}/table.zarr").load()) == ROWS
     finally:
         os.seteuid(user)

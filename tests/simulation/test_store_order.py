@@ -182,16 +182,22 @@ def test_a_store_of_before_that_says_it_in_words_is_gone_on_with(fn, within, tmp
 
 def test_what_a_killed_writer_left_is_removed_by_the_next_one(store):
     path = store.path
-    left = [path / "status" / "c.0.partial", path.parent / f".{path.name}.abc.partial"]
-    left[0].write_bytes(b"x")
-    left[1].mkdir()
-    (left[1] / "file").write_bytes(b"x")
-    other = path.parent / ".other.zarr.abc.partial"
-    other.mkdir()
+    part = f".{'0a' * 16}.partial"
+    write(store, 0)
+    left = [path / f"zarr{part}", path / "status" / f"zarr{part}", path / "status" / "c" / f"0{part}"]
+    left += [path / "statistics" / "c" / "0" / f"0{part}", path.parent / f".{path.name}.pymc_kbr.partial"]
+    others = [path / "film.partial", path / "status" / "c.0.partial", path / f"notes{part}"]
+    others += [path.parent / f".{path.name}.abc.partial", path.parent / ".other.zarr.pymc_kbr.partial"]
+    for each in [*left[:-1], *others[:-2], path.parent / f"0{part}"]:
+        each.write_bytes(b"x")
+    for each in [left[-1], *others[-2:]]:
+        each.mkdir()
+        (each / "file").write_bytes(b"x")
     with locked(path):
         assert not any(each.exists() for each in left)
-    assert other.exists()
-    assert sorted(p.name for p in path.parent.iterdir()) == [other.name, path.name]
+    assert all(each.exists() for each in others)
+    assert (path.parent / f"0{part}").exists()
+    assert not [each for each in path.parent.iterdir() if each.name.endswith(".lock")]
 
 
 def test_a_store_or_a_file_that_cannot_be_made_leaves_nothing(store, tmp_path, monkeypatch):

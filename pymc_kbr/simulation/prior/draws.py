@@ -134,6 +134,11 @@ class DrawnPrior:
         return np.concatenate(needed)[start - self._first : rows.stop - self._first]
 
     @property
+    def made(self) -> int:
+        """How many rows were drawn so far, those that were asked for among them."""
+        return self._made
+
+    @property
     def rejected_share(self) -> float:
         """Share of what was drawn that lay outside the support."""
         return self._rejected / max(1, self._drawn)
