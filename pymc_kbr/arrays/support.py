@@ -7,6 +7,7 @@ saved to a file as JSON, and works on whole arrays of parameters.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.bijections import (
+    MOST_LEVELS,
     Interval,
+    Lattice,
     Simplex,
     Step,
     ZeroSum,
@@ -30,11 +33,14 @@ class Block:
 
     Columns that may not be smoothed (`smooth=False`) are discrete, or constrained in a way that no
     step describes: a draw of them is always one of the simulated values, so it is in the support too.
+    Where they are whole numbers that vary freely (`numbers`), and not labels or such whose support hangs
+    on other parameters, the rows that an estimator is fitted to make a `Lattice` of them: see `of_rows`.
     """
 
     columns: tuple[int, ...]
     steps: tuple[Step, ...] = ()
     smooth: bool = True
+    numbers: bool = True
 
 
 @dataclass(frozen=True)
@@ -122,12 +128,51 @@ class Support:
         blocks = [Block(moved, (step,))] if moved else []
         return cls(len(names), (*blocks, *([Block(kept, smooth=False)] if kept else [])))
 
-    def forward(self, parameters: np.ndarray) -> np.ndarray:
+    def of_rows(self, parameters: np.ndarray) -> Support:
+        """The support in which estimators move whole numbers: those of many values become a `Lattice`.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+            Simulated ones.
+
+        Returns
+        -------
+        Support
+            Itself where there are none. Columns of few values stay as they are: each has rows of its own.
+        """
+        blocks: list[Block] = []
+        for block in self.blocks:
+            if block.smooth or block.steps or not block.numbers:
+                blocks.append(block)
+                continue
+            lattices = [c for c in block.columns if _is_lattice(parameters[:, c])]
+            kept = tuple(c for c in block.columns if c not in lattices)
+            blocks += [dataclasses.replace(block, columns=kept)] if kept else []
+            blocks += [Block((c,), (Lattice.of(parameters[:, c]),)) for c in lattices]
+        return self if tuple(blocks) == self.blocks else Support(self.size, tuple(blocks))
+
+    def lattices(self) -> np.ndarray:
+        """Which parameters are whole numbers that are moved.
+
+        Returns
+        -------
+        ndarray of bool, shape (p,)
+        """
+        found = np.zeros(self.size, dtype=bool)
+        for block in self.blocks:
+            found[list(block.columns)] = any(isinstance(step, Lattice) for step in block.steps)
+        return found
+
+    def forward(self, parameters: np.ndarray, spread: np.random.Generator | None = None) -> np.ndarray:
         """Parameters to the unconstrained space; an edge goes to infinity.
 
         Parameters
         ----------
         parameters : ndarray of shape (n, p)
+        spread : numpy.random.Generator, optional
+            Moves whole numbers to random places of the stretches that stand for them, so that they have a
+            density; `backward` takes these moves back.
 
         Returns
         -------
@@ -137,16 +182,20 @@ class Support:
         for block in self.blocks:
             values = parameters[:, list(block.columns)]
             for step in block.steps:
+                if spread is not None and isinstance(step, Lattice):
+                    values = step.spread(values, spread)
                 values = step.forward(values, parameters)
             pieces.append(values)
         return np.hstack(pieces)
 
-    def backward(self, free: np.ndarray) -> np.ndarray:
+    def backward(self, free: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """The unconstrained space to parameters.
 
         Parameters
         ----------
         free : ndarray of shape (n, q)
+        weights : ndarray of shape (n,), optional
+            Of sum one, of points that were moved: whole numbers are then rounded so that their variance stays.
 
         Returns
         -------
@@ -157,7 +206,10 @@ class Support:
         for block, part in zip(self.blocks, self._parts(), strict=True):
             values = free[:, part]
             for step in reversed(block.steps):
-                values = step.backward(values, parameters)
+                if weights is not None and isinstance(step, Lattice):
+                    values = step.settled(Interval.backward(step, values, parameters), weights)
+                else:
+                    values = step.backward(values, parameters)
             parameters[:, list(block.columns)] = values
         return parameters
 
@@ -252,6 +304,7 @@ class Support:
                     "columns": list(block.columns),
                     "smooth": block.smooth,
                     "steps": [step_to_json(step) for step in block.steps],
+                    **({} if block.numbers else {"numbers": False}),
                 }
                 for block in self.blocks
             ],
@@ -277,10 +330,22 @@ class Support:
             If its blocks do not cover each column once.
         """
         blocks = [
-            Block(tuple(block["columns"]), tuple(map(step_from_json, block["steps"])), block["smooth"])
+            Block(
+                tuple(block["columns"]),
+                tuple(map(step_from_json, block["steps"])),
+                block["smooth"],
+                block.get("numbers", True),
+            )
             for block in document["blocks"]
         ]
         return cls(document["size"], tuple(blocks))
+
+
+def _is_lattice(column: np.ndarray) -> bool:
+    """Whether a column (n,) has whole numbers alone, and more than a few of them."""
+    if not np.all(column == np.rint(column)) or np.abs(column).max() >= 2**53:
+        return False
+    return len(np.unique(column)) > MOST_LEVELS
 
 
 def support_of(support: Support | None, size: int) -> Support:

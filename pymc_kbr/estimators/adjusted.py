@@ -270,13 +270,14 @@ class Adjusted(Estimator):
         moving = rows.inside[places] & (weights > 0)
         support = self.table_.support
         if np.all(moving) and np.all(self._smooth):
-            return support.backward(adjustment.move(x, rows.number[places], weights))
+            moved = adjustment.move(x, rows.number[places], weights)
+            return support.backward(moved, weights / weights.sum())
         if not np.any(self._smooth) or not np.any(moving):
             return points
         free = rows.free[places]
         moved = adjustment.move(x, rows.number[places[moving]], weights[moving])
         free[np.ix_(moving, self._smooth)] = moved
-        result = support.backward(free)
+        result = support.backward(free, weights / weights.sum())
         # There and back again rounds: what does not move keeps its digits.
         for block in support.blocks:
             if not block.smooth:

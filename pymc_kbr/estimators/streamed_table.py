@@ -53,7 +53,8 @@ class StreamedTable(FittedTable):
             scaler = make_summary(scale, scan.statistics, scan.parameters)
         n = int(parameters.shape[0])
         changed = Chunks(statistics, scaler.transform)
-        return cls(scaler, changed, Chunks(parameters), held, n, scan=scan, first=scan.statistics[0])
+        support = held.of_rows(scan.parameters)
+        return cls(scaler, changed, Chunks(parameters), support, n, scan=scan, first=scan.statistics[0])
 
     @property
     def deviation(self) -> np.ndarray:  # type: ignore[override]

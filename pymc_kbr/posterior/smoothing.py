@@ -172,7 +172,7 @@ def smoothed(
         units = units_of(points)
         moved = SMOOTHINGS[smoothing](points / units, v[inside] / v.sum(), place[rows[moving]], rng)
         chosen[np.ix_(moving, smooth)] = moved * units
-    drawn = support.backward(chosen)
+    drawn = support.backward(chosen, np.full(len(chosen), 1 / len(chosen)))
     # There and back a count would lose digits, and be no count.
     kept = [column for block in support.blocks if not block.smooth for column in block.columns]
     drawn[:, kept] = atoms[rows][:, kept]
