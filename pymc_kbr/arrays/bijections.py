@@ -139,7 +139,9 @@ class Lattice(Interval):
         values, counts = np.unique(column, return_counts=True)
         gaps = np.diff(values)
         spacing = float(np.gcd.reduce(gaps.astype(np.int64)))
-        holes = (gaps > spacing) & (np.minimum(counts[1:], counts[:-1]) > ROWS_MISSED_BY_CHANCE)
+        # So many that not one of all values is missed by chance.
+        enough = ROWS_MISSED_BY_CHANCE + np.log(len(values))
+        holes = (gaps > spacing) & (np.minimum(counts[1:], counts[:-1]) > enough)
         first, last = values[np.r_[True, holes]], values[np.r_[holes, True]]
         found = cls((-np.inf,), (np.inf,), runs=tuple(zip(first.tolist(), last.tolist())), spacing=spacing)
         low, high = found.ends()

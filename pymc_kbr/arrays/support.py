@@ -35,12 +35,20 @@ class Block:
     step describes: a draw of them is always one of the simulated values, so it is in the support too.
     Where they are whole numbers that vary freely (`numbers`), and not labels or such whose support hangs
     on other parameters, the rows that an estimator is fitted to make a `Lattice` of them: see `of_rows`.
+    Values that have a probability of their own are `atoms`, those of each column.
     """
 
     columns: tuple[int, ...]
     steps: tuple[Step, ...] = ()
     smooth: bool = True
     numbers: bool = True
+    atoms: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def continuous(self) -> bool:
+        """Whether draws have a density."""
+        whole = any(isinstance(step, Lattice) for step in self.steps)
+        return self.smooth and not whole and not any(self.atoms)
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,7 @@ class Support:
         return cls(len(names), (*blocks, *([Block(kept, smooth=False)] if kept else [])))
 
     def of_rows(self, parameters: np.ndarray) -> Support:
-        """The support in which estimators move whole numbers: those of many values become a `Lattice`.
+        """The support in which estimators move rows, with what these show of whole numbers and point masses.
 
         Parameters
         ----------
@@ -139,14 +147,16 @@ class Support:
         Returns
         -------
         Support
-            Itself where there are none. Columns of few values stay as they are: each has rows of its own.
+            Itself where they show none. Whole numbers of many values become a `Lattice`; columns of few values
+            stay as they are: each has rows of its own. A value of other columns that far more rows have than
+            the values beside it is an atom.
         """
         blocks: list[Block] = []
         for block in self.blocks:
-            if block.smooth or block.steps or not block.numbers:
-                blocks.append(block)
+            if block.smooth:
+                blocks.append(_with_atoms(block, parameters))
                 continue
-            lattices = [c for c in block.columns if _is_lattice(parameters[:, c])]
+            lattices = [c for c in block.columns if block.numbers and _is_lattice(parameters[:, c])]
             kept = tuple(c for c in block.columns if c not in lattices)
             blocks += [dataclasses.replace(block, columns=kept)] if kept else []
             blocks += [Block((c,), (Lattice.of(parameters[:, c]),)) for c in lattices]
@@ -163,6 +173,50 @@ class Support:
         for block in self.blocks:
             found[list(block.columns)] = any(isinstance(step, Lattice) for step in block.steps)
         return found
+
+    def moved(self) -> np.ndarray:
+        """Which parameters may be smoothed.
+
+        Returns
+        -------
+        ndarray of bool, shape (p,)
+        """
+        found = np.zeros(self.size, dtype=bool)
+        for block in self.blocks:
+            found[list(block.columns)] = block.smooth
+        return found
+
+    def strata(self, parameters: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows that are at the same atoms, and which parameters are at none of theirs.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+
+        Returns
+        -------
+        list of pair of ndarray of bool, shape (n,) and (p,)
+            All rows and parameters together where there are no atoms.
+        """
+        at = np.zeros(parameters.shape, dtype=int)
+        for block in self.blocks:
+            for column, atoms in zip(block.columns, block.atoms, strict=False):
+                for number, atom in enumerate(atoms, 1):
+                    at[parameters[:, column] == atom, column] = number
+        if not at.any():
+            return [(np.ones(len(at), dtype=bool), np.ones(self.size, dtype=bool))]
+        found, which = np.unique(at, axis=0, return_inverse=True)
+        return [(which.reshape(-1) == number, pattern == 0) for number, pattern in enumerate(found)]
+
+    def free_columns(self, parameters: np.ndarray) -> np.ndarray:
+        """Which unconstrained columns may be smoothed and are of some parameters (p,), shape (q,)."""
+        parts = []
+        for block, part in zip(self.blocks, self._parts(), strict=True):
+            own = parameters[list(block.columns)]
+            width = part.stop - part.start
+            # Columns that are tied to each other have no atoms, and are free together.
+            parts.append(block.smooth & (own if len(own) == width else np.full(width, own.all())))
+        return np.concatenate(parts)
 
     def forward(self, parameters: np.ndarray, spread: np.random.Generator | None = None) -> np.ndarray:
         """Parameters to the unconstrained space; an edge goes to infinity.
@@ -339,6 +393,48 @@ class Support:
             for block in document["blocks"]
         ]
         return cls(document["size"], tuple(blocks))
+
+
+TIMES_AS_MANY = 10
+"""As many rows as the values beside it have that an atom has at least: of values with one row on average, as of
+draws that were drawn again, one in ten million has so many by chance."""
+
+
+def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
+    """A block with the atoms of its columns, where each column is free by itself.
+
+    One at an end of what was simulated is where the prior ends.
+    """
+    if len(block.steps) > 1 or not all(type(step) is Interval for step in block.steps):
+        return block
+    columns = [parameters[:, column] for column in block.columns]
+    atoms = tuple(map(_atoms_of, columns))
+    if not any(atoms):
+        return block
+    step = Interval((-np.inf,) * len(columns), (np.inf,) * len(columns))
+    for known in block.steps:
+        assert isinstance(known, Interval)
+        step = known
+    lower, upper = list(step.lower), list(step.upper)
+    for i, (own, column) in enumerate(zip(atoms, columns, strict=True)):
+        if column.min() in own and step.lower_slopes is None:
+            lower[i] = max(lower[i], float(column.min()))
+        if column.max() in own and step.upper_slopes is None:
+            upper[i] = min(upper[i], float(column.max()))
+    step = dataclasses.replace(step, lower=tuple(lower), upper=tuple(upper))
+    return dataclasses.replace(block, steps=(step,), atoms=atoms)
+
+
+def _atoms_of(column: np.ndarray) -> tuple[float, ...]:
+    """Values that far more rows (n,) have than the values beside them.
+
+    Where all values are rounded, each is of many rows, and so are those beside it.
+    """
+    values, counts = np.unique(column, return_counts=True)
+    if len(values) == len(column) or len(values) == 1:
+        return ()
+    beside = np.maximum(np.r_[0, counts[:-1]], np.r_[counts[1:], 0])
+    return tuple(values[counts >= TIMES_AS_MANY * beside].tolist())
 
 
 def _is_lattice(column: np.ndarray) -> bool:

@@ -143,7 +143,8 @@ def smoothed(
     """Resampled atoms with noise in the unconstrained space, shape (k, p).
 
     Atoms on an edge of the support have no finite place there: they are left where they are, and covariances
-    are those of the others. So are discrete parameters.
+    are those of the others. So are discrete parameters of few values. Where a parameter has values with a
+    probability of their own, atoms at the same ones are smoothed among themselves, and keep these.
 
     Parameters
     ----------
@@ -159,9 +160,28 @@ def smoothed(
     """
     if smoothing == "none":
         return atoms[rows]
+    drawn = atoms[rows]
+    for among, columns in support.strata(atoms):
+        mine = among[rows]
+        if np.any(mine):
+            drawn[mine] = _smoothed_among(atoms, weights, support, rows[mine], rng, smoothing, among, columns)
+    return drawn
+
+
+def _smoothed_among(
+    atoms: np.ndarray,
+    weights: np.ndarray,
+    support: Support,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    smoothing: str,
+    among: np.ndarray,
+    columns: np.ndarray,
+) -> np.ndarray:
+    """The same of rows that are at the same atoms as others (m,), in the other parameters (p,)."""
     free = support.forward(atoms)
-    smooth = support.smooth()
-    inside = np.all(np.isfinite(free[:, smooth]), axis=1)
+    smooth = support.free_columns(columns)
+    inside = among & np.all(np.isfinite(free[:, smooth]), axis=1)
     v = np.where(inside, weights, 0)
     chosen = free[rows]
     moving = inside[rows]
@@ -174,7 +194,7 @@ def smoothed(
         chosen[np.ix_(moving, smooth)] = moved * units
     drawn = support.backward(chosen, np.full(len(chosen), 1 / len(chosen)))
     # There and back a count would lose digits, and be no count.
-    kept = [column for block in support.blocks if not block.smooth for column in block.columns]
+    kept = ~(support.moved() & columns)
     drawn[:, kept] = atoms[rows][:, kept]
     return drawn
 

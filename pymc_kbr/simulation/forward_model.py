@@ -15,7 +15,7 @@ from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_b
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
 from pymc_kbr.simulation.model.read import ModelGraph, read_model
-from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
+from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
 from pymc_kbr.simulation.prior.support import prior_support

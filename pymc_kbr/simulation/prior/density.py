@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
-import pytensor
-from pymc.logprob.basic import conditional_logp
-from pytensor import tensor as pt
-from pytensor.graph.replace import vectorize_graph
 
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.known import known_log_likelihood
-from pymc_kbr.simulation.model.read import QUICK, ModelGraph, read_model, read_prior
+from pymc_kbr.simulation.model.read import ModelGraph, read_model, read_prior
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.support import prior_support
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
-
-LogDensity = Callable[[np.ndarray], np.ndarray]
-"""From parameters (n, p), in the model's own space, to log densities (n,)."""
-
 
 @dataclass(frozen=True, eq=False)
 class ModelPrior:
@@ -43,26 +35,6 @@ class ModelPrior:
     def log_density(self, parameters: np.ndarray) -> np.ndarray:
         """Log density at parameters (n, p), in the model's own space: shape (n,)."""
         return log_density_of(self._graph)(parameters)
-
-
-def log_density_of(graph: ModelGraph) -> LogDensity:
-    """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
-    # The log density in the model's own space: of the values as they are, without transforms' Jacobians.
-    values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
-    terms = conditional_logp(values)
-    total = pt.sum([pt.sum(terms[value]) for value in values.values()])
-    batched = {
-        value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()
-    }
-    density = vectorize_graph(total, batched)
-    function = pytensor.function(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
-
-    def log_density(parameters: np.ndarray) -> np.ndarray:
-        parts = graph.parameters.split(parameters).values()
-        given = [np.asarray(part, dtype=rv.dtype) for part, rv in zip(parts, graph.free, strict=True)]
-        return np.broadcast_to(function(*given), (len(parameters),)).astype(float)
-
-    return log_density
 
 
 def model_prior(

@@ -11,11 +11,13 @@ from pymc.distributions.transforms import _default_transform
 from pymc.logprob import transforms as logprob_transforms
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
+from pytensor.tensor.random.basic import CategoricalRV
 
 from pymc_kbr.arrays.bijections import Circular, Interval, Ordered, Simplex, Step, ZeroSum
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.model.graphs import substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph
+from pymc_kbr.simulation.prior.log_density import log_density_of
 from pymc_kbr.tables.columns import Variable
 
 
@@ -45,7 +47,8 @@ def _blocks(
 ) -> list[Block]:
     # A smoothed count would be no whole number any more.
     if variable.discrete:
-        return [Block(columns, smooth=False)]
+        labels = isinstance(rv.owner.op, CategoricalRV)
+        return [Block(columns, smooth=False, numbers=not labels and _varies_freely(graph, columns, parameters))]
     chosen = graph.model.rvs_to_transforms.get(rv)
     transform = chosen if chosen is not None else _default_transform(rv.owner.op, rv)
     if transform is None:
@@ -67,6 +70,29 @@ def _blocks(
     # Each vector of an array is ordered, or sums to one, by itself.
     width = variable.shape[-1]
     return [Block(columns[i : i + width], tuple(steps)) for i in range(0, len(columns), width)]
+
+
+SHIFTS = (1, 7, 31)
+"""Places by which a column is moved among the others' rows, to see whether it varies freely."""
+
+
+def _varies_freely(graph: ModelGraph, columns: tuple[int, ...], parameters: np.ndarray) -> bool:
+    """Whether each column's values are possible beside other rows' values of all other columns.
+
+    Those of a binomial variable whose number of trials is a parameter are not. Where the density is not known
+    nothing is.
+    """
+    try:
+        density = log_density_of(graph)
+        for column in columns:
+            for shift in SHIFTS:
+                moved = parameters.copy()
+                moved[:, column] = np.roll(moved[:, column], shift)
+                if not np.all(np.isfinite(density(moved))):
+                    return False
+    except (NotImplementedError, ValueError, TypeError):
+        return False
+    return True
 
 
 def _step(
