@@ -143,7 +143,12 @@ class Lattice(Interval):
         enough = ROWS_MISSED_BY_CHANCE + np.log(len(values))
         holes = (gaps > spacing) & (np.minimum(counts[1:], counts[:-1]) > enough)
         first, last = values[np.r_[True, holes]], values[np.r_[holes, True]]
-        found = cls((-np.inf,), (np.inf,), runs=tuple(zip(first.tolist(), last.tolist())), spacing=spacing)
+        found = cls(
+            (-np.inf,),
+            (np.inf,),
+            runs=tuple(zip(first.tolist(), last.tolist(), strict=True)),
+            spacing=spacing,
+        )
         low, high = found.ends()
         forms = [column, np.log(column - low), np.log(high - column)]
         least = int(np.argmin([abs(_skewness(form)) for form in forms]))
@@ -168,7 +173,7 @@ class Lattice(Interval):
         return left / 2, right / 2
 
     def nearest(self, points: np.ndarray) -> np.ndarray:
-        """The nearest value of the lattice to each point of any shape, reflected where it is beyond an end."""
+        """The nearest value to each point of any shape, which is reflected where it is beyond an end."""
         low, high = self.ends()
         points = np.where(points < low, 2 * low - points, np.where(points > high, 2 * high - points, points))
         first, last = np.array(self.runs).T

@@ -147,9 +147,9 @@ class Support:
         Returns
         -------
         Support
-            Itself where they show none. Whole numbers of many values become a `Lattice`; columns of few values
-            stay as they are: each has rows of its own. A value of other columns that far more rows have than
-            the values beside it is an atom.
+            Itself where they show none. Whole numbers of many values become a `Lattice`; columns of few
+            values stay as they are: each has rows of its own. A value of other columns that far more rows
+            have than the values beside it is an atom.
         """
         blocks: list[Block] = []
         for block in self.blocks:
@@ -249,7 +249,8 @@ class Support:
         ----------
         free : ndarray of shape (n, q)
         weights : ndarray of shape (n,), optional
-            Of sum one, of points that were moved: whole numbers are then rounded so that their variance stays.
+            Of sum one, of points that were moved: whole numbers are then rounded so that their variance
+            stays.
 
         Returns
         -------
@@ -396,8 +397,8 @@ class Support:
 
 
 TIMES_AS_MANY = 10
-"""As many rows as the values beside it have that an atom has at least: of values with one row on average, as of
-draws that were drawn again, one in ten million has so many by chance."""
+"""As many rows as the values beside it have that an atom has at least: of values with one row on average, as
+of draws that were drawn again, one in ten million has so many by chance."""
 
 
 def _with_atoms(block: Block, parameters: np.ndarray) -> Block:

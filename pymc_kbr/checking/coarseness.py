@@ -11,6 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
@@ -240,8 +241,9 @@ def _other(
     """The posterior under a likelihood that is learnt from near rows, or None where none can be."""
     if len(near.rows) < fewest_rows(table.parameters.shape[1], 1):
         return None
+    support = table.support.of_rows(table.parameters)  # near rows alone have a narrower range
     if log_prior is None:
-        log_prior = _prior_density(table, ratio, rng)
+        log_prior = _prior_density(table, support, ratio, rng)
     noise = table.noise * rng.normal(size=(len(near.rows), len(table.noise)))
     statistics, observed = table.statistics[near.rows] + noise, table.observed
     assert observed is not None
@@ -260,7 +262,7 @@ def _other(
             fitted.fit(
                 table.parameters[near.rows],
                 x,
-                table.support,
+                support,
                 ratio=None if ratio is None else ratio[near.rows],
                 log_prior=log_prior,
                 random_seed=rng,
@@ -272,10 +274,12 @@ def _other(
     return None
 
 
-def _prior_density(table: ReferenceTable, ratio: np.ndarray | None, rng: np.random.Generator) -> LogDensity:
+def _prior_density(
+    table: ReferenceTable, support: Support, ratio: np.ndarray | None, rng: np.random.Generator
+) -> LogDensity:
     """The log density of the prior that all rows stand for."""
     if ratio is None:
-        return fit_prior_density(table.parameters, table.support, rng).log_density
+        return fit_prior_density(table.parameters, support, rng).log_density
     rows = ratio > 0
     weights = np.log(ratio[rows])
-    return fit_prior_density(table.parameters[rows], table.support, rng, log_weights=weights).log_density
+    return fit_prior_density(table.parameters[rows], support, rng, log_weights=weights).log_density

@@ -59,10 +59,11 @@ class Adjusted(Estimator):
 
     Notes
     -----
-    Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Whole numbers of
-    many values are moved, too, and rounded so that their variance stays. Atoms on an edge of the support, and
-    discrete parameters of few values or that are labels, stay where they are. Where a parameter has values with a
-    probability of their own (a spike at zero), rows at such a value keep it, and are moved among themselves.
+    Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Whole numbers
+    of many values are moved, too, and rounded so that their variance stays. Atoms on an edge of the support,
+    and discrete parameters of few values or that are labels, stay where they are. Where a parameter has
+    values with a probability of their own (a spike at zero), rows at such a value keep it, and are moved
+    among themselves; a logistic regression says how much weight they have together.
 
     Of a table that is read a part at a time the rows that carry weight are read and moved; regressions on the
     whole table ("kernel_ridge") are then fitted to 20,000 rows, spread evenly over it.

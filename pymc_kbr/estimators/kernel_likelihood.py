@@ -73,8 +73,8 @@ class KernelLikelihood(LearnedDensity):
     Notes
     -----
     A form is a file of `pymc_kbr.estimators.likelihood`. Posteriors are drawn by tempered sequential Monte
-    Carlo; where a parameter is discrete with few values, or has values with a probability of their own, rows are
-    weighted by their likelihood.
+    Carlo; where a parameter is discrete with few values, or has values with a probability of their own, rows
+    are weighted by their likelihood.
 
     Examples
     --------

@@ -15,8 +15,8 @@ from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_b
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
 from pymc_kbr.simulation.model.read import ModelGraph, read_model
-from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
 from pymc_kbr.simulation.prior.support import prior_support
 from pymc_kbr.simulation.prior.truncated import (
@@ -127,7 +127,11 @@ class Forward:
         ValueError
             If it cannot.
         """
-        check_can_be_truncated(self.support, self.graph.parameters)
+        check_can_be_truncated(self.seen_support(), self.graph.parameters)
+
+    def seen_support(self) -> Support:
+        """The support, with what draws of the prior show of whole numbers and point masses."""
+        return self.support.of_rows(self.prior.block(0))
 
     def sampler(
         self, entropy: int, within: Within | None, even: bool = False, proposal: Proposal | None = None

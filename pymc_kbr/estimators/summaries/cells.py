@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.arrays.bijections import MOST_LEVELS, ROWS_MISSED_BY_CHANCE
+from pymc_kbr.arrays.bijections import ROWS_MISSED_BY_CHANCE
 
 TIED_SHARE = 0.05
 """Share of rows that share a value with others, from which a statistic is taken for a discrete one."""

@@ -17,6 +17,7 @@ from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
+
 @dataclass(frozen=True, eq=False)
 class ModelPrior:
     """A model's prior: draws of it, where it lives, and its density.

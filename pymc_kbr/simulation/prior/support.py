@@ -48,7 +48,9 @@ def _blocks(
     # A smoothed count would be no whole number any more.
     if variable.discrete:
         labels = isinstance(rv.owner.op, CategoricalRV)
-        return [Block(columns, smooth=False, numbers=not labels and _varies_freely(graph, columns, parameters))]
+        return [
+            Block(columns, smooth=False, numbers=not labels and _varies_freely(graph, columns, parameters))
+        ]
     chosen = graph.model.rvs_to_transforms.get(rv)
     transform = chosen if chosen is not None else _default_transform(rv.owner.op, rv)
     if transform is None:
