@@ -156,7 +156,8 @@ class Support:
             if block.smooth:
                 blocks.append(_with_atoms(block, parameters))
                 continue
-            lattices = [c for c in block.columns if block.numbers and _is_lattice(parameters[:, c])]
+            numbers = block.numbers and not block.steps
+            lattices = [c for c in block.columns if numbers and _is_lattice(parameters[:, c])]
             kept = tuple(c for c in block.columns if c not in lattices)
             blocks += [dataclasses.replace(block, columns=kept)] if kept else []
             blocks += [Block((c,), (Lattice.of(parameters[:, c]),)) for c in lattices]
@@ -209,7 +210,16 @@ class Support:
         return [(which.reshape(-1) == number, pattern == 0) for number, pattern in enumerate(found)]
 
     def free_columns(self, parameters: np.ndarray) -> np.ndarray:
-        """Which unconstrained columns may be smoothed and are of some parameters (p,), shape (q,)."""
+        """Which unconstrained columns may be smoothed and are of some parameters.
+
+        Parameters
+        ----------
+        parameters : ndarray of bool, shape (p,)
+
+        Returns
+        -------
+        ndarray of bool, shape (q,)
+        """
         parts = []
         for block, part in zip(self.blocks, self._parts(), strict=True):
             own = parameters[list(block.columns)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
@@ -82,6 +83,7 @@ class Adjusted(Estimator):
 
     picks = True
     parameter_bandwidth = None  # the estimator has its own
+    _strata: Sequence[_Stratum] = ()
 
     def __init__(
         self,
