@@ -168,7 +168,7 @@ class Adjusted(Estimator):
             warn_of_wide(points, support, None if names is None else names.parameters)
         self._strata = self._fit_strata(rng)
         if self._strata:
-            self.adjustment_ = max(self._strata, key=lambda part: part.rows.inside.sum()).adjustment
+            self.adjustment_ = self._of_most_columns()
         else:
             self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
 
@@ -182,11 +182,16 @@ class Adjusted(Estimator):
             columns = support.free_columns(parameters)
             rows = self._sampled.of_stratum(at, columns)
             # As many as a regression on the statistics needs.
-            if np.any(columns) and rows.inside.sum() >= 2 * (sample.statistics.shape[1] + 1):
-                adjustment = clone(make_adjustment(self.adjustment))
+            if rows.inside.sum() >= 2 * (sample.statistics.shape[1] + 1):
+                # Where all parameters are at atoms, the rows' share is all that there is to know.
+                adjustment = clone(make_adjustment(self.adjustment)) if np.any(columns) else NoAdjustment()
                 adjustment.fit(*self._regressed(rows, columns), rng)
                 found.append(_Stratum(rows, columns, parameters, adjustment))
         return found
+
+    def _of_most_columns(self) -> Adjustment:
+        """The adjustment of the rows that are moved along most columns."""
+        return max(self._strata, key=lambda part: int(part.columns.sum())).adjustment
 
     def fit_sharing(self, fitted: Adjusted, rng: np.random.Generator) -> Self:
         """Fit to the table of another one, and share what its adjustment has computed.
@@ -213,7 +218,7 @@ class Adjusted(Estimator):
         mine, theirs = make_adjustment(self.adjustment), make_adjustment(fitted.adjustment)
         self._strata = self._fit_strata(rng)
         if self._strata:
-            self.adjustment_ = max(self._strata, key=lambda part: part.rows.inside.sum()).adjustment
+            self.adjustment_ = self._of_most_columns()
             return self
         # scikit-learn's estimators have no equality; their words hold all arguments.
         if repr(mine) == repr(theirs):
@@ -356,7 +361,7 @@ class Adjusted(Estimator):
         support, result = self.table_.support, self._sampled.points[places]
         for part in self._strata:
             moving = part.rows.inside[places] & (weights > 0)
-            if moving.sum() < 2 * (len(x) + 1):
+            if not np.any(part.columns) or moving.sum() < 2 * (len(x) + 1):
                 continue
             at, v = places[moving], weights[moving]
             free = part.rows.free[at]
