@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,12 @@ from scipy.special import expit, log_expit, logsumexp
 
 LARGEST_BOUND = 1e100
 """Of an interval's finite ends: shares of a wider one have no digit left for values of usual size."""
+
+ROWS_MISSED_BY_CHANCE = 4.0
+"""Rows below which a value that is expected in so many may be in none; that is so once in fifty tables."""
+
+MOST_LEVELS = 5
+"""Values up to which a column is one of few values, which have probabilities and no density."""
 
 
 class Step(Protocol):
@@ -114,6 +120,115 @@ class Interval(OneToOne):
             both = np.log(upper - lower) + log_expit(free) + log_expit(-free)
         finite = [np.isfinite(lower) & np.isfinite(upper), np.isfinite(lower), np.isfinite(upper)]
         return np.select(finite, [both, free, -free], 0.0).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Lattice(Interval):
+    """One column of whole numbers, each of which stands for the stretch of the line that is nearest to it.
+
+    Parameters
+    ----------
+    lower, upper
+        As of `Interval`: the end that logarithms are taken from, if any.
+    runs : tuple of pair of float
+        First and last value of each stretch without a gap, rising.
+    spacing : float
+        Between the values of a run.
+
+    Notes
+    -----
+    `backward` gives the nearest value. `spread` is a right inverse at random: a value's mass is spread evenly
+    over its stretch, where it has a density, and rounding gives back exactly what was spread. Stretches end
+    half a step beyond the lowest and the highest value: there densities are zero, and points are reflected.
+    """
+
+    runs: tuple[tuple[float, float], ...] = ()
+    spacing: float = 1.0
+
+    @classmethod
+    def of(cls, column: np.ndarray) -> Lattice:
+        """Of simulated whole numbers (n,), of which two or more differ.
+
+        The spacing is the largest that fits all of them. A gap between two values is one of the support where
+        so many rows have both that some would have what lies between; else it is one of the sample.
+        Logarithms of the distance from an end are taken where they are less skewed.
+        """
+        values, counts = np.unique(column, return_counts=True)
+        gaps = np.diff(values)
+        spacing = float(np.gcd.reduce(gaps.astype(np.int64)))
+        # So many that not one of all values is missed by chance.
+        enough = ROWS_MISSED_BY_CHANCE + np.log(len(values))
+        holes = (gaps > spacing) & (np.minimum(counts[1:], counts[:-1]) > enough)
+        first, last = values[np.r_[True, holes]], values[np.r_[holes, True]]
+        found = cls(
+            (-np.inf,),
+            (np.inf,),
+            runs=tuple(zip(first.tolist(), last.tolist(), strict=True)),
+            spacing=spacing,
+        )
+        low, high = found.ends()
+        forms = [column, np.log(column - low), np.log(high - column)]
+        least = int(np.argmin([abs(_skewness(form)) for form in forms]))
+        lower, upper = low if least == 1 else -np.inf, high if least == 2 else np.inf
+        return replace(found, lower=(lower,), upper=(upper,))
+
+    def ends(self) -> tuple[float, float]:
+        """Where the first stretch begins and the last one ends."""
+        outer = np.array([self.runs[0][0], self.runs[-1][1]])
+        left, right = self.halves(outer)
+        return float(outer[0] - left[0]), float(outer[1] + right[1])
+
+    def halves(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How far the stretch of each value, of any shape, goes to the left and to the right."""
+        first, last = np.array(self.runs).T
+        run = np.searchsorted(first, values, side="right") - 1
+        # Beyond both ends as far as inwards.
+        gap = np.r_[np.nan, first[1:] - last[:-1], np.nan]
+        left = np.where(values > first[run], self.spacing, gap[run])
+        right = np.where(values < last[run], self.spacing, gap[run + 1])
+        left, right = np.where(np.isnan(left), right, left), np.where(np.isnan(right), left, right)
+        return left / 2, right / 2
+
+    def nearest(self, points: np.ndarray) -> np.ndarray:
+        """The nearest value to each point of any shape, which is reflected where it is beyond an end."""
+        low, high = self.ends()
+        points = np.where(points < low, 2 * low - points, np.where(points > high, 2 * high - points, points))
+        first, last = np.array(self.runs).T
+        run = np.clip(np.searchsorted(first, points, side="right") - 1, 0, None)
+        within = np.clip(points, first[run], last[run])
+        below = first[run] + self.spacing * np.rint((within - first[run]) / self.spacing)
+        above = first[np.minimum(run + 1, len(first) - 1)]
+        return np.where(np.abs(above - points) < np.abs(points - below), above, below)
+
+    def spread(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Values of any shape, each moved to a random place of its stretch."""
+        left, right = self.halves(values)
+        return values + rng.uniform(-left, right)
+
+    def settled(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Points (m, 1) with weights (m,) of sum one, rounded so that their variance stays as it is.
+
+        Rounding adds the variance of an even distribution over a stretch (Sheppard's correction); points are
+        drawn towards their mean by as much before.
+        """
+        left, right = self.halves(self.nearest(points))
+        mean = weights @ points
+        variance, more = weights @ (points - mean) ** 2, weights @ (left + right) ** 2 / 12
+        share = np.sqrt(np.clip(1 - more / np.maximum(variance, np.finfo(float).tiny), 0, 1))
+        return self.nearest(mean + share * (points - mean))
+
+    def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return self.nearest(super().backward(free, parameters))
+
+    def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return np.all(self.nearest(values) == values, axis=1)
+
+    def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """From probabilities to densities in the free space: over the stretches' widths, too."""
+        points, (low, high) = super().backward(free, parameters), self.ends()
+        left, right = self.halves(self.nearest(points))
+        total = super().log_jacobian(free, parameters) - np.log(left + right).sum(axis=1)
+        return np.where(np.all((points >= low) & (points <= high), axis=1), total, -np.inf)
 
 
 @dataclass(frozen=True)
@@ -392,6 +507,7 @@ class Covariance(OneToOne):
 
 KINDS: dict[str, Any] = {
     "interval": Interval,
+    "lattice": Lattice,
     "ordered": Ordered,
     "simplex": Simplex,
     "zero_sum": ZeroSum,
@@ -401,6 +517,11 @@ KINDS: dict[str, Any] = {
     "unit_rows": UnitRows,
     "covariance": Covariance,
 }
+
+
+def _skewness(column: np.ndarray) -> float:
+    apart = column - column.mean()
+    return float((apart**3).mean() / (apart**2).mean() ** 1.5)
 
 
 def _affine(

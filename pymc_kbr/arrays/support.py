@@ -15,7 +15,9 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.bijections import (
+    MOST_LEVELS,
     Interval,
+    Lattice,
     Step,
     ends_of,
     step_from_json,
@@ -29,11 +31,22 @@ class Block:
 
     Columns that may not be smoothed (`smooth=False`) are discrete, or constrained in a way that no
     step describes: a draw of them is always one of the simulated values, so it is in the support too.
+    Where they are whole numbers that vary freely (`numbers`), and not labels or such whose support hangs
+    on other parameters, the rows that an estimator is fitted to make a `Lattice` of them: see `of_rows`.
+    Values that have a probability of their own are `atoms`, those of each column.
     """
 
     columns: tuple[int, ...]
     steps: tuple[Step, ...] = ()
     smooth: bool = True
+    numbers: bool = True
+    atoms: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def continuous(self) -> bool:
+        """Whether draws have a density."""
+        whole = any(isinstance(step, Lattice) for step in self.steps)
+        return self.smooth and not whole and not any(self.atoms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +155,107 @@ class Support:
         blocks = [Block(moved, (step,))] if moved else []
         return cls(len(names), (*blocks, *([Block(kept, smooth=False)] if kept else [])))
 
-    def forward(self, parameters: np.ndarray) -> np.ndarray:
+    def of_rows(self, parameters: np.ndarray) -> Support:
+        """The support in which estimators move rows, with what these show of whole numbers and point masses.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+            Simulated ones.
+
+        Returns
+        -------
+        Support
+            Itself where they show none. Whole numbers of many values become a `Lattice`; columns of few
+            values stay as they are: each has rows of its own. A value of other columns that far more rows
+            have than the values beside it is an atom.
+        """
+        blocks: list[Block] = []
+        for block in self.blocks:
+            if block.smooth:
+                blocks.append(_with_atoms(block, parameters))
+                continue
+            numbers = block.numbers and not block.steps
+            lattices = [c for c in block.columns if numbers and _is_lattice(parameters[:, c])]
+            kept = tuple(c for c in block.columns if c not in lattices)
+            blocks += [replace(block, columns=kept)] if kept else []
+            blocks += [Block((c,), (Lattice.of(parameters[:, c]),)) for c in lattices]
+        return self if tuple(blocks) == self.blocks else replace(self, blocks=tuple(blocks))
+
+    def lattices(self) -> np.ndarray:
+        """Which parameters are whole numbers that are moved.
+
+        Returns
+        -------
+        ndarray of bool, shape (p,)
+        """
+        found = np.zeros(self.size, dtype=bool)
+        for block in self.blocks:
+            found[list(block.columns)] = any(isinstance(step, Lattice) for step in block.steps)
+        return found
+
+    def moved(self) -> np.ndarray:
+        """Which parameters may be smoothed.
+
+        Returns
+        -------
+        ndarray of bool, shape (p,)
+        """
+        found = np.zeros(self.size, dtype=bool)
+        for block in self.blocks:
+            found[list(block.columns)] = block.smooth
+        return found
+
+    def strata(self, parameters: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows that are at the same atoms, and which parameters are at none of theirs.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n, p)
+
+        Returns
+        -------
+        list of pair of ndarray of bool, shape (n,) and (p,)
+            All rows and parameters together where there are no atoms.
+        """
+        at = np.zeros(parameters.shape, dtype=int)
+        for block in self.blocks:
+            for column, atoms in zip(block.columns, block.atoms, strict=False):
+                for number, atom in enumerate(atoms, 1):
+                    at[parameters[:, column] == atom, column] = number
+        if not at.any():
+            return [(np.ones(len(at), dtype=bool), np.ones(self.size, dtype=bool))]
+        found, which = np.unique(at, axis=0, return_inverse=True)
+        return [(which.reshape(-1) == number, pattern == 0) for number, pattern in enumerate(found)]
+
+    def free_columns(self, parameters: np.ndarray) -> np.ndarray:
+        """Which unconstrained columns may be smoothed and are of some parameters.
+
+        Parameters
+        ----------
+        parameters : ndarray of bool, shape (p,)
+
+        Returns
+        -------
+        ndarray of bool, shape (q,)
+        """
+        parts = []
+        for block, part in zip(self.blocks, self._parts(), strict=True):
+            own = parameters[list(block.columns)]
+            width = part.stop - part.start
+            # Columns that are tied to each other have no atoms, and are free together.
+            parts.append(block.smooth & (own if len(own) == width else np.full(width, own.all())))
+        return np.concatenate(parts)
+
+    def forward(self, parameters: np.ndarray, spread: np.random.Generator | None = None) -> np.ndarray:
         """Parameters to the unconstrained space; an edge goes to infinity.
 
         Parameters
         ----------
         parameters : ndarray of shape (n, p)
+        spread : numpy.random.Generator, optional
+            Moves whole numbers to random places of the stretches that stand for them, so that they have a
+            density; `backward` takes these moves back.
 
         Returns
         -------
@@ -157,16 +265,21 @@ class Support:
         for block in self.blocks:
             values = parameters[:, list(block.columns)]
             for step in block.steps:
+                if spread is not None and isinstance(step, Lattice):
+                    values = step.spread(values, spread)
                 values = step.forward(values, parameters)
             pieces.append(values)
         return np.hstack(pieces)
 
-    def backward(self, free: np.ndarray) -> np.ndarray:
+    def backward(self, free: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """The unconstrained space to parameters.
 
         Parameters
         ----------
         free : ndarray of shape (n, q)
+        weights : ndarray of shape (n,), optional
+            Of sum one, of points that were moved: whole numbers are then rounded so that their variance
+            stays.
 
         Returns
         -------
@@ -177,7 +290,10 @@ class Support:
         for block, part in zip(self.blocks, self._parts(), strict=True):
             values = free[:, part]
             for step in reversed(block.steps):
-                values = step.backward(values, parameters)
+                if weights is not None and isinstance(step, Lattice):
+                    values = step.settled(Interval.backward(step, values, parameters), weights)
+                else:
+                    values = step.backward(values, parameters)
             parameters[:, list(block.columns)] = values
         return parameters
 
@@ -309,6 +425,7 @@ class Support:
                     "columns": list(block.columns),
                     "smooth": block.smooth,
                     "steps": [step_to_json(step) for step in block.steps],
+                    **({} if block.numbers else {"numbers": False}),
                 }
                 for block in self.plain().blocks
             ],
@@ -334,10 +451,64 @@ class Support:
             If its blocks do not cover each column once.
         """
         blocks = [
-            Block(tuple(block["columns"]), tuple(map(step_from_json, block["steps"])), block["smooth"])
+            Block(
+                tuple(block["columns"]),
+                tuple(map(step_from_json, block["steps"])),
+                block["smooth"],
+                block.get("numbers", True),
+            )
             for block in document["blocks"]
         ]
         return cls(document["size"], tuple(blocks))
+
+
+TIMES_AS_MANY = 10
+"""As many rows as the values beside it have that an atom has at least: of values with one row on average, as
+of draws that were drawn again, one in ten million has so many by chance."""
+
+
+def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
+    """A block with the atoms of its columns, where each column is free by itself.
+
+    One at an end of what was simulated is where the prior ends.
+    """
+    if len(block.steps) > 1 or not all(type(step) is Interval for step in block.steps):
+        return block
+    columns = [parameters[:, column] for column in block.columns]
+    atoms = tuple(map(_atoms_of, columns))
+    if not any(atoms):
+        return block
+    step = Interval((-np.inf,) * len(columns), (np.inf,) * len(columns))
+    for known in block.steps:
+        assert isinstance(known, Interval)
+        step = known
+    lower, upper = list(step.lower), list(step.upper)
+    for i, (own, column) in enumerate(zip(atoms, columns, strict=True)):
+        if column.min() in own and step.lower_slopes is None:
+            lower[i] = max(lower[i], float(column.min()))
+        if column.max() in own and step.upper_slopes is None:
+            upper[i] = min(upper[i], float(column.max()))
+    step = replace(step, lower=tuple(lower), upper=tuple(upper))
+    return replace(block, steps=(step,), atoms=atoms)
+
+
+def _atoms_of(column: np.ndarray) -> tuple[float, ...]:
+    """Values that far more rows (n,) have than the values beside them.
+
+    Where all values are rounded, each is of many rows, and so are those beside it.
+    """
+    values, counts = np.unique(column, return_counts=True)
+    if len(values) == len(column) or len(values) == 1:
+        return ()
+    beside = np.maximum(np.r_[0, counts[:-1]], np.r_[counts[1:], 0])
+    return tuple(values[counts >= TIMES_AS_MANY * beside].tolist())
+
+
+def _is_lattice(column: np.ndarray) -> bool:
+    """Whether a column (n,) has whole numbers alone, and more than a few of them."""
+    if not np.all(column == np.rint(column)) or np.abs(column).max() >= 2**53:
+        return False
+    return len(np.unique(column)) > MOST_LEVELS
 
 
 def support_of(support: Support | None, size: int) -> Support:

@@ -11,6 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
@@ -243,8 +244,9 @@ def _other(
         return None
     success = weighting_of(table).success
     success = None if success is None else success.at_rows()
+    support = table.support.of_rows(table.parameters)  # near rows alone have a narrower range
     if log_prior is None:
-        log_prior = _prior_density(table, ratio, success, rng)
+        log_prior = _prior_density(table, support, ratio, success, rng)
     noise = table.noise * rng.normal(size=(len(near.rows), len(table.noise)))
     statistics, observed = table.statistics[near.rows] + noise, table.observed
     assert observed is not None
@@ -263,7 +265,7 @@ def _other(
             fitted.fit(
                 table.parameters[near.rows],
                 x,
-                table.support,
+                support,
                 ratio=None if ratio is None else ratio[near.rows],
                 log_prior=log_prior,
                 success=success,
@@ -277,15 +279,19 @@ def _other(
 
 
 def _prior_density(
-    table: ReferenceTable, ratio: np.ndarray | None, success: Success | None, rng: np.random.Generator
+    table: ReferenceTable,
+    support: Support,
+    ratio: np.ndarray | None,
+    success: Success | None,
+    rng: np.random.Generator,
 ) -> LogDensity:
     """The log density of the prior that all rows stand for, those of simulations that fail included."""
     weighs = success is not None and not success.condition
     if ratio is None and not weighs:
-        return fit_prior_density(table.parameters, table.support, rng).log_density
+        return fit_prior_density(table.parameters, support, rng).log_density
     ratio = np.ones(len(table)) if ratio is None else ratio
     rows = ratio > 0
     weights, parameters = np.log(ratio[rows]), table.parameters[rows]
     if success is not None and weighs:
         weights = weights - success.log_probability(parameters)
-    return fit_prior_density(parameters, table.support, rng, log_weights=weights).log_density
+    return fit_prior_density(parameters, support, rng, log_weights=weights).log_density

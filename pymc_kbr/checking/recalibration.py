@@ -21,6 +21,9 @@ def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTa
             f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
         )
     moved = calibration.recalibrated(draws)
+    whole = [v.discrete for v in table.parameter_columns.variables for _ in range(v.size)]
+    for column in np.flatnonzero(whole):  # between two whole numbers a quantile is none
+        moved[:, column] = _nearest(np.unique(draws[:, column]), moved[:, column])
     outside = ~table.support.allows(moved)
     if np.any(outside):
         raise ValueError(
@@ -28,3 +31,9 @@ def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTa
             "gaps or ties parameters to each other; recalibration moves each by itself: leave it out"
         )
     return moved
+
+
+def _nearest(values: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The nearest of rising values (v,) to each of points (m,)."""
+    nearest: np.ndarray = values[np.searchsorted((values[1:] + values[:-1]) / 2, points)]
+    return nearest

@@ -26,6 +26,6 @@ def remedy_of(table: ReferenceTable) -> str:
     if origin.between_bounds:
         return "zoomed"
     # Where no rounds were made the reason is told: they are impossible, or take more simulations.
-    if not can_be_freed(table.support) or ", since " in origin.rounds:
+    if not can_be_freed(table.support.of_rows(table.parameters)) or ", since " in origin.rounds:
         return "prior"
     return "forced" if origin.rounds.startswith("none") else "rounds"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
+from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
@@ -61,10 +65,13 @@ class Adjusted(Estimator):
 
     Notes
     -----
-    Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Atoms on an
-    edge of the support, and discrete parameters, stay where they are. Where that space does not say all
-    of the support (`Support.inside`), atoms that are moved to where the prior has no mass are left out; their
-    share of the weight is `share_outside_support` of the posterior's `settings`.
+    Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Whole numbers
+    of many values are moved, too, and rounded so that their variance stays. Atoms on an edge of the support,
+    and discrete parameters of few values or that are labels, stay where they are. Where a parameter has
+    values with a probability of their own (a spike at zero), rows at such a value keep it, and are moved
+    among themselves; a logistic regression says how much weight they have together. Where that space does
+    not say all of the support (`Support.inside`), atoms that are moved to where the prior has no mass are
+    left out; their share of the weight is `share_outside_support` of the posterior's `settings`.
 
     Of a table that is read a part at a time the rows that carry weight are read and moved; regressions on the
     whole table ("kernel_ridge") are then fitted to 20,000 rows, spread evenly over it.
@@ -83,6 +90,7 @@ class Adjusted(Estimator):
 
     picks = moves_atoms = True
     parameter_bandwidth = None  # the estimator has its own
+    _strata: Sequence[_Stratum] = ()
 
     def __init__(
         self,
@@ -165,7 +173,32 @@ class Adjusted(Estimator):
             names = getattr(self, "names_", None)
             points, support = self._sampled.points, self.table_.support
             warn_of_wide(points, support, None if names is None else names.parameters)
-        self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
+        self._strata = self._fit_strata(rng)
+        if self._strata:
+            self.adjustment_ = self._of_most_columns()
+        else:
+            self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
+
+    def _fit_strata(self, rng: np.random.Generator) -> list[_Stratum]:
+        """Rows at the same atoms with their own adjustment; empty where there are no atoms."""
+        support, sample = self.table_.support, self.table_.sample
+        if self.table_.streamed or not any(any(block.atoms) for block in support.blocks):
+            return []
+        found = []
+        for at, parameters in support.strata(sample.parameters):
+            columns = support.free_columns(parameters)
+            rows = self._sampled.of_stratum(at, columns)
+            # As many as a regression on the statistics needs.
+            if rows.inside.sum() >= 2 * (sample.statistics.shape[1] + 1):
+                # Where all parameters are at atoms, the rows' share is all that there is to know.
+                adjustment = clone(make_adjustment(self.adjustment)) if np.any(columns) else NoAdjustment()
+                adjustment.fit(*self._regressed(rows, columns), rng)
+                found.append(_Stratum(rows, columns, parameters, adjustment))
+        return found
+
+    def _of_most_columns(self) -> Adjustment:
+        """The adjustment of the rows that are moved along most columns."""
+        return max(self._strata, key=lambda part: int(part.columns.sum())).adjustment
 
     def fit_sharing(self, fitted: Adjusted, rng: np.random.Generator) -> Self:
         """Fit to the table of another one, and share what its adjustment has computed.
@@ -190,6 +223,10 @@ class Adjusted(Estimator):
         self.table_ = fitted.table_
         self._fit_inner(rng)
         mine, theirs = make_adjustment(self.adjustment), make_adjustment(fitted.adjustment)
+        self._strata = self._fit_strata(rng)
+        if self._strata:
+            self.adjustment_ = self._of_most_columns()
+            return self
         # scikit-learn's estimators have no equality; their words hold all arguments.
         if repr(mine) == repr(theirs):
             self.adjustment_ = fitted.adjustment_
@@ -209,12 +246,14 @@ class Adjusted(Estimator):
         self._smooth = self.table_.support.smooth()
         self._sampled = MovableRows.of(self.table_.sample.parameters, self.table_.support)
 
-    def _regressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def _regressed(
+        self, rows: MovableRows | None = None, columns: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Statistics, unconstrained parameters and weights of the rows that adjustments are fitted to."""
-        rows, ratio = self._sampled, self.table_.ratio
+        rows, ratio = self._sampled if rows is None else rows, self.table_.ratio
         return (
             self.table_.sample.statistics[rows.inside],
-            rows.free[rows.inside][:, self._smooth],
+            rows.free[rows.inside][:, self._smooth if columns is None else columns],
             None if ratio is None else ratio[rows.inside],
         )
 
@@ -235,7 +274,37 @@ class Adjusted(Estimator):
         return found
 
     def _row_weights(self, x: np.ndarray) -> RowWeights:
-        return self.estimator_._row_weights(x)
+        found = self.estimator_._row_weights(x)
+        if len(self._strata) < 2 or np.any(found.values < 0):
+            return found
+        places = found.rows
+        if places is None:
+            places = np.broadcast_to(np.arange(len(self.table_)), found.values.shape)
+        values = [self._by_strata(*of_one) for of_one in zip(x, places, found.values, strict=True)]
+        return replace(found, values=np.stack(values))
+
+    def _by_strata(self, x: np.ndarray, places: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Weights (m,) with each stratum's sum where a logistic regression on these rows has it at x.
+
+        Rows that are accepted lie apart from the observation: so do their shares of the strata.
+        """
+        which = np.full(len(places), -1)
+        for number, part in enumerate(self._strata):
+            which[part.rows.inside[places]] = number
+        used = (which >= 0) & (weights > 0)
+        if len(np.unique(which[used])) < 2:
+            return weights
+        apart = self.table_.sample.statistics[places[used]] - x
+        unit = unit_deviations(apart)
+        fitted = LogisticRegression(max_iter=1000).fit(
+            apart / unit, which[used], weights[used] * used.sum() / weights[used].sum()
+        )
+        shares = fitted.predict_proba(np.zeros((1, len(x))))[0]
+        adjusted = weights.copy()
+        for number, share in zip(fitted.classes_, shares, strict=True):
+            mine = used & (which == number)
+            adjusted[mine] *= share * weights[used].sum() / weights[mine].sum()
+        return adjusted
 
     def _atoms(self, x: np.ndarray, found: RowWeights) -> list[Atoms]:
         rows, adjustment, places = self._sampled, self.adjustment_, found.rows
@@ -283,24 +352,41 @@ class Adjusted(Estimator):
         # Signed weights are no shares of draws: the nearest ones in the embedding that are take their place.
         if np.any(weights < 0):
             weights = project_to_simplex(Embedding(Atoms(points, self.parameter_kernel_), weights))
+        if self._strata:
+            return self._moved_in_strata(x, places, weights)
         moving = rows.inside[places] & (weights > 0)
         support = self.table_.support
         # What was read from a file may smooth less than what was fitted.
         if np.all(moving) and np.all(self._smooth) and np.all(support.smooth()):
             moved = adjustment.move(x, rows.number[places], weights)
-            return _unless_none(support, rows.free[places], moved, support.backward(moved))
+            after = support.backward(moved, weights / weights.sum())
+            return _unless_none(support, rows.free[places], moved, after)
         if not np.any(self._smooth) or not np.any(moving):
             return points
         free = rows.free[places]
         moved = adjustment.move(x, rows.number[places[moving]], weights[moving])
         free[np.ix_(moving, self._smooth)] = moved
-        result = support.backward(free)
+        result = support.backward(free, weights / weights.sum())
         # There and back again rounds: what does not move keeps its digits.
         for block in support.blocks:
             if not block.smooth:
                 result[:, list(block.columns)] = points[:, list(block.columns)]
         result[~moving] = points[~moving]
         return _unless_none(support, rows.free[places], free, result)
+
+    def _moved_in_strata(self, x: np.ndarray, places: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Rows at the same atoms by their own adjustment; those that are too few for one stay."""
+        support, result = self.table_.support, self._sampled.points[places]
+        for part in self._strata:
+            moving = part.rows.inside[places] & (weights > 0)
+            if not np.any(part.columns) or moving.sum() < 2 * (len(x) + 1):
+                continue
+            at, v = places[moving], weights[moving]
+            free = part.rows.free[at]
+            free[:, part.columns] = part.adjustment.move(x, part.rows.number[at], v)
+            smooth = part.parameters & support.moved()
+            result[np.ix_(moving, smooth)] = support.backward(free, v / v.sum())[:, smooth]
+        return result
 
 
 def _unless_none(support: Support, before: np.ndarray, after: np.ndarray, moved: np.ndarray) -> np.ndarray:
@@ -317,3 +403,12 @@ def _unless_none(support: Support, before: np.ndarray, after: np.ndarray, moved:
         if np.any(support.allows(nearer)):
             return nearer
     return support.backward(before)
+
+
+class _Stratum(NamedTuple):
+    """Rows that are moved among themselves, along which columns, of which parameters, and how."""
+
+    rows: MovableRows
+    columns: np.ndarray
+    parameters: np.ndarray
+    adjustment: Adjustment

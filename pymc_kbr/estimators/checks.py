@@ -74,7 +74,7 @@ def _few(found: Outliers, table: FittedTable, sample: Sample) -> str:
 def warn_of_copies(table: FittedTable) -> None:
     """Say how many rows are copies of others. Continuous parameters never agree in all digits by chance."""
     sample = table.sample
-    smooth = [column for block in table.support.blocks if block.smooth for column in block.columns]
+    smooth = [column for block in table.support.blocks if block.continuous for column in block.columns]
     # Of most tables one column says that there are none, in a fraction of the time that all columns take.
     if not smooth or len(np.unique(sample.parameters[:, smooth[0]])) == len(sample.parameters):
         return

@@ -73,7 +73,8 @@ class KernelLikelihood(LearnedDensity):
     Notes
     -----
     A form is a file of `pymc_kbr.estimators.likelihood`. Posteriors are drawn by tempered sequential Monte
-    Carlo; where a parameter is discrete, rows are weighted by their likelihood.
+    Carlo; where a parameter is discrete with few values, or has values with a probability of their own, rows
+    are weighted by their likelihood.
 
     Examples
     --------
@@ -293,7 +294,8 @@ class KernelLikelihood(LearnedDensity):
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
         start = self._beginning()
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
-        if not all(block.smooth for block in support.blocks):  # which particles cannot move in
+        if not all(block.smooth and not any(block.atoms) for block in support.blocks):
+            # Which particles cannot move in.
             weighted = weighted_rows(self._evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"
         else:

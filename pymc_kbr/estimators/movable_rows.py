@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class MovableRows:
     free : ndarray of shape (m, r)
         The same in the unconstrained space.
     inside : ndarray of bool, shape (m,)
-        Which are finite there: not on an edge of the support.
+        Which are finite there: not on an edge of the support, nor at an atom.
     number : ndarray of int, shape (m,)
         Of each among those.
     """
@@ -35,4 +35,11 @@ class MovableRows:
         """From parameters (m, p)."""
         free = support.forward(points)
         inside = np.all(np.isfinite(free[:, support.smooth()]), axis=1)
+        for rows, columns in support.strata(points):
+            inside[rows] &= bool(np.all(columns))
         return cls(points, free, inside, np.cumsum(inside) - 1)
+
+    def of_stratum(self, rows: np.ndarray, columns: np.ndarray) -> MovableRows:
+        """The same, where some rows (m,) are moved along some unconstrained columns (r,)."""
+        inside = rows & np.all(np.isfinite(self.free[:, columns]), axis=1)
+        return replace(self, inside=inside, number=np.cumsum(inside) - 1)

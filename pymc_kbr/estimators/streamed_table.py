@@ -59,8 +59,8 @@ class StreamedTable(FittedTable):
             scaler = make_summary(scale, scan.statistics, scan.parameters)
         n = int(parameters.shape[0])
         changed = Chunks(statistics, scaler.transform)
-        first = scan.statistics[0]
-        return cls(scaler, changed, Chunks(parameters), held, n, scan=scan, first=first, success=success)
+        support, first = held.of_rows(scan.parameters), scan.statistics[0]
+        return cls(scaler, changed, Chunks(parameters), support, n, scan=scan, first=first, success=success)
 
     @property
     def deviation(self) -> np.ndarray:  # type: ignore[override]

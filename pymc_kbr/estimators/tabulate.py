@@ -60,7 +60,9 @@ def scaled(
     coordinate = coordinates(scaler, x)
     # What may be written to later is copied; tables' own arrays are not.
     raw = x.copy() if x.flags.writeable else x
-    of_all: dict[str, Any] = {"support": rows.support, "size": len(rows), "draws": draws, "first": raw[0]}
+    simulated = theta if rows.ratio is None else theta[kept]
+    support = rows.support.of_rows(simulated if draws is None else np.vstack([simulated, draws[0]]))
+    of_all: dict[str, Any] = {"support": support, "size": len(rows), "draws": draws, "first": raw[0]}
     of_all["success"] = rows.success
     if rows.ratio is None:
         own = theta.copy() if theta.flags.writeable else theta

@@ -198,6 +198,9 @@ class Posterior(WeightedAtoms):
             width = bandwidth * nonzero(np.sqrt(variance) * units)
             embedding = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights)
         mode = preimage.mode(embedding, starts)
+        whole = self.support.lattices()
+        if np.any(whole):
+            mode[whole] = self.support.backward(self.support.forward(mode[None]))[0, whole]
         if self.support.contains(mode[None])[0]:
             return mode
         return self.atoms[int(np.argmax(self.simplex_weights))]

@@ -147,8 +147,10 @@ def smoothed(
     """Resampled atoms with noise in the unconstrained space, shape (k, p).
 
     Atoms on an edge of the support have no finite place there: they are left where they are, and covariances
-    are those of the others. So are discrete parameters. Where the bijection does not say all of the support
-    (`Support.inside`), noise that leads out of it is drawn again, and left out where it does so each time.
+    are those of the others. So are discrete parameters of few values. Where a parameter has values with a
+    probability of their own, atoms at the same ones are smoothed among themselves, and keep these. Where the
+    bijection does not say all of the support (`Support.inside`), noise that leads out of it is drawn again,
+    and left out where it does so each time.
 
     Parameters
     ----------
@@ -185,9 +187,28 @@ def _with_noise(
     rng: np.random.Generator,
     smoothing: str,
 ) -> np.ndarray:
+    drawn = atoms[rows]
+    for among, columns in support.strata(atoms):
+        mine = among[rows]
+        if np.any(mine):
+            drawn[mine] = _smoothed_among(atoms, weights, support, rows[mine], rng, smoothing, among, columns)
+    return drawn
+
+
+def _smoothed_among(
+    atoms: np.ndarray,
+    weights: np.ndarray,
+    support: Support,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    smoothing: str,
+    among: np.ndarray,
+    columns: np.ndarray,
+) -> np.ndarray:
+    """The same of rows that are at the same atoms as others (m,), in the other parameters (p,)."""
     free = support.forward(atoms)
-    smooth = support.smooth()
-    inside = np.all(np.isfinite(free[:, smooth]), axis=1)
+    smooth = support.free_columns(columns)
+    inside = among & np.all(np.isfinite(free[:, smooth]), axis=1)
     v = np.where(inside, weights, 0)
     chosen = free[rows]
     moving = inside[rows]
@@ -198,9 +219,9 @@ def _with_noise(
         units = units_of(points)
         moved = SMOOTHINGS[smoothing](points / units, v[inside] / v.sum(), place[rows[moving]], rng)
         chosen[np.ix_(moving, smooth)] = moved * units
-    drawn = support.backward(chosen)
+    drawn = support.backward(chosen, np.full(len(chosen), 1 / len(chosen)))
     # There and back a count would lose digits, and be no count.
-    kept = [column for block in support.blocks if not block.smooth for column in block.columns]
+    kept = ~(support.moved() & columns)
     drawn[:, kept] = atoms[rows][:, kept]
     return drawn
 

@@ -125,7 +125,7 @@ class WeightedAtoms:
         -----
         Three steps: the weights are projected onto the simplex (`simplex_weights`), atoms are
         resampled (`resample`) or herded (`herd`), and these are smoothed in the unconstrained space
-        (`smooth`). Discrete parameters are not smoothed.
+        (`smooth`). Whole numbers are rounded after that; those of few values are not smoothed.
         """
         if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
             raise ValueError(f"draws is {draws!r}; it must be a whole number of at least 1")
@@ -150,7 +150,7 @@ class WeightedAtoms:
         Returns
         -------
         ndarray of shape (draws, p)
-            Inside the prior's support; discrete parameters as they were.
+            Inside the prior's support; discrete parameters of few values as they were.
         """
         how = smoothing or self.smoothing
         return smoothed(self.atoms, self.simplex_weights, self.support, rows, rng, how)

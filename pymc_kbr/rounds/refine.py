@@ -181,7 +181,7 @@ def _by_first_round(table: ReferenceTable) -> Estimator:
 def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimator) -> None:
     """Refuse rounds of so few rows that they show no posterior, and priors that rounds cannot draw."""
     columns = forward.graph.parameters
-    check_can_be_proposed(forward.support, columns)
+    check_can_be_proposed(forward.seen_support(), columns)
     forward.log_prior(forward.prior.block(0)[:2])
     least = least_rows(columns.size, most_columns(forward.graph.statistics, columns.size), estimator)
     if draws // rounds < least:

@@ -134,7 +134,7 @@ def _left_by_known(table: ReferenceTable) -> TooCoarse | None:
 def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:
     """Simulations of each round, of a model that can be simulated elsewhere than at draws of its prior."""
     columns = forward.graph.parameters
-    check_can_be_proposed(forward.support, columns)
+    check_can_be_proposed(forward.seen_support(), columns)
     forward.log_prior(forward.prior.block(0)[:2])
     statistics = forward.graph.statistics
     d = most_columns(statistics, columns.size)

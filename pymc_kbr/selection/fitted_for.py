@@ -18,7 +18,7 @@ from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.selection.budget import check_budget
 from pymc_kbr.selection.select import WORK, check_candidates, choose, number_held_out
-from pymc_kbr.simulation.prior.density import LogDensity
+from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable

@@ -18,8 +18,8 @@ from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_b
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model
-from pymc_kbr.simulation.prior.density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.mass import support_of_model
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
 from pymc_kbr.simulation.prior.support import ROWS_FOR_BOUNDS
@@ -130,8 +130,12 @@ class Forward:
         ValueError
             If it cannot.
         """
-        check_can_be_truncated(self.support, self.graph.parameters)
+        check_can_be_truncated(self.seen_support(), self.graph.parameters)
         self._refuse_without_density("draws between bounds")
+
+    def seen_support(self) -> Support:
+        """The support, with what draws of the prior show of whole numbers and point masses."""
+        return self.support.of_rows(self.prior.block(0))
 
     def sampler(
         self, entropy: int, within: Within | None, even: bool = False, proposal: Proposal | None = None

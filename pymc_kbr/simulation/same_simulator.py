@@ -18,7 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
-from pymc_kbr.simulation.first_rows import MOST_FIRST_ROWS, FirstRows
+from pymc_kbr.simulation.first_rows import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, FirstRows
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.simulation.stages import Simulation, Way
@@ -99,7 +99,7 @@ def _some_rows(
 ) -> Any:
     options, simulator = simulation.options, simulation.simulator
     most = rows_a_chunk(way.simulator, options.draws, first_rows.seconds, options.cores)
-    most = max(most, MOST_FIRST_ROWS) if changed else most
+    most = max(most, FEWEST_FIRST_ROWS + SPARE_FIRST_ROWS) if changed else most
     good = np.flatnonzero(done)
     if not len(good):
         return

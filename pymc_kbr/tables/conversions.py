@@ -48,8 +48,9 @@ class Conversions:
             The prior's support; None where it has no end. Parameters left out are taken to be unbounded, and
             their smoothed draws may go beyond the simulated values.
         discrete : sequence of str, optional
-            Parameters that are whole numbers: draws of them are simulated values. Where left out, those
-            whose type is integer or bool, and those of nothing but zeros and ones; ``[]`` for none.
+            Parameters that are whole numbers, and so are draws of them, within the simulated values and on
+            their lattice. Where left out, those whose type is integer or bool, and those of nothing but
+            zeros and ones; ``[]`` for none.
 
         Returns
         -------

@@ -28,7 +28,7 @@ def observed():
 def mixed(rng):
     """A count, a share, of which some lie on the edge, and a free parameter, with two statistics."""
     count, share, free = rng.integers(0, 4, 120).astype(float), rng.random(120), rng.normal(size=120)
-    share[:10] = 1.0
+    share[:6] = 1.0  # too few for a point mass
     share[10:14] = 0.0
     theta = np.column_stack([count, share, free])
     x = np.column_stack([count + 2 * share, free]) + 0.3 * rng.normal(size=(120, 2))

@@ -86,7 +86,7 @@ def drawn_posteriors(
         found = tempered(
             log_likelihood,
             free_log_prior,
-            support.forward(start.rows),
+            support.forward(start.rows, np.random.default_rng(start.seed)),
             np.concatenate(map_(partial(evaluation.at_rows, start.described), _alike(prepared))),
             particles,
             np.random.default_rng(start.seed),

@@ -77,6 +77,8 @@ class PriorDensity:
             logs += _flat_simplex(free[:, list(columns)])
         if self.dependence is not None:
             logs += _dependence_gain(self.dependence, np.column_stack(scores))
+        if self.support.lattices().any():  # beyond their ends, which mixtures do not know
+            logs[np.isneginf(self.support.log_jacobian(free))] = -np.inf
         return np.where(np.isnan(logs), -np.inf, logs)
 
 
@@ -142,7 +144,7 @@ def fit_prior_density(
     support = support_of(support, draws.shape[1] if draws.ndim == 2 else 0)
     _check(draws, support, log_weights)
     weights = np.exp(log_weights - logsumexp(log_weights)) if log_weights is not None else None
-    free = support.forward(draws)
+    free = support.forward(draws, rng)
     # A draw on an edge is infinite here: it counts as the farthest that is not.
     for column in range(free.shape[1]):
         ends = free[np.isfinite(free[:, column]), column]

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_kbr.arrays.bijections import ROWS_MISSED_BY_CHANCE
+
 TIED_SHARE = 0.05
 """Share of rows that share a value with others, from which a statistic is taken for a discrete one."""
 
@@ -15,12 +17,6 @@ EVEN = 1e-6
 
 ROWS_AT_AN_EDGE = 0.01
 """Share of rows at the lowest or highest value, from which it is taken for an atom."""
-
-MOST_LEVELS = 5
-"""Values up to which a statistic is one of few values, which have probabilities and no density."""
-
-ROWS_MISSED_BY_CHANCE = 4.0
-"""Rows below which a value that is expected in so many may be in none; that is so once in fifty tables."""
 
 
 class Levels(NamedTuple):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import qmc
 
+from pymc_kbr.arrays.bijections import MOST_LEVELS
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.summaries.cells import MOST_LEVELS, Cells, Levels, rare
+from pymc_kbr.estimators.summaries.cells import Cells, Levels, rare
 from pymc_kbr.estimators.summaries.curves import Curve, choose_curves
 
 POINTS_A_CELL = 8

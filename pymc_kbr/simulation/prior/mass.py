@@ -13,7 +13,8 @@ from pymc_kbr.arrays.bijections import DrawnRange, Interval
 from pymc_kbr.arrays.support import Block, Inside, Support
 from pymc_kbr.simulation.model.known import LogLikelihood
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.simulation.prior.density import LogDensity, log_density_of, without_density
+from pymc_kbr.simulation.prior.density import without_density
+from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.support import fit_affine, prior_support, says_its_support
 
 Holds = Callable[[np.ndarray], np.ndarray]

@@ -193,7 +193,7 @@ def can_be_freed(support: Support) -> bool:
 
 def is_free(block: Block) -> bool:
     """The same of some columns."""
-    return block.smooth and not any(isinstance(step, Circular) for step in block.steps)
+    return block.continuous and not any(isinstance(step, Circular) for step in block.steps)
 
 
 def check_can_be_proposed(support: Support, columns: Columns) -> None:
@@ -209,6 +209,6 @@ def check_can_be_proposed(support: Support, columns: Columns) -> None:
             names = [columns.names[column] for column in block.columns]
             raise ValueError(
                 f"rounds at posterior draws need parameters that a bijection frees, and {names} are "
-                "discrete, angles, or constrained in another way; simulate draws of the prior instead "
-                "(`simulate`), or take parameters that are free"
+                "discrete, have point masses, are angles, or constrained in another way; simulate draws of "
+                "the prior instead (`simulate`), or take parameters that are free"
             )

@@ -14,6 +14,7 @@ from pymc.distributions.transforms import _default_transform
 from pymc.logprob import transforms as logprob_transforms
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable as GraphVariable
+from pytensor.tensor.random.basic import CategoricalRV
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_kbr.arrays.bijections import (
@@ -29,7 +30,8 @@ from pymc_kbr.arrays.bijections import (
 )
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.model.graphs import substitute
-from pymc_kbr.simulation.model.read import QUICK, ModelGraph
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
+from pymc_kbr.simulation.prior.log_density import log_density_of
 from pymc_kbr.tables.columns import Variable
 
 ROWS_FOR_BOUNDS = 256
@@ -76,7 +78,9 @@ def _blocks(
 ) -> list[Block]:
     # A smoothed count would be no whole number any more.
     if variable.discrete:
-        return [Block(columns, smooth=False)]
+        labels = isinstance(rv.owner.op, CategoricalRV)
+        numbers = not labels and _varies_freely(graph, columns, parameters)
+        return [Block(columns, smooth=False, numbers=numbers)]
     matrices = _of_matrices(rv, variable, columns)
     if matrices is not None:
         return matrices
@@ -127,6 +131,29 @@ def _of_matrices(rv: GraphVariable, variable: Variable, columns: tuple[int, ...]
     if np.any(counts != wanted):
         return [Block(columns, smooth=False)]
     return [Block(tuple(np.array(columns)[matrix == number].tolist()), (step,)) for number in numbers]
+
+
+SHIFTS = (1, 7, 31)
+"""Places by which a column is moved among the others' rows, to see whether it varies freely."""
+
+
+def _varies_freely(graph: ModelGraph, columns: tuple[int, ...], parameters: np.ndarray) -> bool:
+    """Whether each column's values are possible beside other rows' values of all other columns.
+
+    Those of a binomial variable whose number of trials is a parameter are not. Where the density is not known
+    nothing is.
+    """
+    try:
+        density = log_density_of(graph, [rv for rv in graph.free if is_simulator(rv)])
+        for column in columns:
+            for shift in SHIFTS:
+                moved = parameters.copy()
+                moved[:, column] = np.roll(moved[:, column], shift)
+                if not np.all(np.isfinite(density(moved))):
+                    return False
+    except (NotImplementedError, ValueError, TypeError):
+        return False
+    return True
 
 
 def _step(

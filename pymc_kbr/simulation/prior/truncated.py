@@ -11,7 +11,7 @@ from scipy.stats import qmc
 from pymc_kbr.arrays.bijections import LARGEST_BOUND, Interval, Step
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.simulation.prior.density import LogDensity
+from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
 from pymc_kbr.simulation.streams import PILOT_STREAM, PRIOR_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
@@ -74,11 +74,12 @@ def check_can_be_truncated(support: Support, columns: Columns) -> None:
         If there are some; the message names them.
     """
     for block in support.blocks:
-        if not (block.smooth and len(block.steps) <= 1 and all(map(_is_constant, block.steps))):
+        if not (block.continuous and len(block.steps) <= 1 and all(map(_is_constant, block.steps))):
             names = [columns.names[column] for column in block.columns]
             raise ValueError(
-                f"the prior of {names} cannot be drawn between bounds: they are discrete, or not free "
-                "between constant bounds; leave `within` or `zoom` out, or take parameters that are free"
+                f"the prior of {names} cannot be drawn between bounds: they are discrete, have point masses, "
+                "or are not free between constant bounds; leave `within` or `zoom` out, or take parameters "
+                "that are free"
             )
 
 
