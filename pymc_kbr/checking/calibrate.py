@@ -9,7 +9,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.held_out import HeldOut, hold_out
+from pymc_kbr.checking.held_out import HeldOut, hold_out, one_observation
 from pymc_kbr.checking.joint_transforms import (
     JointTransforms,
     Recovery,
@@ -138,7 +138,7 @@ def calibrate(
         draws,
         JointTransforms(joint[:, 0], joint[:, 1]),
         Recovery(table.parameters[held.rows], quantiles),
-        None if around is None else np.asarray(around, dtype=float),
+        None if around is None else one_observation(table, around),
     )
 
 

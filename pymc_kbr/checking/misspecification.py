@@ -10,7 +10,6 @@ import numpy as np
 
 from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.points import as_points
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.hypothesis_tests import mmd_test
@@ -97,7 +96,7 @@ def misspecification(
         raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
     refuse_sets(table)
     if observed is not None:
-        observed = as_rows("the observation", by_name(observed, table.statistic_names))
+        observed = by_name(observed, table.statistic_names, gaps=True)
     given = table.observed if observed is None else observed
     if given is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")

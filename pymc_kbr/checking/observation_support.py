@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.names import refuse_sets
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -91,7 +90,7 @@ def observation_support(
     compared is how near simulations lie to each other, wherever their parameters were drawn.
     """
     refuse_sets(table)
-    observed = table.observed if observed is None else as_rows("the observation", observed)
+    observed = table.observed if observed is None else by_name(observed, table.statistic_names, gaps=True)
     if observed is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
     if observed.shape != (table.statistics.shape[1],):

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_kbr.arrays.names import by_name, parameters_by_name
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.simulated_region import SimulatedRegion
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible, warn_of_standing_for
 from pymc_kbr.estimators.estimator import Estimator
@@ -254,7 +253,7 @@ class LearnedDensity(Estimator):
         PosteriorWarning
             If a value that no simulation has is read as a rare one beside it.
         """
-        rows = as_rows("the statistics", by_name(statistics, self.names_.statistics))
+        rows = by_name(statistics, self.names_.statistics, "the statistics")
         described = self.describe(self._parameters(parameters))
         return self._evaluation.log_densities(described, self._evaluation.prepare(self._read(rows)))
 

@@ -12,7 +12,9 @@ import arviz as az
 import numpy as np
 import xarray as xr
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.names import parameters_by_name
+from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.rows import check_finite
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
 from pymc_kbr.tables.saved import DOCUMENTS, IN_A_RESULT, PATH, arrays_of, documents_of
@@ -135,9 +137,17 @@ def _drawn(
     posterior: Any, draws: int | np.ndarray, chains: int, random_seed: int | np.random.Generator | None
 ) -> np.ndarray:
     """Draws (chains * draws, p), those of the first chain first."""
-    if not isinstance(draws, np.ndarray):
+    if isinstance(draws, int | np.integer):
+        whole("draws", draws)
         made: np.ndarray = posterior.draw(chains * draws, np.random.default_rng(random_seed))
         return made
+    draws, p = parameters_by_name(draws, posterior.names, "the draws"), posterior.atoms.shape[1]
+    if draws.ndim != 2 or draws.shape[1] != p or not len(draws):
+        raise ValueError(
+            f"the draws have shape {draws.shape}; give draws (chains * draws, {p}), a column for each parameter "
+            "of the posterior, or how many are to be made"
+        )
+    check_finite("the draws", draws)
     if len(draws) % chains:
         raise ValueError(
             f"{len(draws)} draws are given, which are no {chains} chains of one length; give chains=1, or a "

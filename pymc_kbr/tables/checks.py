@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_pairs, as_rows, check_range
+from pymc_kbr.arrays.labelled import in_order, is_labelled
+from pymc_kbr.arrays.rows import as_rows, check_range, refuse_unlike_labels
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.columns import Columns
@@ -25,8 +26,14 @@ def checked(table: Any) -> dict[str, np.ndarray | None]:
     TypeError, ValueError
         See `ReferenceTable`.
     """
-    parameters, statistics = as_pairs(table.parameters, table.statistics)
-    observed = None if table.observed is None else as_rows("the observation", table.observed)
+    parameters, statistics = table.parameters, table.statistics
+    refuse_unlike_labels("the parameters", parameters, "the statistics", statistics)
+    parameters = in_order("the parameters", parameters, table.parameter_names, "the names of its columns")
+    statistics = in_order("the statistics", statistics, table.statistic_names, "the names of its columns")
+    observed = table.observed
+    if observed is not None:
+        of = "the names of its columns"
+        observed = in_order("the observation", observed, table.statistic_names, of, gaps=True)
     check_side("parameter", parameters, table.parameter_columns)
     check_side("statistic", statistics, table.statistic_columns)
     check_pairs(parameters, statistics, table.parameter_names, table.statistic_names)
@@ -217,22 +224,18 @@ def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str]
         raise ValueError(f"the columns {kinds} are not numeric; convert or leave them out")
 
 
-def observation(
-    observed: Mapping[str, float] | Sequence[float] | None, names: list[str]
-) -> np.ndarray | None:
-    """The observed statistics in the order of `names`, from a mapping, a Series or a sequence."""
+def observation(observed: Any, names: list[str]) -> np.ndarray | None:
+    """The observed statistics (d,) in the order of `names`, from whatever labels them, or a sequence.
+
+    Labels may have others beside them: a row of a data frame has parameters, too.
+    """
     if observed is None:
         return None
-    if hasattr(observed, "keys"):
-        values: Any = observed
-        missing = [name for name in names if name not in values.keys()]  # noqa: SIM118  (a Series iterates over values)
-        if missing:
-            raise ValueError(f"the observation lacks {missing}; the statistics are {names}")
-        observed = [values[name] for name in names]
+    of = "the names of the table's statistics"
     try:
-        # A copy, as the table makes it read-only.
-        return np.array(as_rows("the observation", observed))
+        found = in_order("the observation", observed, names, of, gaps=True, more=True)
     except TypeError as error:
-        raise ValueError(
-            f"the observation {observed!r} is not numeric ({error}); give one number a statistic"
-        ) from None
+        raise ValueError(f"the observation is not numeric ({error}); give one number a statistic") from None
+    if found.ndim == 2 and len(found) == 1 and is_labelled(observed):
+        found = found[0]  # a data frame of one row
+    return np.array(found)  # a copy, as the table makes it read-only

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.names import by_name
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.selection.model_choice.data_sets import as_statistics, columns_by_model
 from pymc_kbr.selection.model_choice.held_out import cross_validate
@@ -141,7 +140,7 @@ def _observations(tables: dict[str, ReferenceTable], observed: Any) -> tuple[np.
     if observed is None:
         return _own_observation(tables)[None], True
     observed = as_statistics(next(iter(tables.values())), observed)
-    x = as_rows("the observations", by_name(observed, tuple(statistics)))
+    x = by_name(observed, statistics, "the observations", gaps=True)
     single = x.ndim == 1
     x = np.atleast_2d(x)
     if x.ndim != 2 or x.shape[1] != len(statistics) or len(x) == 0:

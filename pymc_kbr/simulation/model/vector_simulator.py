@@ -10,6 +10,8 @@ import numpy as np
 import pymc as pm
 from pytensor import tensor as pt
 
+from pymc_kbr.arrays.labelled import in_order, texts
+
 
 def vector_simulator(
     name: str, fn: Callable[..., np.ndarray], *params: Any, observed: Any, **kwargs: Any
@@ -66,7 +68,9 @@ def vector_simulator(
         )
     if not params:
         raise ValueError(f"the simulator {name!r} has no parameters; pass the variables it depends on")
-    value = observed if hasattr(observed, "eval") else np.asarray(observed, dtype=float)
+    if not hasattr(observed, "eval"):
+        observed = _in_order_of_coords(name, observed, kwargs.get("dims"))
+    value = observed
     if value.ndim != 1:
         raise ValueError(
             f"the observed value of {name!r} has {value.ndim} dimensions; it must be one vector of statistics"
@@ -89,6 +93,15 @@ def vector_simulator(
         observed=observed,
         **kwargs,
     )
+
+
+def _in_order_of_coords(name: str, observed: Any, dims: Any) -> np.ndarray:
+    """Observed values as numbers, what is labelled in the order of the coords of its dimension."""
+    model = pm.Model.get_context(error_if_none=False)
+    dim = dims if isinstance(dims, str) or dims is None or len(dims) != 1 else dims[0]
+    coords = model.coords.get(dim) if model is not None and isinstance(dim, str) else None
+    of = f"the coords of its dims {dim!r}"
+    return in_order(f"the observed value of {name!r}", observed, texts(coords), of, gaps=True)
 
 
 class _WithoutLength:
