@@ -25,6 +25,8 @@ class Variable:
         One label an entry, in C order; indices where left out.
     set_columns : int
         Numbers in a row of the data sets that it holds (see `DataSets.padded`); zero where it holds none.
+    set_labels : tuple of str, optional
+        Names of the columns of these data sets.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Variable:
     discrete: bool = False
     labels: tuple[str, ...] | None = None
     set_columns: int = 0
+    set_labels: tuple[str, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -112,6 +115,7 @@ class Columns:
                 "discrete": v.discrete,
                 "labels": None if v.labels is None else list(v.labels),
                 **({"set_columns": v.set_columns} if v.set_columns else {}),
+                **({} if v.set_labels is None else {"set_labels": list(v.set_labels)}),
             }
             for v in self.variables
         ]
@@ -127,6 +131,7 @@ class Columns:
                     v["discrete"],
                     None if v["labels"] is None else tuple(v["labels"]),
                     v.get("set_columns", 0),
+                    None if v.get("set_labels") is None else tuple(v["set_labels"]),
                 )
                 for v in document
             )

@@ -67,7 +67,7 @@ def fields_of_sets(
     most = int(data.sizes.max()) if largest is None else largest
     if most < data.sizes.max():
         raise ValueError(f"largest is {largest}; a data set has {data.sizes.max()} rows: give as many")
-    data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns)
+    data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns, set_labels=data.names)
     return {
         **_parameters_of(df, list(df.columns), bounds, discrete),
         "statistics": data.padded(most),

@@ -96,6 +96,7 @@ class SetFeatures(BaseEstimator):
 
     names_: list[str]
     sizes_: tuple[int, int]
+    _set_labels: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -146,6 +147,7 @@ class SetFeatures(BaseEstimator):
             )
         rng = np.random.default_rng(self.random_seed)
         self.columns_ = sets.columns
+        self._set_labels = sets.names
         self.centre_ = np.median(rows, axis=0)
         self.scale_ = _spread(rows)
         self.ranked_ = np.quantile(rows, np.linspace(0, 1, min(RANKS, len(rows))), axis=0)
@@ -186,7 +188,7 @@ class SetFeatures(BaseEstimator):
         UserWarning
             If one has fewer rows than all that were fitted, or more, by over a tenth.
         """
-        sets = DataSets.of(sets, self.columns_)
+        sets = DataSets.of(sets, self.columns_, self._set_labels)
         low, high = int(sets.sizes.min()), int(sets.sizes.max())
         if low < (1 - BEYOND_SIZES) * self.sizes_[0] or high > (1 + BEYOND_SIZES) * self.sizes_[1]:
             warnings.warn(
@@ -218,7 +220,7 @@ class SetFeatures(BaseEstimator):
         TypeError, ValueError
             If a data set is empty, has NaN, or other columns than those that were fitted.
         """
-        sets = DataSets.of(sets, self.columns_)
+        sets = DataSets.of(sets, self.columns_, self._set_labels)
         # Of numbers alone, so that a file can hold them: the quantiles of quantiles are these.
         curve = QuantileTransformer(
             n_quantiles=len(self.ranked_), output_distribution="normal", subsample=None

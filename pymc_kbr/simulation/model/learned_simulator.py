@@ -163,13 +163,14 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
 
 
 def _as_array(name: str, observed: Any, names: Sequence[str] | None) -> np.ndarray:
+    what = f"the observed values of {name!r}"
     # The labels of a Series of numbers, where there is one statistic, are those of observations.
-    if names is not None and (len(names) > 1 or hasattr(observed, "columns")):
-        observed = by_name(observed, names)
+    single = names is not None and len(names) == 1 and getattr(observed, "ndim", 0) == 1
     try:
-        return np.ma.filled(np.ma.asarray(observed).astype(pytensor.config.floatX), np.nan)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the observed values of {name!r} are no array of numbers: {error}") from error
+        found = by_name(observed, None if single else names, what, gaps=True)
+    except TypeError as error:
+        raise TypeError(f"{what} are no array of numbers: {error}") from error
+    return found.astype(pytensor.config.floatX)
 
 
 def _data_now(name: str, value: Any) -> np.ndarray:
