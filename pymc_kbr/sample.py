@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
@@ -27,7 +27,7 @@ from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.rounds.together import refuse_together
+from pymc_kbr.rounds.together import check_kinds, refuse_together, warn_of_no_effect
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
@@ -157,15 +157,22 @@ def sample_abc(
     """
     whole("draws", draws)
     whole("chains", chains)
+    check_kinds(reference_table, model, statistics)
+    if not isinstance(calibration, Calibration | None):
+        raise TypeError(f"calibration is {shown(calibration)}; give a Calibration, as `calibrate` makes one")
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
     check_selection(selection, given)
     refuse_together(given, prior, calibration, reference_table, store, rounds, statistics)
-    rng = np.random.default_rng(random_seed)
+    how = {"random_seed": random_seed, "cores": cores, "executor": executor, "on_failure": on_failure}
+    how |= {"timeout": timeout, "progressbar": progressbar}
+    # Here, so that what is out of range is refused where nothing is simulated, too.
+    asked = SimulationOptions(simulations, store=store, **how)
+    if reference_table is not None:
+        warn_of_no_effect(asked)
+    rng = generator_of(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     table = _in_memory(reference_table)
     if table is None:
-        how = {"random_seed": random_seed, "cores": cores, "executor": executor, "on_failure": on_failure}
-        how |= {"timeout": timeout, "progressbar": progressbar}
         alone = all(other is None for other in (store, prior, calibration, statistics))
         table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
     seconds, all_statistics, model = Seconds(), table, model_of_table(table, model)

@@ -251,7 +251,9 @@ def test_labels_that_are_not_the_parameters_names_are_refused(likelihood_of_fram
         lambda: likelihood_of_frames.log_likelihoods(theta, np.zeros((1, 2))),
         lambda: likelihood_of_frames.draw_statistics(theta, 1),
     ):
-        with pytest.raises(ValueError, match=rf"the labelling of the parameters {words}.*\['a', 'b'\], in any"):
+        with pytest.raises(
+            ValueError, match=rf"the labelling of the parameters {words}.*\['a', 'b'\], in any"
+        ):
             use()
 
 

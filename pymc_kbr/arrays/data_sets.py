@@ -41,9 +41,7 @@ class DataSets:
     names: tuple[str, ...] | None = None
 
     @classmethod
-    def of(
-        cls, sets: Any, columns: int | None = None, names: Sequence[str] | None = None
-    ) -> DataSets:
+    def of(cls, sets: Any, columns: int | None = None, names: Sequence[str] | None = None) -> DataSets:
         """From a sequence of arrays.
 
         Parameters

@@ -22,13 +22,15 @@ def columns_of_frame(what: str, value: Any) -> dict[str, np.ndarray]:
         frame: Any = nw.from_native(value)
     except Exception as error:
         raise TypeError(
-            f"{what}: a {type(value).__name__} is given, which is read as no data frame ({shown(error)}); give an "
-            "array, or a data frame"
+            f"{what}: a {type(value).__name__} is given, which is read as no data frame ({shown(error)}); "
+            "give an array, or a data frame"
         ) from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     schema = frame.collect_schema()
-    wrong = {name: str(kind) for name, kind in schema.items() if not (kind.is_numeric() or kind == nw.Boolean)}
+    wrong = {
+        name: str(kind) for name, kind in schema.items() if not (kind.is_numeric() or kind == nw.Boolean)
+    }
     if wrong:
         raise TypeError(
             f"no real numbers in some columns of {what}: {shown(wrong)}; convert them, or leave them out"

@@ -1,7 +1,7 @@
 """The one entry for what a user gives as numbers: arrays, and containers that label their columns.
 
-Containers of any kind become a float array, with the labels of its columns where there are some. What would lose
-something (texts, dates, complex numbers, whole numbers that no float is, entries under a mask) is refused by name.
+Containers of any kind become a float array, with the labels of its columns where there are some. What would
+lose something (texts, dates, complex numbers, whole numbers that no float is, masks) is refused by name.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def read(what: str, value: Any, names: Sequence[str] | None = None, *, gaps: boo
 
 
 def columns_of(what: str, value: Any) -> dict[str, np.ndarray] | None:
-    """The columns of a container other than pandas' by their names, in their own types; None where it is none."""
+    """The columns of a container by their names, in their own types; None where it is none, or of pandas."""
     if _is_dataset(value):
         return {_text(name): np.asarray(value[name].data) for name in value.data_vars}
     if isinstance(value, Mapping):
@@ -145,7 +145,7 @@ def in_order(
     what, value, gaps
         As of `read`.
     names : sequence of str, length d, optional
-        Without them there is nothing to go by but the order, and the numbers of columns where labels are these.
+        Without them there is nothing to go by but the order, and labels that are numbers of columns.
     of : str
         What the names are those of, for the words of an error.
     more : bool
@@ -157,7 +157,9 @@ def in_order(
         As `read`; and if a name is missing, unknown, or there twice.
     """
     if more and names is not None and is_pandas(value) and not hasattr(value, "columns"):
-        value = value[[text in set(names) for text in texts(tuple(value.index)) or ()]]  # of a row of mixed kinds
+        value = value[
+            [text in set(names) for text in texts(tuple(value.index)) or ()]
+        ]  # of a row of mixed kinds
     found = read(what, value, names, gaps=gaps)
     labels = found.labels
     if labels is None:
@@ -174,8 +176,8 @@ def in_order(
     wrong = unlike(own, names, more)
     if wrong:
         raise ValueError(
-            f"the labelling of {what} {wrong}; labels must be {of}, {some(names)}, in any order: choose these, or "
-            "give an array in their order (`to_numpy()`)"
+            f"the labelling of {what} {wrong}; labels must be {of}, {some(names)}, in any order: choose "
+            "these, or give an array in their order (`to_numpy()`)"
         )
     places = [own.index(name) for name in names]
     return found.values if places == list(range(found.values.shape[-1])) else found.values[..., places]
@@ -197,14 +199,14 @@ def some(names: Sequence[str]) -> str:
 
 
 def floats(what: str, value: Any, *, gaps: bool = False) -> np.ndarray:
-    """An array of floats from one without labels, or from nested sequences: the array itself where it is one."""
+    """An array of floats from one without labels, or from nested sequences; itself where it is one."""
     if hasattr(value, "nnz") and not isinstance(value, np.ndarray):
         raise TypeError(f"{what}: a sparse {type(value).__name__} is given; give a dense array: `toarray()`")
     if hasattr(value, "dask") and hasattr(value, "compute"):
         if any(np.isnan(length) for length in value.shape):
             raise ValueError(
-                f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long they "
-                "are by `compute_chunk_sizes()`"
+                f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long "
+                "they are by `compute_chunk_sizes()`"
             )
         value = value.compute()
     # NumPy takes the numbers under a mask for values, also where masked rows stand in a list.
@@ -222,8 +224,8 @@ def floats(what: str, value: Any, *, gaps: bool = False) -> np.ndarray:
         array = np.asarray(value)
     except Exception as error:  # also what tensors of other devices, or with gradients, raise
         raise ValueError(
-            f"no array of numbers can be made of {what} ({shown(error)}); give rows of one length, of numbers "
-            "alone; of a tensor, `tensor.detach().cpu()`"
+            f"no array of numbers can be made of {what} ({shown(error)}); give rows of one length, of "
+            "numbers alone; of a tensor, `tensor.detach().cpu()`"
         ) from None
     if array.dtype.kind == "O" and array.ndim == 0:
         raise TypeError(f"{what}: {shown(value)} is given, which is no array of numbers")
@@ -237,8 +239,8 @@ def check_kind(name: str, kind: np.dtype) -> None:
     """Refuse a type of numbers that are not real, or of what is no number."""
     if kind.kind == "c":
         raise TypeError(
-            f"the type of {name} is {kind}; the imaginary part would be lost: give real and imaginary parts as "
-            "columns"
+            f"the type of {name} is {kind}; the imaginary part would be lost: give real and imaginary "
+            "parts as columns"
         )
     if kind.kind not in "fiub":
         raise TypeError(f"the type of {name} is {kind}; give real numbers, as by `astype(float)`")
@@ -246,15 +248,15 @@ def check_kind(name: str, kind: np.dtype) -> None:
 
 def refuse_inexact(what: str, whole: np.ndarray) -> None:
     """Refuse whole numbers that no float is."""
-    if not whole.size or (-EXACT <= int(whole.min()) and int(whole.max()) <= EXACT):
+    if not whole.size or (int(whole.min()) >= -EXACT and int(whole.max()) <= EXACT):
         return
     far = whole[(whole > EXACT) | (whole < -EXACT)]
     lost = [number for number in far[:1000].tolist() if int(float(number)) != number]
     if lost:
         raise ValueError(
             f"there are whole numbers beyond 2**53 in {what}, such as {lost[0]}, which floats would round to "
-            "others; give them from another origin, in larger units, or as floats if their last digits do not "
-            "matter: `astype(float)`"
+            "others; give them from another origin, in larger units, or as floats if their last digits do "
+            "not matter: `astype(float)`"
         )
 
 
@@ -309,7 +311,9 @@ def _of_pandas(what: str, value: Any) -> Labelled:
         return Labelled(floats(what, value.tolist()), labels)  # of a row of columns of several types
     columns = list(value.items()) if hasattr(value, "columns") else [(value.name, value)]
     # Categories and other types of pandas' own are objects.
-    kinds = {_text(label): str(c.dtype) for label, c in columns if getattr(c.dtype, "kind", "O") not in "fiub"}
+    kinds = {
+        _text(label): str(c.dtype) for label, c in columns if getattr(c.dtype, "kind", "O") not in "fiub"
+    }
     if kinds:
         raise TypeError(
             f"no real numbers in some columns of {what}: {shown(kinds)}; convert them, or leave them out"
@@ -337,8 +341,8 @@ def _columns_of_frame(what: str, value: Any) -> dict[str, np.ndarray]:
         from pymc_kbr.arrays.frames import columns_of_frame
     except ImportError:
         raise TypeError(
-            f"{what}: a {type(value).__name__} is given, and narwhals, which reads it, is not installed; install "
-            "it, or give a data frame of pandas or an array"
+            f"{what}: a {type(value).__name__} is given, and narwhals, which reads it, is not installed; "
+            "install it, or give a data frame of pandas or an array"
         ) from None
     return columns_of_frame(what, value)
 
@@ -351,13 +355,15 @@ def _of_rows(what: str, rows: Sequence[Any], names: Sequence[str] | None, gaps: 
         return Labelled(floats(what, [one.values for one in found], gaps=gaps))
     if any(one.labels is None or set(one.labels) != set(first) for one in found):
         raise ValueError(
-            f"the entries of {what} have labels {[some(texts(one.labels) or ()) for one in found[:4]]}; give all "
-            "of them the same"
+            f"the entries of {what} have labels {[some(texts(one.labels) or ()) for one in found[:4]]}; "
+            "give all of them the same"
         )
     places = [[list(one.labels or ()).index(label) for label in first] for one in found]
     ordered = [one.values[..., place] for one, place in zip(found, places, strict=True)]
     if len({one.shape for one in ordered}) > 1:
-        raise ValueError(f"the entries of {what} have shapes {[one.shape for one in ordered[:4]]}; give one shape")
+        raise ValueError(
+            f"the entries of {what} have shapes {[one.shape for one in ordered[:4]]}; give one shape"
+        )
     return Labelled(np.stack(ordered), first)
 
 
@@ -368,7 +374,9 @@ def _of_columns(what: str, columns: Mapping[Any, Any], names: Sequence[str] | No
     known, labels, parts, dims = list(names or ()), list[Any](), list[np.ndarray](), None
     for key, value in columns.items():
         name, said = _text(key), f"{what}, entry {_text(key)!r}"
-        entries = [n for n in known if n.startswith(f"{name}[") and n.endswith("]")] if name not in known else []
+        entries = (
+            [n for n in known if n.startswith(f"{name}[") and n.endswith("]")] if name not in known else []
+        )
         if _is_data_array(value) and dims is not None and set(dims) <= set(value.dims):
             value = value.transpose(*dims, ...)
         if not entries:
@@ -406,18 +414,23 @@ def _of_data_array(what: str, value: Any, names: Sequence[str] | None, gaps: boo
         return Labelled(numbers)
     own = [_labels_of_dim(value, dim) for dim in value.dims]
     known = set(names or ())
-    within = [None if labels is None else tuple(f"{value.name}[{_text(one)}]" for one in labels) for labels in own]
+    within = [
+        None if labels is None else tuple(f"{value.name}[{_text(one)}]" for one in labels) for labels in own
+    ]
     for several in (own, within):
-        axes = [i for i, labels in enumerate(several) if labels is not None and set(texts(labels) or ()) == known]
+        axes = [
+            i for i, labels in enumerate(several) if labels is not None and set(texts(labels) or ()) == known
+        ]
         if len(axes) == 1:
             moved = np.moveaxis(numbers, axes[0], -1)
             moved = moved.reshape(-1, moved.shape[-1]) if moved.ndim > 2 else moved
             return Labelled(moved, several[axes[0]])
     last = own[-1]
-    if last is None and names is not None and len(value.dims) == 2 and _is_square_of_dims(value, len(names)):
+    if made_up(last) and names is not None and _is_square_of_dims(value, len(names)):
         raise ValueError(
-            f"{what}: an array of the dims {value.dims} is given, both of length {len(names)}, and no coordinate "
-            f"says which are the columns {some(list(names))}; give one, or an array without dims: `to_numpy()`"
+            f"{what}: an array of the dims {value.dims} is given, both of length {len(names)}, and no "
+            f"coordinate says which are the columns {some(list(names))}; give one, or an array without "
+            "dims: `to_numpy()`"
         )
     return Labelled(numbers, last)
 

@@ -87,7 +87,9 @@ def refuse_unequal_rows(first: str, x: np.ndarray, second: str, y: np.ndarray) -
 
 def column_names(value: Any) -> tuple[Any, ...] | None:
     """Labels of the columns of a sample; None where there are none, or it is a single column."""
-    single = hasattr(value, "index") and not hasattr(value, "columns") or len(getattr(value, "dims", "ab")) == 1
+    single = (hasattr(value, "index") and not hasattr(value, "columns")) or len(
+        getattr(value, "dims", "ab")
+    ) == 1
     return None if single else labels_of_columns(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,8 +84,8 @@ def squarable(name: str, value: float) -> None:
     positive(name, value)
     if not SHORTEST < float(value) < 1 / SHORTEST:
         raise ValueError(
-            f"{name} is {shown(value)}; it must lie between {SHORTEST} and {1 / SHORTEST}, so that its square is a "
-            "float: change the units of the data"
+            f"{name} is {shown(value)}; it must lie between {SHORTEST} and {1 / SHORTEST}, so that its "
+            "square is a float: change the units of the data"
         )
 
 
@@ -112,6 +112,71 @@ def probability(name: str, value: float) -> None:
         raise TypeError(f"{name} is {shown(value)}; it must be a number between 0 and 1")
     if not 0 < value < 1:
         raise ValueError(f"{name} is {shown(value)}; it must lie between 0 and 1")
+
+
+def generator_of(random_seed: Any, name: str = "random_seed") -> np.random.Generator:
+    """The generator that a user has given, or one of a seed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no seed.
+    """
+    check_seed(random_seed, name)
+    return np.random.default_rng(random_seed)
+
+
+def check_seed(random_seed: Any, name: str = "random_seed") -> None:
+    """Refuse what is no seed: see `generator_of`."""
+    if isinstance(random_seed, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator | None):
+        return
+    numbers = random_seed if isinstance(random_seed, list | tuple) and random_seed else [random_seed]
+    if any(isinstance(one, bool) or not isinstance(one, int | np.integer) for one in numbers):
+        raise TypeError(
+            f"{name} is {shown(random_seed)}; give None, a whole number or a numpy.random.Generator"
+        )
+    if any(one < 0 for one in numbers):
+        raise ValueError(f"{name} is {shown(random_seed)}; it must not be negative")
+
+
+def flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {shown(value)}; it may be True or False")
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuse what is none of some names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        That lists the names.
+    """
+    words = f"{name} is {shown(value)}; it may be {', '.join(map(repr, allowed))}"
+    if not isinstance(value, str):
+        raise TypeError(words)
+    if value not in allowed:
+        raise ValueError(words)
+
+
+def names_of(name: str, value: Any) -> list[str]:
+    """A list of names. A single text is none, since it is a sequence of letters, too.
+
+    Raises
+    ------
+    TypeError
+        If it is a text, or no sequence of texts.
+    """
+    if isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; give a list of names: [{value!r}]")
+    if not isinstance(value, Iterable) or isinstance(value, Mapping) or hasattr(value, "dtypes"):
+        raise TypeError(f"{name} is {shown(value)}; give a list of names")
+    found = list(value)
+    wrong = [one for one in found if not isinstance(one, str)]
+    if wrong:
+        raise TypeError(f"{name} has the entry {shown(wrong[0])}; give a list of names, which are texts")
+    return found
 
 
 def whole(name: str, value: int, most: int | None = None) -> None:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from pymc_kbr.arrays.neighbours import Tree
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.held_out import HeldOut, hold_out, one_observation
@@ -109,7 +110,7 @@ def calibrate(
         )
     if draws < 10:
         raise ValueError(f"draws is {draws}; of each posterior at least 10 are needed for the transforms")
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     joint_rng = rng.spawn(1)[0]  # of its own, so that the transforms of single parameters do not depend on it
     held = hold_out(chosen, table, rows, around, rng)
     unit = unit_deviations(table.parameters[held.fitted])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.scaling import nonzero, unit_deviations
 from pymc_kbr.checking.held_out import hold_out, one_observation
 from pymc_kbr.estimators import Estimator, make_estimator
@@ -121,7 +121,7 @@ def local_classifier_test(
     whole("permutations", permutations)
     table = table.without_missing() if observed is None else table
     observation = one_observation(table, observed)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, None, rng)
     posteriors = held.estimator.condition(np.vstack([observation[None], table.statistics[held.rows]]))
     p = table.parameters.shape[1]

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.points import as_points
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.hypothesis_tests import mmd_test
@@ -116,7 +117,7 @@ def misspecification(
     d = table.statistics.shape[1]
     if points.shape[1] != d:
         raise ValueError(f"the observation has {points.shape[1]} statistics; the table has {d}")
-    return among_rows(table, points, np.random.default_rng(random_seed))
+    return among_rows(table, points, generator_of(random_seed))
 
 
 def among_rows(table: ReferenceTable, points: np.ndarray, rng: np.random.Generator) -> Misspecification:

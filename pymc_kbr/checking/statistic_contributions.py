@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, RULE
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.held_out import hold_out
 from pymc_kbr.estimators import Estimator, make_estimator
@@ -174,7 +175,7 @@ def statistic_contributions(
             "the rows of the table are no draws of the prior (they have a prior_ratio); simulate a table for "
             "it with `simulate`"
         )
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, observed, rng)
     truths, statistics = table.parameters[held.rows], table.statistics[held.rows]
     unit = unit_deviations(table.parameters[held.fitted])

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.names import Names, Table
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import generator_of, positive
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.checks import warn_of_rows
 from pymc_kbr.estimators.conditioning import Conditioning
@@ -104,7 +104,7 @@ class Estimator(Conditioning, BaseEstimator):
             If few rows make up a statistic's deviation, or are far from all others in a parameter, or are
             copies of others, or part of another prior lies beyond the rows.
         """
-        rng = np.random.default_rng(random_seed)
+        rng = generator_of(random_seed)
         given = Given.of(parameters, statistics, support, ratio, prior, self)
         if log_prior is not None and not self.multiplies_prior:
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_kbr.arrays.names import by_name, parameters_by_name
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.simulated_region import SimulatedRegion
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible, warn_of_standing_for
 from pymc_kbr.estimators.estimator import Estimator
@@ -277,7 +278,7 @@ class LearnedDensity(Estimator):
             from which there is no way back to statistics.
         """
         self._refuse_unfitted()
-        return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
+        return self._evaluation.draw(self._parameters(parameters), generator_of(rng, "rng"))
 
     def _possible(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d) as `_read`, warned of where the model cannot make them."""

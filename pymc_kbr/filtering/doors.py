@@ -174,7 +174,9 @@ def observed_rows(units: Units, observations: Any, names: Sequence[str] | None =
         If they have other columns than the training's, or hold infinity.
     """
     d = units.observations.size
-    rows = in_order("the observations", observations, names, "those of the training's observations", gaps=True)
+    rows = in_order(
+        "the observations", observations, names, "those of the training's observations", gaps=True
+    )
     if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
         raise ValueError(
             f"the observations have shape {rows.shape}; the filter was fitted to observations of {d} "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.filtering.belief import Belief
@@ -173,7 +173,7 @@ class FilteredStates:
             If the number of draws is not whole, or below one.
         """
         whole("draws", draws)
-        rng = np.random.default_rng(random_seed)
+        rng = generator_of(random_seed)
         return np.array([posterior.draw(draws, rng) for posterior in self._posteriors()])
 
     @property

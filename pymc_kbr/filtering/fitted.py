@@ -17,7 +17,7 @@ from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.points import Point
 from pymc_kbr.filtering.recursion import Recursion
 from pymc_kbr.filtering.smoothing import BackwardPass
-from pymc_kbr.filtering.training import Labels, evenly_spaced
+from pymc_kbr.filtering.training import UNLABELLED, Labels, evenly_spaced
 from pymc_kbr.filtering.transitions import Predicted
 from pymc_kbr.filtering.units import Units
 
@@ -43,7 +43,7 @@ class FittedFilter:
     atoms: Atoms
     point: Point
     names: tuple[str, ...]
-    labels: Labels = Labels()
+    labels: Labels = UNLABELLED
 
     def filtered(
         self, observations: Any, initial: Any, controls: Any, times: Any
@@ -110,23 +110,31 @@ class FittedFilter:
     def stepped(self, belief: Belief | None, observation: Any, control: Any) -> np.ndarray:
         """Weights (N,) one step after a belief, given an observation."""
         named = self.labels.observations
-        given = in_order("the observation", observation, named, "those of the training's observations", gaps=True)
+        given = in_order(
+            "the observation", observation, named, "those of the training's observations", gaps=True
+        )
         # A Series or a dict is one row, and a data frame of one row is one, too.
-        row = observed_rows(self.units, given if given.ndim == 2 and len(given) == 1 else np.atleast_1d(given)[None])[0]
+        row = observed_rows(
+            self.units, given if given.ndim == 2 and len(given) == 1 else np.atleast_1d(given)[None]
+        )[0]
         warn_of_far(row[None], self.recursion.training.observations)
         if belief is None:
             return self.recursion.update(self.recursion.start(), row)
         acting = None
         if control is not None:
             named = self.labels.controls
-            acting = np.atleast_2d(in_order("the control", control, named, "those of the training's controls"))
+            acting = np.atleast_2d(
+                in_order("the control", control, named, "those of the training's controls")
+            )
         rows = self.controls(acting, 1, 1)
         ahead = self.recursion.predict(self.weights_of(belief), None if rows is None else rows[0])
         return self.recursion.update(ahead, row)
 
     def controls(self, given: Any, needed: int, allowed: int) -> np.ndarray | None:
         """Controls, scaled: see `doors.controls_for`."""
-        return controls_for(self.units, self.recursion.controlled, given, needed, allowed, self.labels.controls)
+        return controls_for(
+            self.units, self.recursion.controlled, given, needed, allowed, self.labels.controls
+        )
 
     def weights_of(self, belief: Belief) -> np.ndarray:
         """The weights of a belief of this filter.

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.labelled import in_order, is_labelled
 from pymc_kbr.arrays.names import labels_of
-from pymc_kbr.arrays.rows import as_rows, check_finite, check_range, refuse_unlike_labels
+from pymc_kbr.arrays.rows import check_finite, check_range, refuse_unlike_labels
 
 
 class Labels(NamedTuple):
@@ -19,6 +19,9 @@ class Labels(NamedTuple):
     states: tuple[str, ...] | None = None
     observations: tuple[str, ...] | None = None
     controls: tuple[str, ...] | None = None
+
+
+UNLABELLED = Labels()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class Training:
     following: np.ndarray
     controls: np.ndarray | None = None
     lengths: tuple[int, ...] = ()
-    labels: Labels = Labels()
+    labels: Labels = UNLABELLED
 
     @classmethod
     def of_sequences(cls, states: Any, observations: Any, controls: Any = None) -> Training:
@@ -114,7 +117,9 @@ class Training:
             none = np.empty(0, dtype=int)
             return cls(z, np.arange(len(z)), x, none, none, labels=Labels(*labels))
         known = labels[0], labels[0]
-        (before, after), of_both = _two("transitions", transitions, "states", "states that follow them", known)
+        (before, after), of_both = _two(
+            "transitions", transitions, "states", "states that follow them", known
+        )
         states = labels[0] or of_both[0]
         for name, part in (("states", before), ("states that follow", after)):
             if part.shape[1] != z.shape[1]:
@@ -129,9 +134,7 @@ class Training:
         if u is not None and len(u) != m:
             raise ValueError(f"there are {m} transitions and {len(u)} rows of controls; give one for each")
         previous, following = n + np.arange(m), n + m + np.arange(m)
-        return cls(
-            np.vstack([z, before, after]), np.arange(n), x, previous, following, u, labels=named
-        )
+        return cls(np.vstack([z, before, after]), np.arange(n), x, previous, following, u, labels=named)
 
     def split(self, held_out: int) -> tuple[Training, list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]]:
         """The first part of the sequences, and the last `held_out` steps as sequences of their own.
@@ -261,7 +264,10 @@ def _two(
     if names is not None and names[0] is None:
         names = own[0] or own[1], own[0] or own[1]
     order = own if names is None else names
-    one, two = rows_of(f"{name} ({first})", value[0], order[0]), rows_of(f"{name} ({second})", value[1], order[1])
+    one, two = (
+        rows_of(f"{name} ({first})", value[0], order[0]),
+        rows_of(f"{name} ({second})", value[1], order[1]),
+    )
     if len(one) != len(two):
         raise ValueError(f"{name} has {len(one)} {first} and {len(two)} {second}; each row needs both")
     if len(one) < 2:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
-from pymc_kbr.arrays.refusals import whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def power_curve(
     if not len(settings):
         raise ValueError("there is no setting; give at least one")
     # One generator throughout, or every repetition would be of the same samples and permutations.
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     pvalues = [
         [test(*simulate(setting, rng), random_seed=rng, **options).pvalue for _ in range(repeats)]
         for setting in settings

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_kbr.arrays.names import parameters_by_name
-from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.rows import check_finite
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
@@ -139,13 +139,13 @@ def _drawn(
     """Draws (chains * draws, p), those of the first chain first."""
     if isinstance(draws, int | np.integer):
         whole("draws", draws)
-        made: np.ndarray = posterior.draw(chains * draws, np.random.default_rng(random_seed))
+        made: np.ndarray = posterior.draw(chains * draws, generator_of(random_seed))
         return made
     draws, p = parameters_by_name(draws, posterior.names, "the draws"), posterior.atoms.shape[1]
     if draws.ndim != 2 or draws.shape[1] != p or not len(draws):
         raise ValueError(
-            f"the draws have shape {draws.shape}; give draws (chains * draws, {p}), a column for each parameter "
-            "of the posterior, or how many are to be made"
+            f"the draws have shape {draws.shape}; give draws (chains * draws, {p}), a column for each "
+            "parameter of the posterior, or how many are to be made"
         )
     check_finite("the draws", draws)
     if len(draws) % chains:

@@ -14,6 +14,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
@@ -146,7 +147,7 @@ def select(
             "as by `ReferenceTable.from_dataframe`"
         )
     refuse_sets(table)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
     rows = CheckedRows.trusted(loaded.parameters, loaded.statistics, loaded.support, loaded.prior_ratio)
     limits: dict[str, Any] = {"work": work, "time_budget": time_budget, "progressbar": progressbar}

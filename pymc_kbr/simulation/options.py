@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import check_seed, flag, one_of, shown, whole
 from pymc_kbr.simulation.prior.proposal import Proposal
 from pymc_kbr.simulation.prior.truncated import Within
-from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.simulation.workers.executors import check_executor
 
 
@@ -58,9 +57,13 @@ class SimulationOptions:
         whole("cores", self.cores)
         check_seed(self.random_seed)
         if self.store is not None and (not isinstance(self.store, str | Path) or not str(self.store)):
-            raise TypeError(f"store is {self.store!r}; it must be the path of a folder, such as 'table.zarr'")
-        if self.on_failure not in ("raise", "drop"):
-            raise ValueError(f"on_failure is {self.on_failure!r}; it may be 'raise' or 'drop'")
+            raise TypeError(
+                f"store is {shown(self.store)}; it must be the path of a folder, such as 'table.zarr'"
+            )
+        one_of("on_failure", self.on_failure, ("raise", "drop"))
+        flag("progressbar", self.progressbar)
+        if self.batched is not None:
+            flag("batched", self.batched)
         if self.timeout is not None:
             self._check_timeout(self.timeout)
         if self.executor is not None:
@@ -68,9 +71,9 @@ class SimulationOptions:
 
     def _check_timeout(self, timeout: float) -> None:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number):
-            raise TypeError(f"timeout is {timeout!r}; it must be a number of seconds, or None")
+            raise TypeError(f"timeout is {shown(timeout)}; it must be a number of seconds, or None")
         if not 0 < timeout < np.inf:
-            raise ValueError(f"timeout is {timeout}; it must be a number of seconds above zero")
+            raise ValueError(f"timeout is {shown(timeout)}; it must be a number of seconds above zero")
         if self.batched:
             raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")
         if not hasattr(signal, "setitimer"):

@@ -10,9 +10,9 @@ from zlib import crc32
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import check_seed
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.simulate import simulate
-from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ def fields_of_sets(
 
 
 def _as_pandas(df: Any) -> pd.DataFrame:
-    """A data frame of any package, or a dict or data set of columns, as one of pandas with texts for names."""
+    """A data frame of any package, or a dict of columns, as one of pandas with texts for names."""
     import pandas as pd
 
     if hasattr(df, "columns") and is_pandas(df):
@@ -85,14 +85,14 @@ def _as_pandas(df: Any) -> pd.DataFrame:
     columns = columns_of("the data frame", df)
     if columns is None:
         raise TypeError(
-            f"df is {shown(df)}, of the type {type(df).__name__}; give a data frame, a column for each parameter "
-            "and each statistic, or a dict of columns"
+            f"df is {shown(df)}, of the type {type(df).__name__}; give a data frame, a column for each "
+            "parameter and each statistic, or a dict of columns"
         )
     wrong = {name: column.shape for name, column in columns.items() if column.ndim != 1}
     if wrong or len({len(column) for column in columns.values()}) > 1:
         raise ValueError(
-            f"the columns of df have the shapes {shown({n: c.shape for n, c in columns.items()})}; all must be of "
-            "one length, with one number a row"
+            f"the columns of df have the shapes {shown({n: c.shape for n, c in columns.items()})}; all "
+            "must be of one length, with one number a row"
         )
     return pd.DataFrame(columns)
 

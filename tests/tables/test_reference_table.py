@@ -91,7 +91,10 @@ def test_a_table_does_not_change_with_its_data_frame():
         ({"observed": [1.0, 2j]}, "imaginary part"),
         ({"parameters": "a"}, r"a list of names: \['a'\]"),
         ({"statistics": "st"}, r"a list of names: \['st'\]"),
-        ({"frame": FRAME.assign(a=[2**53 + 1, 2, 3])}, r"beyond 2\*\*53 in the parameters, 'a', such as 90071992547"),
+        (
+            {"frame": FRAME.assign(a=[2**53 + 1, 2, 3])},
+            r"beyond 2\*\*53 in the parameters, 'a', such as 90071992547",
+        ),
     ],
 )
 def test_bad_tables_are_refused(arguments, words):

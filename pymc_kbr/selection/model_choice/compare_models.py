@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.names import by_name
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.selection.model_choice.data_sets import as_statistics, columns_by_model
 from pymc_kbr.selection.model_choice.held_out import cross_validate
@@ -110,7 +111,7 @@ def compare_models(
     held, x, single = _without_gaps(held, *_observations(held, observed))
     held, x = columns_by_model(held, x)
     failed = _failed(held)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
     equal = np.full(len(names), 1 / len(names))
     rows = Rows.joined(held, equal, x)  # with the observations, which must have a place under the curves

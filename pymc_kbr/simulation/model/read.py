@@ -185,8 +185,8 @@ def _refuse_without_simulator(observed: list[GraphVariable], free: list[GraphVar
         return
     raise ValueError(
         f"the model has no simulator: PyMC knows the densities of {[str(rv.name) for rv in observed]}, so "
-        "`pm.sample` gives its posterior without comparing simulations; where there is a simulator, put it into "
-        "the model by `pm.Simulator` or `pk.vector_simulator`"
+        "`pm.sample` gives its posterior without comparing simulations; where there is a simulator, put it "
+        "into the model by `pm.Simulator` or `pk.vector_simulator`"
     )
 
 
