@@ -35,6 +35,11 @@ class Labelled:
     values: np.ndarray
     labels: Labels | None = None
 
+    def __post_init__(self) -> None:
+        # Sums are rounded as numbers lie in memory: those of all containers lie as those of pandas do.
+        if self.labels is not None and self.values.ndim == 2:
+            object.__setattr__(self, "values", np.asfortranarray(self.values))
+
     @property
     def names(self) -> tuple[str, ...] | None:
         """The labels as texts; None where there are none, or they are those that containers make up."""
@@ -65,7 +70,7 @@ def labels_of_columns(value: Any) -> Labels | None:
     if _is_data_array(value):
         return _labels_of_dim(value, value.dims[-1]) if value.dims else None
     if _is_frame(value):
-        return tuple(value.column_names if hasattr(value, "column_names") else value.columns)
+        return _names_of_frame(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return tuple(value._fields)
     if isinstance(value, np.ndarray) and value.dtype.names is not None:
@@ -180,7 +185,9 @@ def in_order(
             "these, or give an array in their order (`to_numpy()`)"
         )
     places = [own.index(name) for name in names]
-    return found.values if places == list(range(found.values.shape[-1])) else found.values[..., places]
+    if places == list(range(found.values.shape[-1])):
+        return found.values
+    return np.asfortranarray(found.values[..., places])
 
 
 def unlike(labels: Sequence[str], names: Sequence[str], more: bool = False) -> str:
@@ -292,9 +299,15 @@ def _is_dataset(value: Any) -> bool:
 
 def _is_frame(value: Any) -> bool:
     """Whether it is a data frame of another package than pandas."""
-    return (hasattr(value, "columns") or hasattr(value, "column_names")) and not (
-        is_pandas(value) or isinstance(value, type)
-    )
+    # Of the type: a frame that is not computed yet would look for its columns to say that it has some.
+    named = hasattr(type(value), "columns") or hasattr(value, "column_names")
+    return named and not (is_pandas(value) or isinstance(value, type))
+
+
+def _names_of_frame(value: Any) -> Labels:
+    if hasattr(value, "collect_schema"):
+        return tuple(value.collect_schema().names())
+    return tuple(value.column_names if hasattr(value, "column_names") else value.columns)
 
 
 def _text(label: Any) -> str:
@@ -371,29 +384,34 @@ def _of_columns(what: str, columns: Mapping[Any, Any], names: Sequence[str] | No
     """Columns by name, of which variables of several entries are several, as far as names say so."""
     if not columns:
         raise ValueError(f"{what} has no entries; give a number for each name")
-    known, labels, parts, dims = list(names or ()), list[Any](), list[np.ndarray](), None
+    known, labels, parts = list(names or ()), list[Any](), list[np.ndarray]()
+    arrays = [value for value in columns.values() if _is_data_array(value)]
+    shared = [dim for dim in arrays[0].dims if all(dim in one.dims for one in arrays)] if arrays else []
     for key, value in columns.items():
         name, said = _text(key), f"{what}, entry {_text(key)!r}"
         entries = (
             [n for n in known if n.startswith(f"{name}[") and n.endswith("]")] if name not in known else []
         )
-        if _is_data_array(value) and dims is not None and set(dims) <= set(value.dims):
-            value = value.transpose(*dims, ...)
+        if _is_data_array(value):
+            value = value.transpose(*shared, ...)
         if not entries:
-            dims = value.dims if _is_data_array(value) else dims
             numbers = read(said, value, gaps=gaps).values
-            parts.append(numbers[..., None])
+            parts.append(_rows_first(numbers[..., None]))
             labels.append(key)
             continue
         inner = [entry[len(name) + 1 : -1] for entry in entries]
         numbers = in_order(said, value, inner, f"those of {name!r}", gaps=gaps)
-        parts.append(_entries_last(said, numbers, len(entries)))
+        parts.append(_rows_first(_entries_last(said, numbers, len(entries))))
         labels += entries
     if len({part.shape[:-1] for part in parts}) > 1:
         shapes = {_text(key): part.shape[:-1] for key, part in zip(columns, parts, strict=True)}
         raise ValueError(f"the entries of {what} have the shapes {shown(shapes)}; give all the same")
-    values = np.concatenate(parts, axis=-1)
-    return Labelled(values.reshape(-1, values.shape[-1]) if values.ndim > 2 else values, tuple(labels))
+    return Labelled(np.concatenate(parts, axis=-1), tuple(labels))
+
+
+def _rows_first(numbers: np.ndarray) -> np.ndarray:
+    """Numbers (..., m) as rows (n, m), such as those of several chains; one row (m,) stays so."""
+    return numbers.reshape(-1, numbers.shape[-1]) if numbers.ndim > 2 else numbers
 
 
 def _entries_last(what: str, numbers: np.ndarray, count: int) -> np.ndarray:
@@ -422,9 +440,7 @@ def _of_data_array(what: str, value: Any, names: Sequence[str] | None, gaps: boo
             i for i, labels in enumerate(several) if labels is not None and set(texts(labels) or ()) == known
         ]
         if len(axes) == 1:
-            moved = np.moveaxis(numbers, axes[0], -1)
-            moved = moved.reshape(-1, moved.shape[-1]) if moved.ndim > 2 else moved
-            return Labelled(moved, several[axes[0]])
+            return Labelled(_rows_first(np.moveaxis(numbers, axes[0], -1)), several[axes[0]])
     last = own[-1]
     if made_up(last) and names is not None and _is_square_of_dims(value, len(names)):
         raise ValueError(

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.labelled import labels_of_columns
+from pymc_kbr.arrays.labelled import in_order as by_label
+from pymc_kbr.arrays.labelled import labels_of_columns, texts
 from pymc_kbr.arrays.refusals import SHORTEST
 from pymc_kbr.arrays.rows import as_rows, check_finite, check_range
 
@@ -87,10 +88,10 @@ def refuse_unequal_rows(first: str, x: np.ndarray, second: str, y: np.ndarray) -
 
 def column_names(value: Any) -> tuple[Any, ...] | None:
     """Labels of the columns of a sample; None where there are none, or it is a single column."""
-    single = (hasattr(value, "index") and not hasattr(value, "columns")) or len(
-        getattr(value, "dims", "ab")
-    ) == 1
-    return None if single else labels_of_columns(value)
+    labels = None if getattr(value, "ndim", 2) == 1 else labels_of_columns(value)
+    if labels is None or not any(isinstance(label, tuple) for label in labels):
+        return labels
+    return texts(labels)
 
 
 def in_order(name: str, value: Any, of: str, names: tuple[Any, ...] | None) -> Any:
@@ -102,8 +103,10 @@ def in_order(name: str, value: Any, of: str, names: tuple[Any, ...] | None) -> A
         If it has other names; the number 1 and the text "1" are not the same.
     """
     own = column_names(value)
-    if own is None or names is None or own == names:
+    if names is None or own == names:
         return value
+    if own is None:  # of an array of xarray another axis may have the names
+        return by_label(name, value, texts(names), f"those of {of}")
     if Counter(own) != Counter(names) or len(set(own)) < len(own):
         raise ValueError(
             f"the columns are {list(names)} in {of} and {list(own)} in {name}; name them alike, each once"

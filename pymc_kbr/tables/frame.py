@@ -80,7 +80,7 @@ def _as_pandas(df: Any) -> pd.DataFrame:
     """A data frame of any package, or a dict of columns, as one of pandas with texts for names."""
     import pandas as pd
 
-    if hasattr(df, "columns") and is_pandas(df):
+    if is_pandas(df) and hasattr(df, "columns"):
         return df.set_axis(list(texts(labels_of_columns(df)) or ()), axis=1)
     columns = columns_of("the data frame", df)
     if columns is None:
