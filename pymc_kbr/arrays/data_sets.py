@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.labelled import in_order, is_labelled
 from pymc_kbr.arrays.names import labels_of
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import check_range
 
 OF_FIRST = "those of the other data sets"
@@ -65,7 +66,9 @@ class DataSets:
             names = own if names is None else names
         else:
             if isinstance(sets, str | bytes) or not isinstance(sets, Iterable):
-                raise TypeError(f"data sets are {sets!r}; give a sequence of arrays, one for each data set")
+                raise TypeError(
+                    f"data sets are {shown(sets)}; give a sequence of arrays, one for each data set"
+                )
             sets = list(sets)
             first = next((one for one in sets if is_labelled(one) and not _is_column(one)), None)
             names = labels_of(first) if names is None else names

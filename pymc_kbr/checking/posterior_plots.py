@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -63,18 +64,18 @@ def plot_posterior(
     ('a', 'b')
     """
     if not 0 < probability < 1:
-        raise ValueError(f"probability is {probability!r}; it must lie between 0 and 1")
+        raise ValueError(f"probability is {shown(probability)}; it must lie between 0 and 1")
     columns, draws, before = _columns(posterior, names, random_seed)
     if prior is not None:
         before = _prior(prior, columns)
     truths = _truths(truth, columns)
-    shown = columns if names is None else list(names)
-    unknown = sorted(set(shown) - set(columns))
+    panels = columns if names is None else list(names)
+    unknown = sorted(set(panels) - set(columns))
     if unknown:
         raise ValueError(f"{unknown} are not parameters; there are {columns}")
-    axes = drawn_on(ax, len(shown), (3.2 * len(shown), 2.8))
+    axes = drawn_on(ax, len(panels), (3.2 * len(panels), 2.8))
     tails = (1 - probability) / 2, (1 + probability) / 2
-    for axis, name in zip(axes, shown, strict=True):
+    for axis, name in zip(axes, panels, strict=True):
         i = columns.index(name)
         _panel(axis, draws[:, i], before.get(name), truths.get(name), tails)
         axis.set(xlabel=name, ylabel="density" if axis is axes[0] else "")

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import generator_of, shown
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
@@ -143,7 +143,7 @@ def predictive_check(
     if draws < 20:
         raise ValueError(f"draws is {draws}; at least 20 simulated data sets are needed for a p-value")
     if bandwidth not in ("median", "bayesian"):
-        raise ValueError(f"bandwidth is {bandwidth!r}; it may be 'median' or 'bayesian'")
+        raise ValueError(f"bandwidth is {shown(bandwidth)}; it may be 'median' or 'bayesian'")
     rng = generator_of(random_seed)
     posterior = idata["posterior"]
     stacked = {

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import PAPER, SEQUENTIAL
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.hypothesis_tests import hsic_test
 from pymc_kbr.posterior.shown import Shown
@@ -131,7 +131,7 @@ def statistic_relevance(
             f"rows is {rows} and the table has {len(table)}; the tests need at least {LEAST_FOR_HSIC} of them"
         )
     if bandwidth not in ("median", "bayesian"):
-        raise ValueError(f"bandwidth is {bandwidth!r}; it may be 'median' or 'bayesian'")
+        raise ValueError(f"bandwidth is {shown(bandwidth)}; it may be 'median' or 'bayesian'")
     chosen = spread_out(len(table), rows)
     sides = table.statistics[chosen], table.parameters[chosen]
     kernels, own = zip(*(_alone(side, bandwidth) for side in sides), strict=True)

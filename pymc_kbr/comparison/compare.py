@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.comparison.file import ComparisonFile, fingerprint
 from pymc_kbr.comparison.line import SampleSMC, ScoredRows, Scoring, line_of
 from pymc_kbr.comparison.scores import columns_of
@@ -246,7 +247,9 @@ def _check(
     if not budgets:
         raise ValueError("there are no budgets; give numbers of simulations")
     if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
-        raise TypeError(f"random_seed is {random_seed!r}; a comparison that can go on needs a whole number")
+        raise TypeError(
+            f"random_seed is {shown(random_seed)}; a comparison that can go on needs a whole number"
+        )
     if not isinstance(source, ReferenceTable) and not hasattr(source, "free_RVs"):
         raise TypeError(f"source is {type(source).__name__}; give a PyMC model or a ReferenceTable")
     smc = [name for name, estimator in named.items() if isinstance(estimator, SampleSMC)]

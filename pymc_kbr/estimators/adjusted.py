@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from sklearn.base import clone
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.estimators.adjustments import Adjustment, NoAdjustment, make_adjustment
@@ -94,8 +95,8 @@ class Adjusted(Estimator):
             return Rejection(ACCEPTED, most=MOST_ACCEPTED, kernel="epanechnikov")
         if not isinstance(self.estimator, Estimator) or isinstance(self.estimator, Adjusted):
             raise TypeError(
-                f"estimator is {self.estimator!r}; give an estimator that is not adjusted itself, such as "
-                "Rejection(0.3, kernel='epanechnikov')"
+                f"estimator is {shown(self.estimator)}; give an estimator that is not adjusted itself, "
+                "such as Rejection(0.3, kernel='epanechnikov')"
             )
         return self.estimator
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.labelled import in_order
 from pymc_kbr.arrays.outliers import outliers
-from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.refusals import positive, shown, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.summaries import check_scale
@@ -56,8 +56,8 @@ def check_arguments(given: Any) -> None:
         bandwidth = getattr(given, f"{side}_bandwidth", None)
         if bandwidth is not None and not isinstance(kernel, str):
             raise ValueError(
-                f"{side}_bandwidth is {bandwidth!r} and {side}_kernel is {kernel!r}; a kernel has its own "
-                "bandwidth: give one of the two"
+                f"{side}_bandwidth is {shown(bandwidth)} and {side}_kernel is {shown(kernel)}; a kernel "
+                "has its own bandwidth: give one of the two"
             )
     if given.features is not None:
         check_features(given)
@@ -74,14 +74,14 @@ def check_features(given: Any) -> None:
         What was given, and what is allowed.
     """
     if isinstance(given.features, bool | np.bool_):
-        raise ValueError(f"features is {given.features!r}; give a summary's name, a summary, or None")
+        raise ValueError(f"features is {shown(given.features)}; give a summary's name, a summary, or None")
     check_scale(given.features, "features")
     if given.tuning == "published":
         raise ValueError("tuning is 'published', which has Gaussian kernels alone, and features are given")
     if given.observation_bandwidth is not None and given.observation_kernel is None:
         raise ValueError(
-            f"observation_bandwidth is {given.observation_bandwidth!r} and the kernel on features is linear, "
-            "which has none; leave it out, or give observation_kernel='gaussian'"
+            f"observation_bandwidth is {shown(given.observation_bandwidth)} and the kernel on features is "
+            "linear, which has none; leave it out, or give observation_kernel='gaussian'"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.labelled import in_order
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.filtering.belief import Belief
@@ -59,7 +59,7 @@ class FittedFilter:
         if isinstance(initial, str):
             if initial != "conditional_mean":
                 raise ValueError(
-                    f"initial is {initial!r}; it may be draws (l, p), a Belief or 'conditional_mean'"
+                    f"initial is {shown(initial)}; it may be draws (l, p), a Belief or 'conditional_mean'"
                 )
             return self._after_first(rows, scaled), scaled
         if ahead and self.recursion.controlled:

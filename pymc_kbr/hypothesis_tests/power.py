@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from pymc_kbr.arrays.refusals import generator_of, whole
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 
 
@@ -97,11 +97,11 @@ def power_curve(
     """
     for name, given in (("test", test), ("simulate", simulate)):
         if not callable(given):
-            raise TypeError(f"{name} is {given!r}; give a function")
+            raise TypeError(f"{name} is {shown(given)}; give a function")
     whole("repeats", repeats)
     refuse_probability("level", level)
     if not hasattr(settings, "__len__"):
-        raise TypeError(f"settings is {settings!r}; give a list of them, of one setting too")
+        raise TypeError(f"settings is {shown(settings)}; give a list of them, of one setting too")
     if not len(settings):
         raise ValueError("there is no setting; give at least one")
     # One generator throughout, or every repetition would be of the same samples and permutations.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.gram import Gram, make_solver
 from pymc_kbr.kernels import Gaussian, median_heuristic
@@ -126,13 +127,13 @@ def noise_of(noise: Any, size: int) -> np.ndarray:
     try:
         values = np.asarray(noise, dtype=float)
     except (TypeError, ValueError):
-        raise TypeError(f"noise is {noise!r}; it must be a number or one for each statistic") from None
+        raise TypeError(f"noise is {shown(noise)}; it must be a number or one for each statistic") from None
     if values.shape not in ((), (size,)):
         raise ValueError(
             f"noise has shape {values.shape}; it must be one number or one for each of {size} statistics"
         )
     if not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"noise is {noise!r}; deviations of noise must be positive and finite")
+        raise ValueError(f"noise is {shown(noise)}; deviations of noise must be positive and finite")
     return np.broadcast_to(values, (size,))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.simulation import entropy_of, simulate
@@ -140,11 +140,11 @@ def _check(likelihood: Any, outside: str) -> None:
     needed = ("fit", "prepare", "describe", "log_density", "draw_statistics")
     if isinstance(likelihood, type) or not all(callable(getattr(likelihood, m, None)) for m in needed):
         raise TypeError(
-            f"likelihood is {likelihood!r}; it must be a KernelLikelihood with settings of your own, such as "
-            "`pk.KernelLikelihood(form='location_scale')`, or be left out"
+            f"likelihood is {shown(likelihood)}; it must be a KernelLikelihood with settings of your own, "
+            "such as `pk.KernelLikelihood(form='location_scale')`, or be left out"
         )
     if outside not in OUTSIDE:
-        raise ValueError(f"outside is {outside!r}; it may be one of {', '.join(map(repr, OUTSIDE))}")
+        raise ValueError(f"outside is {shown(outside)}; it may be one of {', '.join(map(repr, OUTSIDE))}")
 
 
 def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:

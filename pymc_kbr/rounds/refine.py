@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
 from pymc_kbr.estimators.sets.columns import most_columns
@@ -148,13 +148,13 @@ def _checked(
     whole("draws", draws)
     whole("rounds", rounds)
     if isinstance(prior_share, bool) or not isinstance(prior_share, int | float | np.number):
-        raise TypeError(f"prior_share is {prior_share!r}; it must be a number above 0 and below 1")
+        raise TypeError(f"prior_share is {shown(prior_share)}; it must be a number above 0 and below 1")
     if not 0 < prior_share < 1:
         raise ValueError(f"prior_share is {prior_share}; it must lie above 0 and below 1")
     if store is not None and not isinstance(random_seed, int | np.integer):
         raise ValueError(
-            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
-            "goes on"
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, so that the "
+            "same call goes on"
         )
     return None if estimator is None else make_estimator(estimator)
 

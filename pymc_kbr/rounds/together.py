@@ -94,16 +94,17 @@ def _refuse_with_rounds(rounds: int | str, prior: Any, reference_table: Any, sto
     """Refuse what does not go together with rounds."""
     if reference_table is not None:
         raise ValueError(
-            f"rounds is {rounds!r} and a reference table is given, of which nothing is simulated; leave one "
-            "of them out, or make the table with `refine` or `zoom`"
+            f"rounds is {shown(rounds)} and a reference table is given, of which nothing is simulated; "
+            "leave one of them out, or make the table with `refine` or `zoom`"
         )
     if store is not None:
         raise ValueError(
-            f"rounds is {rounds!r} and a store is given, which holds one table; leave one of them out, or "
-            "take `refine(..., store=...)`, with a folder of stores, and give its table as `reference_table`"
+            f"rounds is {shown(rounds)} and a store is given, which holds one table; leave one of them "
+            "out, or take `refine(..., store=...)`, with a folder of stores, and give its table as "
+            "`reference_table`"
         )
     if prior is not None:
         raise ValueError(
-            f"rounds is {rounds!r} and another prior is given, whose posterior the rounds do not go to; "
+            f"rounds is {shown(rounds)} and another prior is given, whose posterior the rounds do not go to; "
             "leave one of them out, or simulate from the model with the other prior"
         )

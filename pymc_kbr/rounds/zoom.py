@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import ROWS_IN_BOUNDS, narrower, narrower_with_noise
@@ -193,8 +193,8 @@ def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, 
         check_scale(scale)
     if store is not None and not isinstance(random_seed, int | np.integer):
         raise ValueError(
-            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
-            "goes on"
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, so that the "
+            "same call goes on"
         )
 
 

@@ -14,7 +14,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import generator_of, shown
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
@@ -243,7 +243,7 @@ def check_candidates(
     if candidates is None:
         return None
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):
-        raise TypeError(f"candidates is {candidates!r}; give a list of names or estimators")
+        raise TypeError(f"candidates is {shown(candidates)}; give a list of names or estimators")
     given = [make_estimator(candidate) for candidate in candidates]
     if not given:
         raise ValueError("there are no candidates; give at least one, or leave them out")

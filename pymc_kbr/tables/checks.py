@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.labelled import in_order, is_labelled
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import as_rows, check_range, refuse_unlike_labels
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.support import Support
@@ -145,18 +146,20 @@ def check_prior_ratio(ratio: np.ndarray, rows: int) -> None:
 def check_bounds(bounds: Mapping[str, Any] | None) -> None:
     """Refuse bounds that are no pairs of numbers."""
     if bounds is not None and not isinstance(bounds, Mapping):
-        raise TypeError(f"bounds are {bounds!r}; give a mapping of parameter names to (lower, upper)")
+        raise TypeError(f"bounds are {shown(bounds)}; give a mapping of parameter names to (lower, upper)")
     for name, pair in (bounds or {}).items():
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(
-                f"the bounds of {name!r} are {pair!r}; give a pair (lower, upper), with None for an end that "
-                "is open"
+                f"the bounds of {name!r} are {shown(pair)}; give a pair (lower, upper), with None for an "
+                "end that is open"
             )
         for end in pair:
             if end is not None and (isinstance(end, bool) or not isinstance(end, int | float | np.number)):
-                raise TypeError(f"the bounds of {name!r} are {pair!r}; they must be numbers, or None")
+                raise TypeError(f"the bounds of {name!r} are {shown(pair)}; they must be numbers, or None")
             if end is not None and (isinstance(end, np.complexfloating) or np.isnan(end)):
-                raise ValueError(f"the bounds of {name!r} are {pair!r}; they must be real numbers, or None")
+                raise ValueError(
+                    f"the bounds of {name!r} are {shown(pair)}; they must be real numbers, or None"
+                )
 
 
 def check_support(support: Support, parameters: np.ndarray, names: list[str]) -> None:

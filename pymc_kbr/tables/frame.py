@@ -100,7 +100,7 @@ def _as_pandas(df: Any) -> pd.DataFrame:
 def _names(side: str, names: Any) -> list[str]:
     """Names of columns as a list of texts; a single text is none, since it is a sequence of letters, too."""
     if isinstance(names, str):
-        raise TypeError(f"{side} is {names!r}; give a list of names: [{names!r}]")
+        raise TypeError(f"{side} is {shown(names)}; give a list of names: [{names!r}]")
     if not isinstance(names, Iterable):
         raise TypeError(f"{side} is {shown(names)}; give a list of names of columns")
     return list(texts(tuple(names)) or ())

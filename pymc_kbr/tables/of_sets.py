@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.tables.checks import observation
 from pymc_kbr.tables.columns import Columns, Variable
 
@@ -56,7 +57,7 @@ def set_variable(table: Any, name: str | None) -> Variable:
     if name is None and len(names) > 1:
         raise ValueError(f"the table has data sets of {names}; name one of them: variable={names[0]!r}")
     if name is not None and name not in names:
-        raise ValueError(f"variable is {name!r}; the table has data sets of {names}")
+        raise ValueError(f"variable is {shown(name)}; the table has data sets of {names}")
     chosen = names[0] if name is None else name
     return next(one for one in table.statistic_columns.variables if one.name == chosen)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.tables.columns import Columns, Variable
 
 
@@ -20,7 +21,7 @@ def columns_named(names: Sequence[str], columns: Columns) -> np.ndarray:
         If a name is unknown or a column is named twice, or there is none.
     """
     if isinstance(names, str):
-        raise TypeError(f"statistics is {names!r}; give a list of names: [{names!r}]")
+        raise TypeError(f"statistics is {shown(names)}; give a list of names: [{names!r}]")
     of_variables, start = {}, 0
     for variable in columns.variables:
         of_variables[variable.name] = list(range(start, start + variable.size))

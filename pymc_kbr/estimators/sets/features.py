@@ -12,7 +12,7 @@ from sklearn.preprocessing import QuantileTransformer
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.names import labels_of
 from pymc_kbr.arrays.points import as_points
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.sets.moments import moment_names, moments_of
@@ -268,7 +268,7 @@ class SetFeatures(BaseEstimator):
         if self.embedding % 2:
             raise ValueError(f"embedding is {self.embedding}; it is an even number: cosines and sines")
         if not isinstance(self.estimates, bool):
-            raise TypeError(f"estimates is {self.estimates!r}; it may be True or False")
+            raise TypeError(f"estimates is {shown(self.estimates)}; it may be True or False")
 
 
 def _spread(rows: np.ndarray) -> np.ndarray:

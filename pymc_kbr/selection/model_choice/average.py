@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import generator_of, shown
 from pymc_kbr.posterior.arviz import pack
 
 
@@ -75,7 +75,7 @@ def _posteriors_of(results: Any) -> dict[str, Any]:
 def _shared(posteriors: dict[str, Any], asked: list[str] | None) -> list[str]:
     """Parameters that all posteriors have with one shape."""
     if isinstance(asked, str):
-        raise TypeError(f"parameters is {asked!r}; give a list of names: {[asked]}")
+        raise TypeError(f"parameters is {shown(asked)}; give a list of names: {[asked]}")
     first, *others = posteriors.values()
     shared = [
         str(name)

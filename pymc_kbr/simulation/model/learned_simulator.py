@@ -14,6 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.raise_op import Assert
 
 from pymc_kbr.arrays.names import Names, by_name
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
 from pymc_kbr.tables.columns import Columns
@@ -149,8 +150,8 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
     lacks = [method for method in needed if not callable(getattr(likelihood, method, None))]
     if lacks or isinstance(likelihood, type):
         raise TypeError(
-            f"the likelihood of {name!r} is {likelihood!r}; it must be a KernelLikelihood that is fitted: "
-            "`pk.KernelLikelihood().fit(table)`"
+            f"the likelihood of {name!r} is {shown(likelihood)}; it must be a KernelLikelihood that is "
+            "fitted: `pk.KernelLikelihood().fit(table)`"
         )
     try:
         _ = likelihood.simulated_range_, likelihood.parameters_size, likelihood.statistics_size
@@ -159,7 +160,7 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
             f"the likelihood of {name!r}, {likelihood!r}, is not fitted; call its `fit` with a table first"
         ) from None
     if outside not in OUTSIDE:
-        raise ValueError(f"outside is {outside!r}; it may be one of {', '.join(map(repr, OUTSIDE))}")
+        raise ValueError(f"outside is {shown(outside)}; it may be one of {', '.join(map(repr, OUTSIDE))}")
 
 
 def _as_array(name: str, observed: Any, names: Sequence[str] | None) -> np.ndarray:
