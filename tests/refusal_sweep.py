@@ -131,7 +131,7 @@ CALLS = {
         "model random_seed within cores executor store on_failure batched timeout progressbar",
     ),
     "simulate draws": (lambda draws: pk.simulate(draws, model=MODEL, **seeded), "draws"),
-    "simulate_to_store": (partial(pk.simulate_to_store, 20, model=MODEL, **seeded), "store model"),
+    "simulate_to_store": (partial(pk.simulate_to_store, 20, model=MODEL, **seeded), "store"),
     "simulate_models": (
         lambda models=None, draws=20, random_seed=1, store=None: pk.simulate_models(
             models, draws, random_seed=random_seed, store=store, **quiet

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,7 +54,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def times(ratio: float, digits: int = 2) -> str:
+def times(ratio: float, digits: str = ".2g") -> str:
     """A ratio in the words of a message: beyond a million its digits say nothing.
 
     Examples
@@ -60,7 +62,7 @@ def times(ratio: float, digits: int = 2) -> str:
     >>> times(3.14159), times(309782715462657.3)
     ('3.1 times', 'more than a million times')
     """
-    return f"{ratio:.{digits}g} times" if ratio <= 1e6 else "more than a million times"
+    return f"{ratio:{digits}} times" if ratio <= 1e6 else "more than a million times"
 
 
 def _far(value: int) -> str:
@@ -137,6 +139,19 @@ def check_seed(random_seed: Any, name: str = "random_seed") -> None:
         )
     if any(one < 0 for one in numbers):
         raise ValueError(f"{name} is {shown(random_seed)}; it must not be negative")
+
+
+def path_of(name: str, value: Any, of: str = "a folder") -> Path:
+    """A path from a text or a path.
+
+    Raises
+    ------
+    TypeError
+        If it is neither, or empty.
+    """
+    if not isinstance(value, str | PathLike) or not str(value):
+        raise TypeError(f"{name} is {shown(value)}; it must be the path of {of}")
+    return Path(value)
 
 
 def flag(name: str, value: Any) -> None:

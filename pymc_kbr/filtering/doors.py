@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.labelled import in_order
 from pymc_kbr.arrays.outliers import outliers
-from pymc_kbr.arrays.refusals import positive, shown, whole
+from pymc_kbr.arrays.refusals import positive, shown, times, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.summaries import check_scale
@@ -134,7 +134,7 @@ def warn_of_outliers(training: Training) -> None:
         for found in outliers(rows):
             warnings.warn(
                 f"the deviation of column {found.column} of the {side} is that of {len(found.rows)} of "
-                f"{len(rows)} rows ({found.shown()}), {found.deviation / found.of_the_rest:.2g} times that "
+                f"{len(rows)} rows ({found.shown()}), {times(found.deviation / found.of_the_rest)} that "
                 "of the rest: measured by it all others are alike, and it hardly counts; leave these rows "
                 "out, or take the column's logarithm",
                 UserWarning,

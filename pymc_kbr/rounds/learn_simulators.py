@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.simulation import entropy_of, simulate
@@ -108,12 +108,13 @@ def learn_simulators(
     [y]
     """
     whole("simulations", simulations)
+    check_seed(random_seed)
     likelihood = KernelLikelihood() if likelihood is None else likelihood
     _check(likelihood, outside)
     model = model_in_context(model)
     simulators = read_simulators(model, (trials,) if isinstance(trials, str) else trials)
     if store is not None:
-        Path(store).mkdir(exist_ok=True)
+        path_of("store", store).mkdir(exist_ok=True)
     rng = np.random.default_rng(entropy_of(random_seed))
     learned: dict[str, Learned] = {}
     for kind in learnables(model, simulators):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
 from pymc_kbr.estimators.sets.columns import most_columns
@@ -135,7 +135,7 @@ def refine(
     # Later rounds are near it. NaN, which is missing, is not equal to itself.
     asked["observed"] = [None if np.isnan(value) else value for value in forward.graph.observed.tolist()]
     if store is not None:
-        Path(store).mkdir(exist_ok=True)
+        path_of("store", store).mkdir(exist_ok=True)
     settle = _by_first_round if asked_for is None and not forward.graph.statistics.set_names else None
     where = None if store is None else Path(store)
     return Rounds(forward, given, options, asked, where, settle=settle).run()
@@ -147,6 +147,9 @@ def _checked(
     """The estimator, if one is given; what is out of range is refused before a model is looked at."""
     whole("draws", draws)
     whole("rounds", rounds)
+    check_seed(random_seed)
+    if store is not None:
+        path_of("store", store)
     if isinstance(prior_share, bool) or not isinstance(prior_share, int | float | np.number):
         raise TypeError(f"prior_share is {shown(prior_share)}; it must be a number above 0 and below 1")
     if not 0 < prior_share < 1:

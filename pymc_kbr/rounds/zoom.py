@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import ROWS_IN_BOUNDS, narrower, narrower_with_noise
@@ -146,7 +146,7 @@ def zoom(
         failures_told=False,
     )
     if store is not None:
-        Path(store).mkdir(exist_ok=True)
+        path_of("store", store).mkdir(exist_ok=True)
     tables: list[ReferenceTable] = []
 
     def add(size: int, bounds: Within | None) -> ReferenceTable:
@@ -189,6 +189,9 @@ def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, 
     """Refuse arguments that are out of range, before a model is looked at."""
     whole("draws", draws)
     whole("rounds", rounds)
+    check_seed(random_seed)
+    if store is not None:
+        path_of("store", store)
     if scale is not None:
         check_scale(scale)
     if store is not None and not isinstance(random_seed, int | np.integer):

@@ -6,11 +6,12 @@ import signal
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import check_seed, flag, one_of, shown, whole
+from pymc_kbr.arrays.refusals import check_seed, flag, one_of, path_of, shown, whole
 from pymc_kbr.simulation.prior.proposal import Proposal
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.workers.executors import check_executor
@@ -56,10 +57,8 @@ class SimulationOptions:
         whole("draws", self.draws)
         whole("cores", self.cores)
         check_seed(self.random_seed)
-        if self.store is not None and (not isinstance(self.store, str | Path) or not str(self.store)):
-            raise TypeError(
-                f"store is {shown(self.store)}; it must be the path of a folder, such as 'table.zarr'"
-            )
+        if self.store is not None:
+            path_of("store", self.store)
         one_of("on_failure", self.on_failure, ("raise", "drop"))
         flag("progressbar", self.progressbar)
         if self.batched is not None:
@@ -72,7 +71,7 @@ class SimulationOptions:
     def _check_timeout(self, timeout: float) -> None:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number):
             raise TypeError(f"timeout is {shown(timeout)}; it must be a number of seconds, or None")
-        if not 0 < timeout < np.inf:
+        if not 0 < timeout <= TIMEOUT_MAX:
             raise ValueError(f"timeout is {shown(timeout)}; it must be a number of seconds above zero")
         if self.batched:
             raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.truncated import Within
@@ -174,6 +175,7 @@ def simulate_to_store(
     ...     simulate_to_store(1000, f"{folder}/table.zarr", random_seed=1, progressbar=False)
     StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
     """
+    path_of("store", store)
     options = SimulationOptions(
         draws=draws,
         random_seed=random_seed,

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import check_seed, shown
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -84,6 +84,7 @@ def simulate_models(
     if isinstance(draws, Mapping) and set(draws) != set(models):
         raise ValueError(f"draws are of {sorted(draws)}; give a number for each of {sorted(models)}, or one")
     if store is not None:
+        store = path_of("store", store)
         unfit = [name for name in models if not re.fullmatch(r"[\w][\w .-]*", name)]
         if unfit:
             raise ValueError(

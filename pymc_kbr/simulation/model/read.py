@@ -105,7 +105,8 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     known: list[GraphVariable] = []
     if not simulate_known:
         with_gaps = {name for name, value in observed_data.items() if np.any(np.isnan(value))}
-        _refuse_without_simulator(observed_rvs, list(model.free_RVs))
+        if not with_gaps:
+            _refuse_without_simulator(observed_rvs, list(model.free_RVs))
         simulated, known = _told_apart(observed_rvs, list(model.free_RVs), with_gaps)
     observed = [_summary_of_data(rv, observed_data[rv.name]) for rv in simulated]
     summaries = [
