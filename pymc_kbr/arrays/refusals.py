@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,17 @@ def check_seed(random_seed: Any, name: str = "random_seed") -> None:
         )
     if any(one < 0 for one in numbers):
         raise ValueError(f"{name} is {shown(random_seed)}; it must not be negative")
+
+
+def instance(name: str, value: Any, kind: type | UnionType, advice: str) -> None:
+    """Refuse what is no object of a class.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {shown(value)}, of the type {type(value).__name__}; give {advice}")
 
 
 def path_of(name: str, value: Any, of: str = "a folder") -> Path:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from pymc_kbr.arrays.neighbours import Tree
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import flag, generator_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.held_out import HeldOut, hold_out, one_observation
@@ -20,7 +20,7 @@ from pymc_kbr.checking.joint_transforms import (
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.progress import tracked
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 OBSERVATIONS_AT_ONCE = 50
 """Observations that are conditioned on together."""
@@ -97,6 +97,10 @@ def calibrate(
     >>> low <= found.coverage(0.9)[0] <= high
     np.True_
     """
+    check_table("table", table)
+    whole("rows", rows)
+    whole("draws", draws)
+    flag("progressbar", progressbar)
     chosen = clone(make_estimator(estimator))
     if table.prior_ratio is not None:
         raise ValueError(

@@ -16,7 +16,7 @@ from pymc_kbr.hypothesis_tests.result import by_permutation
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.kernels.spectral import frequencies
 from pymc_kbr.posterior.shown import Shown
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 SHARE_WITHIN = 0.2
 """Share of the held-out rows within one bandwidth of the observation."""
@@ -118,6 +118,8 @@ def local_classifier_test(
     .. [1] J. Linhart, A. Gramfort, P. Rodrigues, L-C2ST: local diagnostics for posterior approximations in
        simulation-based inference, NeurIPS (2023).
     """
+    check_table("table", table)
+    whole("rows", rows)
     whole("permutations", permutations)
     table = table.without_missing() if observed is None else table
     observation = one_observation(table, observed)

@@ -15,7 +15,7 @@ from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.hypothesis_tests import mmd_test
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 ROWS_AMONG = 2000
 """Rows, evenly spread, that an observation is compared with."""
@@ -93,8 +93,7 @@ def misspecification(
     >>> misspecification(table, [0.3]).pvalue > 0.05, misspecification(table, [30.0]).pvalue < 0.01
     (True, True)
     """
-    if not isinstance(table, ReferenceTable):
-        raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
+    check_table("table", table)
     refuse_sets(table)
     if observed is not None:
         observed = by_name(observed, table.statistic_names, gaps=True)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.labelled import labels_of_columns, made_up, read, texts
+from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import names_of
+from pymc_kbr.arrays.refusals import probability as refuse_probability
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.saved import check_result
 
 DRAWS_SHOWN = 4000
 """Of a `Posterior`, for its histogram."""
@@ -63,8 +68,8 @@ def plot_posterior(
     >>> first.get_xlabel(), second.get_xlabel()
     ('a', 'b')
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability is {shown(probability)}; it must lie between 0 and 1")
+    refuse_probability("probability", probability)
+    names = None if names is None else names_of("names", names)
     columns, draws, before = _columns(posterior, names, random_seed)
     if prior is not None:
         before = _prior(prior, columns)
@@ -118,6 +123,7 @@ def _columns(
         if len(named) != draws.shape[1]:
             raise ValueError(f"{len(named)} names were given for {draws.shape[1]} columns")
         return named, draws, {}
+    check_result("posterior", posterior)
     found = _flat(posterior["posterior"])
     before = _flat(posterior["prior"]) if "prior" in posterior else {}
     return list(found), np.column_stack(list(found.values())), before
@@ -127,7 +133,14 @@ def _prior(prior: Any, columns: list[str]) -> dict[str, np.ndarray]:
     """Draws of the prior by the names of its columns: a table's own, else those of the posterior."""
     if isinstance(prior, ReferenceTable):
         return dict(zip(prior.parameter_names, prior.parameters.T, strict=True))
-    draws = np.asarray(prior, dtype=float).reshape(len(prior), -1)
+    draws = parameters_by_name(prior, columns, "the prior")
+    draws = (
+        draws[:, None]
+        if draws.ndim == 1
+        else draws.reshape(len(draws), -1)
+        if draws.ndim
+        else draws[None, None]
+    )
     if draws.shape[1] != len(columns):
         raise ValueError(f"the prior has {draws.shape[1]} columns; the posterior has {len(columns)}")
     return dict(zip(columns, draws.T, strict=True))
@@ -148,12 +161,14 @@ def _flat(group: Any) -> dict[str, np.ndarray]:
 def _truths(truth: Any, columns: list[str]) -> dict[str, float]:
     if truth is None:
         return {}
-    if isinstance(truth, Mapping):
+    labels = labels_of_columns(truth)
+    if labels is not None and not made_up(labels):
+        truth = dict(zip(texts(labels) or (), np.ravel(read("the truth", truth).values), strict=True))
         unknown = sorted(set(truth) - set(columns))
         if unknown:
             raise ValueError(f"{unknown} are not parameters; there are {columns}")
         return {name: float(value) for name, value in truth.items()}
-    values = np.ravel(np.asarray(truth, dtype=float))
+    values = np.ravel(as_rows("the truth", truth))
     if len(values) != len(columns):
         raise ValueError(f"the truth has {len(values)} values; the posterior has {len(columns)} columns")
     return dict(zip(columns, values.tolist(), strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_kbr.arrays.names import parameters_by_name
-from pymc_kbr.arrays.refusals import generator_of, whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import check_finite
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
@@ -101,6 +101,12 @@ def to_arviz(
     >>> dict(idata["posterior"].sizes)
     {'chain': 2, 'draw': 10}
     """
+    if not hasattr(posterior, "simplex_weights") or not hasattr(posterior, "atoms"):
+        raise TypeError(f"posterior is {shown(posterior)}; give a Posterior, as `condition` makes one")
+    if table is not None and not hasattr(table, "parameter_columns"):
+        raise TypeError(f"table is {shown(table)}; give a ReferenceTable")
+    if model is not None and not hasattr(model, "named_vars_to_dims"):
+        raise TypeError(f"model is {shown(model)}; give a pymc.Model")
     whole("chains", chains)
     drawn = _drawn(posterior, draws, chains, random_seed)
     p = drawn.shape[1]

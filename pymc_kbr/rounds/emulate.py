@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import flag, shown
 from pymc_kbr.arrays.scaling import deviations, nonzero
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
 from pymc_kbr.tables.failures import Failures
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -102,6 +102,8 @@ def emulate(
     >>> bool(abs(estimator.condition(many.observed).mean()[0] - 0.5) < 0.01)
     True
     """
+    check_table("table", table)
+    flag("progressbar", progressbar)
     _check_draws(draws)
     forward = Forward.of_columns(model)
     if forward.graph.parameters != table.parameter_columns:

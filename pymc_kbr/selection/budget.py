@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import LARGEST_FLOAT, shown
 from pymc_kbr.selection.cost import Cost
 
 FOR_FIRST_ROUND = 0.55
@@ -28,6 +28,8 @@ def check_budget(work: float, time_budget: float | None) -> None:
     for name, given in (("work", work), ("time_budget", time_budget)):
         if isinstance(given, bool) or not isinstance(given, int | float | np.number | None):
             raise TypeError(f"{name} is {shown(given)}; it must be a number above zero")
+        if isinstance(given, int) and given > LARGEST_FLOAT:
+            raise ValueError(f"{name} is {shown(given)}; it must be a number that a float can be")
     if not work > 0:
         raise ValueError(
             f"work is {shown(work)}; it must be above zero: leave it out for some 20 to 30 seconds of one "

@@ -14,7 +14,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
-from pymc_kbr.arrays.refusals import generator_of, shown
+from pymc_kbr.arrays.refusals import flag, generator_of, shown
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
@@ -168,6 +168,7 @@ def choose(
 ) -> Estimator:
     """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,)."""
     check_budget(work, time_budget)
+    flag("progressbar", progressbar)
     started = time.perf_counter()
     n = len(rows.carrying)
     if n < LEAST_FOR_CHOICE:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import instance
 from pymc_kbr.tables.failures import Failures
 
 
 def appended(one: Any, other: Any) -> Any:
     """See `ReferenceTable.append`."""
+    instance("other", other, type(one), "a ReferenceTable")
     for what, mine, theirs in (
         ("parameters", one.parameter_names, other.parameter_names),
         ("statistics", one.statistic_names, other.statistic_names),

@@ -63,12 +63,12 @@ class Score:
 
 def check_methods(method: str | Sequence[str]) -> list[str]:
     """Names of methods, of which one is chosen where there are several."""
-    if not isinstance(method, Iterable):
+    if not isinstance(method, str | Iterable) or hasattr(method, "shape"):
         raise TypeError(
             f"method is {shown(method)}; it may be auto, or one or several of {', '.join(METHODS)}"
         )
     names = list(AUTO_METHODS) if method == "auto" else [method] if isinstance(method, str) else list(method)
-    unknown = [name for name in names if name not in METHODS]
+    unknown = [name for name in names if not isinstance(name, str) or name not in METHODS]
     if unknown or not names:
         raise ValueError(
             f"method is {shown(method)}; it may be auto, or one or several of {', '.join(METHODS)}"

@@ -207,8 +207,9 @@ class RowSimulator:
             if np.shape(output) != lead + shape:
                 raise SimulatorShapeError(
                     f"the simulator {name!r} returned an array of shape {np.shape(output)[len(lead) :]} in "
-                    f"row {row}; its observed value has shape {shape}, and every call must return that; where "
-                    "it returns one vector of statistics, whatever `size` is, make it by `pk.vector_simulator`"
+                    f"row {row}; its observed value has shape {shape}, and every call must return that; "
+                    "where it returns one vector of statistics, whatever `size` is, make it by "
+                    "`pk.vector_simulator`"
                 )
 
     def _describe_gaps(self, statistics: np.ndarray) -> str:
