@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_kbr.arrays.names import parameters_by_name
-from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.rows import check_finite
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
