@@ -340,7 +340,6 @@ CALLS = {
         "draws rng smoothing",
     ),
     "quantile": (lambda q: POSTERIOR.quantile(q), "q"),
-    "interval": (lambda probability: POSTERIOR.interval(probability), "probability"),
     "expectation": (lambda f: POSTERIOR.expectation(f), "f"),
     "mmd_test": (
         lambda x=X, y=X, **more: pk.mmd_test(x, y, permutations=more.pop("permutations", 5), **more),
@@ -463,10 +462,9 @@ CALLS = {
     "plot_accuracy_runtime": (lambda comparison: pk.plot_accuracy_runtime(comparison), "comparison"),
     "plot_observation_support": (lambda table: pk.plot_observation_support(table), "table"),
     "plot_posterior_weights": (lambda posterior: pk.plot_posterior_weights(posterior), "posterior"),
-    "causal_learn_test": (lambda random_seed: pk.causal_learn_test(random_seed), "random_seed"),
 }
 SETTINGS = {
-    pk.Rejection: "accept scale parameter_bandwidth",
+    pk.Rejection: "scale parameter_bandwidth",
     pk.NadarayaWatson: "bandwidth scale",
     pk.ConditionalMean: "kernel regularisation solver scale centred",
     pk.Localised: "neighbours kernel regularisation scale",
@@ -474,7 +472,7 @@ SETTINGS = {
     pk.ImportanceWeightedKernelBayes: "regularisation prior",
     pk.KernelDensity: "prior scale",
     pk.KernelLikelihood: "form particles scale",
-    pk.Adjusted: "estimator adjustment scale",
+    pk.Adjusted: "adjustment smoothing",
 }
 
 

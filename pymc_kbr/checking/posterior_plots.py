@@ -70,6 +70,8 @@ def plot_posterior(
     """
     refuse_probability("probability", probability)
     names = None if names is None else names_of("names", names)
+    if names is not None and not names:
+        raise ValueError("names is empty; name at least one parameter, or leave it out")
     columns, draws, before = _columns(posterior, names, random_seed)
     if prior is not None:
         before = _prior(prior, columns)
@@ -118,7 +120,8 @@ def _columns(
         columns = posterior.names or tuple(f"parameter {i}" for i in range(draws.shape[1]))
         return [str(name) for name in columns], draws, {}
     if isinstance(posterior, np.ndarray):
-        draws = posterior.reshape(len(posterior), -1)
+        draws = as_rows("posterior", posterior)
+        draws = draws.reshape(len(draws), -1) if draws.ndim else draws.reshape(1, 1)
         named = [f"parameter {i}" for i in range(draws.shape[1])] if names is None else list(names)
         if len(named) != draws.shape[1]:
             raise ValueError(f"{len(named)} names were given for {draws.shape[1]} columns")

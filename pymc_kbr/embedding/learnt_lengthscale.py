@@ -267,7 +267,11 @@ def choose_lengthscale(
         raise ValueError(
             f"lengthscale is {shown(given)}; it may be 'bayesian', 'median', or numbers above zero"
         )
-    for value in np.atleast_1d(given):
+    if not isinstance(given, int | float | np.number | list | tuple | np.ndarray):
+        raise TypeError(
+            f"lengthscale is {shown(given)}; it may be 'bayesian', 'median', or numbers above zero"
+        )
+    for value in np.atleast_1d(np.asarray(given, dtype=object)).ravel():
         squarable("lengthscale", value)
     if np.size(given) not in (1, d):
         raise ValueError(f"there are {np.size(given)} lengthscales; give one, or one for each of {d} columns")

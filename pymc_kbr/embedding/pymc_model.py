@@ -13,7 +13,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.points import as_points, refuse_constant
-from pymc_kbr.arrays.refusals import SHORTEST, positive, shown
+from pymc_kbr.arrays.refusals import SHORTEST, flag, positive, shown
 from pymc_kbr.embedding.jacobian import FlatEmbedding
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 
@@ -61,6 +61,7 @@ def kernel_embedding_model(
        (2016).
     """
     positive("noise", noise)
+    flag("separate", separate)
     points = as_points("the data", data, least=3)
     refuse_constant("the data", points)
     if isinstance(prior, str) and prior not in PRIORS:

@@ -255,6 +255,8 @@ class LearnedDensity(Estimator):
             If a value that no simulation has is read as a rare one beside it.
         """
         rows = by_name(statistics, self.names_.statistics, "the statistics")
+        if rows.ndim != 2 or rows.shape[1] != self.statistics_size:
+            raise ValueError(f"the statistics have shape {rows.shape}; give rows (n, {self.statistics_size})")
         described = self.describe(self._parameters(parameters))
         return self._evaluation.log_densities(described, self._evaluation.prepare(self._read(rows)))
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
+from pymc_kbr.arrays.refusals import path_of
+
 FORMAT = 1
 """Raised where older readers would misread a file."""
 
@@ -84,7 +86,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     ...     load(save(fitted, f"{folder}/estimator.npz")).condition([4.0]).mean()
     array([4.])
     """
-    target = Path(path)
+    target = path_of("path", path, "a file")
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} is there already; give another path, or overwrite=True")
     writer = _Writer()
@@ -130,7 +132,9 @@ def load(path: str | Path) -> Any:
     --------
     See `save`.
     """
-    with open(Path(path), "rb") as stream:  # what is missing or may not be read is said as Python says it
+    with open(
+        path_of("path", path, "a file"), "rb"
+    ) as stream:  # what is missing or may not be read is said as Python says it
         # NumPy would propose to load other files unsafely.
         if not zipfile.is_zipfile(stream):
             raise ValueError(f"{path} is no file of a fitted estimator; give one that `save` wrote")

@@ -121,6 +121,8 @@ class FittedFilter:
         if belief is None:
             return self.recursion.update(self.recursion.start(), row)
         acting = None
+        if control is not None and not self.recursion.controlled:
+            raise ValueError("a control is given, and the filter was fitted without; fit it with controls")
         if control is not None:
             named = self.labels.controls
             acting = np.atleast_2d(

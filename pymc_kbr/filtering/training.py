@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.labelled import in_order, is_labelled
 from pymc_kbr.arrays.names import labels_of
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import check_finite, check_range, refuse_unlike_labels
 
 
@@ -229,7 +230,10 @@ def evenly_spaced(times: Any, count: int) -> None:
     """
     if times is None:
         return
-    t = np.asarray(times)
+    try:
+        t = np.asarray(times)
+    except Exception as error:
+        raise TypeError(f"times is {shown(times)}, which is no array ({shown(error)})") from None
     if t.shape != (count,):
         raise ValueError(f"there are {count} rows and times of shape {t.shape}; give one time a row")
     steps = np.diff(t).astype(float)

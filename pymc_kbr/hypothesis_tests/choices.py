@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown, squarable, whole
+from pymc_kbr.arrays.refusals import one_of, shown, squarable, whole
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import FAMILIES, Kernel, Sum, check_kernel, frequencies, median_heuristic
@@ -34,8 +34,7 @@ def check_choices(form: str, statistic: str, null: str, permutations: int, featu
         ("statistic", statistic, STATISTICS),
         ("null", null, NULLS),
     ):
-        if given not in allowed:
-            raise ValueError(f"{name} is {shown(given)}; it may be {', '.join(map(repr, allowed))}")
+        one_of(name, given, allowed)
     whole("permutations", permutations)
     whole("features", features)
     if features % 2:
@@ -81,7 +80,11 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
             )
         return LEARNT[bandwidth](learn_lengthscale(points))
     # As objects, or NumPy would make numbers of truth values and texts of numbers beside texts.
-    for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)):
+    if not isinstance(bandwidth, int | float | np.number | list | tuple | np.ndarray):
+        raise TypeError(
+            f"bandwidth is {shown(bandwidth)}; give a name, a number above zero, or one for each column"
+        )
+    for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)).ravel():
         squarable("bandwidth", value)
     if np.ndim(bandwidth) == 0:
         return family(float(bandwidth))  # type: ignore[arg-type]

@@ -100,7 +100,7 @@ def power_curve(
             raise TypeError(f"{name} is {shown(given)}; give a function")
     whole("repeats", repeats)
     refuse_probability("level", level)
-    if not hasattr(settings, "__len__"):
+    if not hasattr(settings, "__len__") or isinstance(settings, str) or hasattr(settings, "nnz"):
         raise TypeError(f"settings is {shown(settings)}; give a list of them, of one setting too")
     if not len(settings):
         raise ValueError("there is no setting; give at least one")

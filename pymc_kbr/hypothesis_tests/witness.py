@@ -17,7 +17,7 @@ from pymc_kbr.arrays.points import (
     refuse_constant,
     refuse_unequal_columns,
 )
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import check_seed, generator_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.learnt_lengthscale import choose_lengthscale
@@ -133,6 +133,7 @@ def witness(
     array([ 1., -1.])
     """
     refuse_probability("probability", probability)
+    check_seed(random_seed)
     names, name = column_names(x), "the points at which it is evaluated"
     y = as_points("y", in_order("y", y, "x", names))
     x = as_points("x", x)

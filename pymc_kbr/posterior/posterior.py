@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import covariance, weighted_quantile
@@ -151,7 +152,9 @@ class Posterior(WeightedAtoms):
         ValueError
             If one is no probability.
         """
-        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        levels = np.atleast_1d(as_rows("q", q))
+        if levels.ndim != 1 or not len(levels):
+            raise ValueError(f"q has the shape {levels.shape}; give a probability, or several (k,)")
         if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
             raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
         found = np.column_stack([weighted_quantile(a, self.simplex_weights, levels) for a in self.atoms.T])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables.frame import fields_of, fields_of_sets, frame_of
 from pymc_kbr.tables.saved import arrays_of, documents_of, fields_from, held_by
@@ -140,7 +141,9 @@ class Conversions:
         FileNotFoundError
             If its folder is not there.
         """
-        table_file.write(Path(path), arrays_of(self), documents_of(self), overwrite=overwrite)
+        table_file.write(
+            path_of("path", path, "a file"), arrays_of(self), documents_of(self), overwrite=overwrite
+        )
         return Path(path)
 
     @classmethod
@@ -162,7 +165,7 @@ class Conversions:
         ValueError
             If it is no reference table, is damaged, is a store, or was written by another format version.
         """
-        return cls(**fields_from(*table_file.read(Path(path))))
+        return cls(**fields_from(*table_file.read(path_of("path", path, "a file"))))
 
     @classmethod
     def from_arviz(cls, idata: Any) -> Self:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.labelled import columns_of, is_pandas, labels_of_columns, texts
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, observation
@@ -65,6 +65,7 @@ def fields_of_sets(
     check_columns(df, list(df.columns))
     data = DataSets.of(sets)
     most = int(data.sizes.max()) if largest is None else largest
+    whole("largest", most)
     if most < data.sizes.max():
         raise ValueError(f"largest is {largest}; a data set has {data.sizes.max()} rows: give as many")
     data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns, set_labels=data.names)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
@@ -76,7 +77,7 @@ class StoredTable:
         ...
         FileNotFoundError: there is no store nowhere.zarr
         """
-        store = TableStore.open(Path(path))
+        store = TableStore.open(path_of("path", path))
         return cls(store, store.rows, store.array("observed"), store.other_arrays(OBSERVED_DATA))
 
     @cached_property

@@ -108,6 +108,10 @@ def LearnedSimulator(
     function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the
     data as they are when they compile.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name is {shown(name)}; it must be a text, the name of the observed variable")
+    if table is not None and not hasattr(table, "parameter_columns"):
+        raise TypeError(f"table is {shown(table)}; give the ReferenceTable that the likelihood was fitted to")
     model = pm.Model.get_context(error_if_none=False)
     if model is None:
         raise TypeError(f"there is no model to put {name!r} into; call this inside `with pm.Model():`")

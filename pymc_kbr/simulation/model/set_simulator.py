@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.refusals import shown
-from pymc_kbr.simulation.model.vector_simulator import vector_simulator
+from pymc_kbr.simulation.model.vector_simulator import check_simulator, vector_simulator
 
 
 def set_simulator(
@@ -69,6 +69,7 @@ def set_simulator(
     >>> model.observed_RVs
     [y]
     """
+    check_simulator(name, fn)
     data = DataSets.of([observed])
     asked = np.array([data.sizes[0]]) if sizes is None else _sizes(sizes)
     most = int(max(asked.max(), data.sizes[0] if sizes is None else 0)) if largest is None else largest
@@ -145,6 +146,11 @@ class OneSet:
 
 def _sizes(sizes: int | Sequence[int]) -> np.ndarray:
     """All numbers of rows that are drawn from."""
+    if not isinstance(sizes, int | np.integer | list | tuple | range | np.ndarray):
+        raise TypeError(
+            f"sizes are {shown(sizes)}; give a positive whole number, a pair (lowest, highest), or several "
+            "numbers"
+        )
     given = np.atleast_1d(np.asarray(sizes))
     if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given) or given.min() < 1:
         raise ValueError(

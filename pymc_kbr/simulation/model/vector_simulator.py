@@ -11,6 +11,7 @@ import pymc as pm
 from pytensor import tensor as pt
 
 from pymc_kbr.arrays.labelled import in_order, texts
+from pymc_kbr.arrays.refusals import shown
 
 
 def vector_simulator(
@@ -60,6 +61,7 @@ def vector_simulator(
     >>> model.observed_RVs
     [y]
     """
+    check_simulator(name, fn)
     if "signature" in kwargs:
         raise TypeError(
             f"the signature {kwargs['signature']!r} is given; `vector_simulator` writes it itself, "
@@ -80,8 +82,10 @@ def vector_simulator(
             f"all observed values of {name!r} are missing (NaN): they say nothing about the parameters; "
             "leave the variable out of the model, or give one of its values"
         )
+    if value.type.shape == (0,) if hasattr(observed, "eval") else not value.size:
+        raise ValueError(f"the observed value of {name!r} is empty; give at least one statistic")
     length = int(value.shape[0].eval()) if hasattr(observed, "eval") else len(value)
-    tensors = [pt.as_tensor(p) for p in params]
+    tensors = [_tensor(name, place, p) for place, p in enumerate(params)]
     cores = ["(" + ",".join(f"p{i}_{axis}" for axis in range(t.ndim)) + ")" for i, t in enumerate(tensors)]
     signature = ",".join([*cores, "(k)"]) + "->(k)"
     return pm.Simulator(
@@ -93,6 +97,31 @@ def vector_simulator(
         observed=observed,
         **kwargs,
     )
+
+
+def check_simulator(name: Any, fn: Any) -> None:
+    """Refuse a name that is no text, and a simulator that cannot be called.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name is {shown(name)}; it must be a text, the name of the observed variable")
+    if not callable(fn) or isinstance(fn, type):
+        raise TypeError(f"fn is {shown(fn)}; give the simulator, a function `fn(rng, *params, size)`")
+
+
+def _tensor(name: str, place: int, parameter: Any) -> Any:
+    try:
+        if isinstance(parameter, bool):
+            raise TypeError("a truth value")
+        return pt.as_tensor(parameter)
+    except Exception:
+        raise TypeError(
+            f"parameter {place} of the simulator {name!r} is {shown(parameter)}; give a variable of the "
+            "model, a number or an array of numbers"
+        ) from None
 
 
 def _in_order_of_coords(name: str, observed: Any, dims: Any) -> np.ndarray:
