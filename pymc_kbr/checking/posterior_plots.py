@@ -126,7 +126,8 @@ def _columns(
         if len(named) != draws.shape[1]:
             raise ValueError(f"{len(named)} names were given for {draws.shape[1]} columns")
         return named, draws, {}
-    check_result("posterior", posterior)
+    if not (isinstance(posterior, Mapping) and "posterior" in posterior):
+        check_result("posterior", posterior)
     found = _flat(posterior["posterior"])
     before = _flat(posterior["prior"]) if "prior" in posterior else {}
     return list(found), np.column_stack(list(found.values())), before

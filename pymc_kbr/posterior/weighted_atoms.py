@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import generator_of, whole
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.embedding.embedding import Embedding
@@ -128,6 +128,8 @@ class WeightedAtoms:
         resampled (`resample`) or herded (`herd`), and these are smoothed in the unconstrained space
         (`smooth`). Discrete parameters are not smoothed.
         """
+        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+            raise ValueError(f"draws is {shown(draws)}; it must be a whole number of at least 1")
         whole("draws", draws)
         if smoothing is not None:
             check_smoothing(smoothing)

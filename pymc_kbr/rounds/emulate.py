@@ -113,7 +113,7 @@ def emulate(
         )
     size = len(table.statistic_names)
     deviation = deviations(table.statistics)
-    scales = None if noise is None else noise_of(noise, size)
+    scales = None if noise is None else noise_of(noise, table.statistic_names)
     if scales is not None and table.observed is None:
         raise ValueError(
             "the table has no observation, and noise draws rows where it is likely; leave noise out"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
+from pymc_kbr.arrays.refusals import check_seed, one_of, path_of, shown, whole
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.simulation import entropy_of, simulate
@@ -144,8 +144,7 @@ def _check(likelihood: Any, outside: str) -> None:
             f"likelihood is {shown(likelihood)}; it must be a KernelLikelihood with settings of your own, "
             "such as `pk.KernelLikelihood(form='location_scale')`, or be left out"
         )
-    if outside not in OUTSIDE:
-        raise ValueError(f"outside is {shown(outside)}; it may be one of {', '.join(map(repr, OUTSIDE))}")
+    one_of("outside", outside, OUTSIDE)
 
 
 def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:

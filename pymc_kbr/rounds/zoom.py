@@ -130,7 +130,7 @@ def zoom(
     _check(draws, rounds, scale, random_seed, store)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
     forward = Forward.read(model) if noise is None else Forward.of_columns(model)
-    deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
+    deviations = None if noise is None else noise_of(noise, forward.graph.statistics.names)
     forward.check_can_be_truncated()
     size = draws // (2 * rounds if noise is None else rounds + 1)
     _check_rounds(draws, rounds, size, forward.graph.parameters.size)

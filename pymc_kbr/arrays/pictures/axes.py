@@ -48,7 +48,8 @@ def drawn_on(ax: Any, count: int, size: tuple[float, float], *, below: bool = Fa
         )
     given = ax.ravel().tolist() if isinstance(ax, np.ndarray) else ax
     axes = np.empty(len(given) if isinstance(given, list | tuple) else 1, dtype=object)
-    axes[:] = given if isinstance(given, list | tuple) else [given]
+    for place, axis in enumerate(given if isinstance(given, list | tuple) else [given]):
+        axes[place] = axis
     wrong = [axis for axis in axes if not hasattr(axis, "plot")]
     if wrong:
         raise TypeError(f"ax is {shown(wrong[0])}; give Axes of matplotlib, one for each panel")

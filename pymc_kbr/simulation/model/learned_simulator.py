@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.raise_op import Assert
 
 from pymc_kbr.arrays.names import Names, by_name
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import one_of, shown
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
 from pymc_kbr.tables.columns import Columns
@@ -163,8 +163,7 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
         raise ValueError(
             f"the likelihood of {name!r}, {likelihood!r}, is not fitted; call its `fit` with a table first"
         ) from None
-    if outside not in OUTSIDE:
-        raise ValueError(f"outside is {shown(outside)}; it may be one of {', '.join(map(repr, OUTSIDE))}")
+    one_of("outside", outside, OUTSIDE)
 
 
 def _as_array(name: str, observed: Any, names: Sequence[str] | None) -> np.ndarray:
