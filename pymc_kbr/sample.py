@@ -157,6 +157,7 @@ def sample_abc(
     """
     whole("draws", draws)
     whole("chains", chains)
+    whole("simulations", simulations)
     check_kinds(reference_table, model, statistics)
     if not isinstance(calibration, Calibration | None):
         raise TypeError(f"calibration is {shown(calibration)}; give a Calibration, as `calibrate` makes one")

@@ -1,8 +1,7 @@
 """Observations with gaps: the posterior given the statistics that are there."""
 
-import itertools
-
 import dataclasses
+import itertools
 
 import numpy as np
 import pandas as pd

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from pymc_kbr.arrays.labelled import labels_of_columns, made_up, read, texts
 from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
-from pymc_kbr.arrays.refusals import names_of
+from pymc_kbr.arrays.refusals import check_seed, names_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.posterior.posterior import Posterior
@@ -69,6 +69,7 @@ def plot_posterior(
     ('a', 'b')
     """
     refuse_probability("probability", probability)
+    check_seed(random_seed)
     names = None if names is None else names_of("names", names)
     if names is not None and not names:
         raise ValueError("names is empty; name at least one parameter, or leave it out")

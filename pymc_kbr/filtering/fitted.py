@@ -109,6 +109,8 @@ class FittedFilter:
 
     def stepped(self, belief: Belief | None, observation: Any, control: Any) -> np.ndarray:
         """Weights (N,) one step after a belief, given an observation."""
+        if control is not None and not self.recursion.controlled:
+            raise ValueError("a control is given, and the filter was fitted without; fit it with controls")
         named = self.labels.observations
         given = in_order(
             "the observation", observation, named, "those of the training's observations", gaps=True
@@ -121,8 +123,6 @@ class FittedFilter:
         if belief is None:
             return self.recursion.update(self.recursion.start(), row)
         acting = None
-        if control is not None and not self.recursion.controlled:
-            raise ValueError("a control is given, and the filter was fitted without; fit it with controls")
         if control is not None:
             named = self.labels.controls
             acting = np.atleast_2d(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
@@ -108,6 +109,8 @@ class Posterior(WeightedAtoms):
         sum_i w_i f(theta_i), eq. 2 of the localised draft, with the weights as they are: where their
         `total_weight` is not one, expectations shrink or grow with it.
         """
+        if not callable(f):
+            raise TypeError(f"f is {shown(f)}; give a function of parameters (m, p)")
         return self.weights @ np.asarray(f(self.atoms))
 
     def mean(self) -> np.ndarray:

@@ -182,7 +182,7 @@ def smoothed(
 
 def check_smoothing(smoothing: str) -> None:
     """Refuse a name that is not in `SMOOTHINGS`."""
-    if smoothing not in SMOOTHINGS:
+    if not isinstance(smoothing, str) or smoothing not in SMOOTHINGS:
         raise ValueError(
             f"smoothing is {shown(smoothing)}; it may be one of {', '.join(map(repr, SMOOTHINGS))}"
         )

@@ -127,6 +127,8 @@ def noise_of(noise: Any, names: Sequence[str]) -> np.ndarray:
         If they are not positive finite numbers, one or as many as statistics.
     """
     size = len(names)
+    if isinstance(noise, bool):
+        raise TypeError(f"noise is {noise}; it must be a number or one for each statistic")
     if isinstance(noise, int) and abs(noise) > LARGEST_FLOAT:
         raise ValueError(f"noise is {shown(noise)}; it must be a finite number above zero")
     try:

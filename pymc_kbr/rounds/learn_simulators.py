@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import check_seed, one_of, path_of, shown, whole
+from pymc_kbr.arrays.refusals import check_seed, names_of, one_of, path_of, shown, whole
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.simulation import entropy_of, simulate
@@ -112,7 +112,7 @@ def learn_simulators(
     likelihood = KernelLikelihood() if likelihood is None else likelihood
     _check(likelihood, outside)
     model = model_in_context(model)
-    simulators = read_simulators(model, (trials,) if isinstance(trials, str) else trials)
+    simulators = read_simulators(model, [trials] if isinstance(trials, str) else names_of("trials", trials))
     if store is not None:
         path_of("store", store).mkdir(exist_ok=True)
     rng = np.random.default_rng(entropy_of(random_seed))

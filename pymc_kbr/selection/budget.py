@@ -26,7 +26,8 @@ def check_budget(work: float, time_budget: float | None) -> None:
         If one is not a number above zero.
     """
     for name, given in (("work", work), ("time_budget", time_budget)):
-        if isinstance(given, bool) or not isinstance(given, int | float | np.number | None):
+        known = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+        if not known and (given is not None or name == "work"):
             raise TypeError(f"{name} is {shown(given)}; it must be a number above zero")
         if isinstance(given, int) and given > LARGEST_FLOAT:
             raise ValueError(f"{name} is {shown(given)}; it must be a number that a float can be")

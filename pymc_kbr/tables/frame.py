@@ -104,6 +104,9 @@ def _names(side: str, names: Any) -> list[str]:
         raise TypeError(f"{side} is {shown(names)}; give a list of names: [{names!r}]")
     if not isinstance(names, Iterable):
         raise TypeError(f"{side} is {shown(names)}; give a list of names of columns")
+    wrong = [name for name in names if not isinstance(name, str | tuple | int | np.integer)]
+    if wrong:
+        raise TypeError(f"{side} has the entry {shown(wrong[0])}; give a list of names of columns")
     return list(texts(tuple(names)) or ())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.simulation.model.vector_simulator import check_simulator, vector_simulator
 
 
@@ -75,6 +75,7 @@ def set_simulator(
     most = int(max(asked.max(), data.sizes[0] if sizes is None else 0)) if largest is None else largest
     if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < asked.max():
         raise ValueError(f"largest is {shown(largest)}; it must be a whole number, at least {asked.max()}")
+    whole("largest", most)
     has = int(data.sizes[0])
     if largest is None and sizes is not None and not asked.min() <= has <= asked.max():
         raise ValueError(
