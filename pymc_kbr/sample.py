@@ -92,7 +92,8 @@ def sample_abc(
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
-        Simulations made before, with `simulate` or elsewhere; then nothing is simulated. Its
+        Simulations made before, with `simulate` or elsewhere; then nothing is simulated, and a warning says
+        which settings of simulations have no effect. Its
         observation is conditioned on. Of a `StoredTable` the estimator reads all rows, a part at a time;
         warnings, and the choice of "auto", look at 20,000.
     model : pymc.Model, optional
@@ -138,7 +139,8 @@ def sample_abc(
     Warns
     -----
     UserWarning
-        If the density ratio of a new prior has an effective sample size below 100.
+        If settings of simulations are given beside a reference table, or the density ratio of a new prior has
+        an effective sample size below 100.
     PosteriorWarning
         For each reason to doubt the posterior: see `pymc_kbr.checking.diagnostics`. They are in the attribute
         ``warnings`` of the result, too.
@@ -164,7 +166,12 @@ def sample_abc(
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
     check_selection(selection, given)
     refuse_together(given, prior, calibration, reference_table, store, rounds, statistics)
-    how = {"random_seed": random_seed, "cores": cores, "executor": executor, "on_failure": on_failure}
+    how: dict[str, Any] = {
+        "random_seed": random_seed,
+        "cores": cores,
+        "executor": executor,
+        "on_failure": on_failure,
+    }
     how |= {"timeout": timeout, "progressbar": progressbar}
     # Here, so that what is out of range is refused where nothing is simulated, too.
     asked = SimulationOptions(simulations, store=store, **how)

@@ -142,10 +142,9 @@ def test_a_table_of_any_data_frame_is_that_of_pandas(kind, order):
 @pytest.mark.parametrize("kind", ROWS)
 def test_estimators_are_fitted_to_any_container(kind):
     turned = ROWS[kind](X.to_numpy()[:, ::-1], NAMES[::-1])
-    if kind == "turned":
-        theta = xr.DataArray(THETA.to_numpy(), dims=("row", "parameter"))  # which share the rows' dimension
-    else:
-        theta = THETA
+    # Arrays of xarray share the rows' dimension.
+    of_rows = xr.DataArray(THETA.to_numpy(), dims=("row", "parameter"))
+    theta = of_rows if kind == "turned" else THETA
     fitted = pk.Localised(20).fit(theta, turned)
     plain = pk.Localised(20).fit(THETA.to_numpy(), X.to_numpy()[:, ::-1])
     expected = plain.weights([0.2, 0.9, 0.1])

@@ -114,7 +114,7 @@ def read(what: str, value: Any, names: Sequence[str] | None = None, *, gaps: boo
     if _is_data_array(value):
         return _of_data_array(what, value, names, gaps)
     if isinstance(value, Mapping):
-        columns = {name: value[name] for name in value.data_vars} if _is_dataset(value) else dict(value)
+        columns = _variables(value) if _is_dataset(value) else dict(value)
         return _of_columns(what, columns, names, gaps)
     if is_pandas(value):
         return _of_pandas(what, value)
@@ -302,6 +302,11 @@ def _is_frame(value: Any) -> bool:
     # Of the type: a frame that is not computed yet would look for its columns to say that it has some.
     named = hasattr(type(value), "columns") or hasattr(value, "column_names")
     return named and not (is_pandas(value) or isinstance(value, type))
+
+
+def _variables(value: Any) -> dict[Any, Any]:
+    """Those of a data set of xarray."""
+    return {name: value[name] for name in value.data_vars}
 
 
 def _names_of_frame(value: Any) -> Labels:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import flag, shown, whole
+from pymc_kbr.arrays.refusals import flag, whole
 from pymc_kbr.arrays.scaling import deviations, nonzero
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
@@ -156,8 +156,6 @@ def emulate(
 
 
 def _check_draws(draws: Any) -> None:
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer):
-        raise TypeError(f"draws is {shown(draws)}; it must be a whole number")
     whole("draws", draws)
     if draws < 2:
         raise ValueError(f"draws is {draws}; a reference table has at least two rows")

@@ -38,12 +38,13 @@ class Conversions:
         Parameters
         ----------
         df : pandas.DataFrame
-            One simulation a row.
+            One simulation a row. A data frame of polars, pyarrow, dask or duckdb, a dict of columns or an
+            xarray.Dataset will do.
         parameters, statistics : sequence of str
             Its columns on either side.
         observed : mapping or sequence of float, optional
-            The observed statistics, by name or in the order of `statistics`; a row of another data
-            frame (a Series) will do. NaN where one is missing.
+            The observed statistics, by name in any container that labels them, or in the order of
+            `statistics`; a row of another data frame (a Series) will do. NaN where one is missing.
         bounds : mapping of str to (lower, upper), optional
             The prior's support; None where it has no end. Parameters left out are taken to be unbounded, and
             their smoothed draws may go beyond the simulated values.

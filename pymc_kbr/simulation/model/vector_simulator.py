@@ -34,7 +34,7 @@ def vector_simulator(
     *params : tensors
         The parameters, scalars or arrays, random variables or constants.
     observed : array_like of shape (k,) or pm.Data
-        The observed statistics.
+        The observed statistics; what is labelled is put in the order of the coords of `dims`.
     **kwargs
         Passed to `pm.Simulator`, such as `dims` or `sum_stat`, but no `signature`.
 
