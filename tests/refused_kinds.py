@@ -639,6 +639,12 @@ NOT_CALLED = {
     ("table.load", "path"): "text",
     ("load", "path"): "text",
     ("save", "path"): "text",
+    ("compare", "store"): "none text",
+    ("compare", "exact"): "none class function",
+    ("compare", "held_out"): "none",
+    ("compare", "repetitions"): "five",
+    ("compare", "observations"): "five",
+    ("compare", "modes"): "true",
     (
         "save",
         "value",
@@ -666,6 +672,7 @@ ALIASES = {
     "settings": "setting",
     "idata": "idata|result",
     "estimator": "estimator",
+    "estimators": "estimator",
 }
 
 

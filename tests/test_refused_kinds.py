@@ -24,5 +24,5 @@ def test_no_public_function_is_forgotten():
 
     classes = {name for name in pk.__all__ if isinstance(getattr(pk, name), type)}
     tried = {name.split()[0] for name, _, _ in CALLS}
-    known = {"ESTIMATORS", "causal_learn_test", "compare"}  # an optional package; a study with budgets
+    known = {"ESTIMATORS", "causal_learn_test"}  # which needs an optional package
     assert set(pk.__all__) - classes - tried <= known
