@@ -485,7 +485,7 @@ OF_PYTHON = (
 )
 
 
-class OutOfTime(Exception):
+class OutOfTime(BaseException):
     """A call has begun to work."""
 
 

@@ -177,14 +177,11 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
 
     Raises
     ------
-    TypeError, ValueError
+    ValueError
         That lists the names.
     """
-    words = f"{name} is {shown(value)}; it may be {', '.join(map(repr, allowed))}"
-    if not isinstance(value, str):
-        raise TypeError(words)
-    if value not in allowed:
-        raise ValueError(words)
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} is {shown(value)}; it may be {', '.join(map(repr, allowed))}")
 
 
 def names_of(name: str, value: Any) -> list[str]:

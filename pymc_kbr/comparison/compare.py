@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_kbr.arrays.names import by_name, parameters_by_name
-from pymc_kbr.arrays.refusals import flag, path_of, shown, whole
+from pymc_kbr.arrays.refusals import check_seed, flag, path_of, shown, whole
 from pymc_kbr.comparison.file import ComparisonFile, fingerprint
 from pymc_kbr.comparison.line import SampleSMC, ScoredRows, Scoring, line_of
 from pymc_kbr.comparison.scores import columns_of
@@ -263,12 +263,14 @@ def _check(
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
                 raise ValueError(f"{what} holds {shown(number)}; it must be a whole number of at least 1")
+            whole(what, number)
     if not budgets:
         raise ValueError("there are no budgets; give numbers of simulations")
     if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
         raise TypeError(
             f"random_seed is {shown(random_seed)}; a comparison that can go on needs a whole number"
         )
+    check_seed(random_seed)
     if not isinstance(source, ReferenceTable) and not hasattr(source, "free_RVs"):
         raise TypeError(f"source is {type(source).__name__}; give a PyMC model or a ReferenceTable")
     smc = [name for name, estimator in named.items() if isinstance(estimator, SampleSMC)]
