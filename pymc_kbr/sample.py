@@ -16,7 +16,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
@@ -29,7 +29,7 @@ from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.tabulate import in_deviations
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.rounds.together import refuse_together
+from pymc_kbr.rounds.together import check_kinds, refuse_together, warn_of_no_effect
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
 from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
@@ -97,7 +97,8 @@ def sample_abc(
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
-        Simulations made before, with `simulate` or elsewhere; then nothing is simulated. Its
+        Simulations made before, with `simulate` or elsewhere; then nothing is simulated, and a warning says
+        which settings of simulations have no effect. Its
         observation is conditioned on; but where the data of the model were changed since it was simulated,
         as by `pm.set_data`, these are, with a warning. An observation that was given to the table itself
         (`with_observed`) is what it is. Of a `StoredTable` the estimator reads all rows, a part at a time;
@@ -146,7 +147,8 @@ def sample_abc(
     Warns
     -----
     UserWarning
-        If the density ratio of a new prior has an effective sample size below 100.
+        If settings of simulations are given beside a reference table, or the density ratio of a new prior has
+        an effective sample size below 100.
     PosteriorWarning
         For each reason to doubt the posterior: see `pymc_kbr.checking.diagnostics`. They are in the attribute
         ``warnings`` of the result, too.
@@ -165,15 +167,28 @@ def sample_abc(
     """
     whole("draws", draws)
     whole("chains", chains)
+    whole("simulations", simulations)
+    check_kinds(reference_table, model, statistics)
+    if not isinstance(calibration, Calibration | None):
+        raise TypeError(f"calibration is {shown(calibration)}; give a Calibration, as `calibrate` makes one")
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
     check_selection(selection, given)
     refuse_together(given, prior, calibration, reference_table, store, rounds, statistics)
-    rng = np.random.default_rng(random_seed)
+    how: dict[str, Any] = {
+        "random_seed": random_seed,
+        "cores": cores,
+        "executor": executor,
+        "on_failure": on_failure,
+    }
+    how |= {"timeout": timeout, "progressbar": progressbar}
+    # Here, so that what is out of range is refused where nothing is simulated, too.
+    asked = SimulationOptions(simulations, store=store, **how)
+    if reference_table is not None:
+        warn_of_no_effect(asked)
+    rng = generator_of(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     table = _in_memory(reference_table)
     if table is None:
-        how = {"random_seed": random_seed, "cores": cores, "executor": executor, "on_failure": on_failure}
-        how |= {"timeout": timeout, "progressbar": progressbar}
         alone = all(other is None for other in (store, prior, calibration, statistics))
         table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
     seconds, model = Seconds(), model_of_table(table, model)

@@ -38,9 +38,10 @@ ARRAYS = [
 ARVIZ = "posterior/arviz.py"
 CAUSAL = "hypothesis_tests/causal_learn.py"
 EMBEDDING_MODEL = "embedding/pymc_model.py"
+FRAMES = "arrays/frames.py"
 NETWORKS = "estimators/summaries/networks.py"
 PYPLOT = "arrays/pictures/pyplot.py"
-OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, NETWORKS, PYPLOT}
+OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, FRAMES, NETWORKS, PYPLOT}
 """Files of array rooms that are imported by themselves, by those who have more than arrays."""
 
 KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL}  # deterministic variables of draws; a lengthscale with its posterior

@@ -357,8 +357,23 @@ def test_several_data_sets_in_one_model():
 
 def test_data_frames_in_sets_are_not_taken_by_their_place():
     one = pd.DataFrame({"u": [1.0, 2.0], "v": [0.0, 3.0]})
-    assert DataSets.of([one, one.to_numpy(), one]).columns == 2
-    with pytest.raises(ValueError, match=r"data set 1 has the columns \['v', 'u'\]"):
-        DataSets.of([one, one[["v", "u"]]])
+    plain = DataSets.of([one, one.to_numpy()])
+    turned = DataSets.of([one, one[["v", "u"]]])
+    np.testing.assert_array_equal(plain.rows, turned.rows)
+    with pytest.raises(ValueError, match=r"data set 1 lacks \['v'\] and has the unknown \['w'\]"):
+        DataSets.of([one, one.rename(columns={"v": "w"})])
     with pytest.raises(TypeError, match="give a data frame"):
         pk.ReferenceTable.from_sets(np.ones((2, 1)), [[1.0], [2.0]])
+
+
+def test_an_observed_data_set_is_put_in_the_order_of_the_simulated_ones():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"m": rng.normal(size=60)})
+    sets = [pd.DataFrame({"u": m + rng.normal(size=8), "v": rng.normal(size=8)}) for m in frame["m"]]
+    seen = sets[0]
+    table = pk.ReferenceTable.from_sets(frame, sets, observed=seen[["v", "u"]])
+    plain = pk.ReferenceTable.from_sets(frame, [one.to_numpy() for one in sets], observed=seen.to_numpy())
+    np.testing.assert_array_equal(table.observed, plain.observed)
+    np.testing.assert_array_equal(table.with_observed(seen[["v", "u"]]).observed, plain.observed)
+    features = pk.SetFeatures(embedding=4, quantiles=3).fit(table)
+    np.testing.assert_array_equal(features([seen[["v", "u"]]]), features([seen.to_numpy()]))

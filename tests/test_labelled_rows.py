@@ -251,7 +251,9 @@ def test_labels_that_are_not_the_parameters_names_are_refused(likelihood_of_fram
         lambda: likelihood_of_frames.log_likelihoods(theta, np.zeros((1, 2))),
         lambda: likelihood_of_frames.draw_statistics(theta, 1),
     ):
-        with pytest.raises(ValueError, match=rf"the frame of the parameters {words}.*\['a', 'b'\], in any"):
+        with pytest.raises(
+            ValueError, match=rf"the labelling of the parameters {words}.*\['a', 'b'\], in any"
+        ):
             use()
 
 
@@ -273,7 +275,7 @@ def test_draws_of_another_prior_are_put_in_order_by_their_names(estimator, weigh
     one, two = posterior(draws[["b", "a"]]), posterior(draws.to_numpy())
     np.testing.assert_array_equal(one.atoms, two.atoms)
     np.testing.assert_array_equal(one.weights, two.weights)
-    with pytest.raises(ValueError, match=r"the frame of the prior's draws lacks \['b'\]"):
+    with pytest.raises(ValueError, match=r"the labelling of the prior's draws lacks \['b'\]"):
         posterior(draws[["a"]])
 
 

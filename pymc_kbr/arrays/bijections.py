@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
+from pymc_kbr.arrays.refusals import shown
+
 LARGEST_BOUND = 1e100
 """Of an interval's finite ends: shares of a wider one have no digit left for values of usual size."""
 
@@ -544,8 +546,8 @@ def ends_of(name: str, bounds: Any) -> tuple[float, float]:
         lower, upper = -np.inf if a is None else float(a), np.inf if b is None else float(b)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"the bounds of {name!r} are {bounds!r}; give two numbers, (lower, upper), with None for an end "
-            "that is open"
+            f"the bounds of {name!r} are {shown(bounds)}; give two numbers, (lower, upper), with None for "
+            "an end that is open"
         ) from error
     if not lower < upper:
         raise ValueError(f"the bounds of {name!r} are ({a}, {b}); the lower one must be below the upper one")

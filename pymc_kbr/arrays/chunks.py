@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_kbr.arrays.labelled import floats, is_labelled
+
 BLOCK_ROWS = 65_536
 """Rows that are held at once, about: chunks of the source are not cut."""
 
@@ -29,8 +31,26 @@ class RowSource(Protocol):
 
 def is_chunked(rows: Any) -> bool:
     """Whether rows are no array in memory, but something with a shape that can be sliced."""
-    in_memory = isinstance(rows, np.ndarray) or hasattr(rows, "iloc")  # a data frame has a shape, too
-    return not in_memory and hasattr(rows, "shape") and hasattr(rows, "ndim")
+    # A data frame has a shape, too; so have tensors, which can be made an array, and sparse matrices.
+    if isinstance(rows, np.ndarray) or is_labelled(rows) or hasattr(rows, "nnz"):
+        return False
+    in_parts = hasattr(rows, "chunks") or not hasattr(rows, "__array__")
+    return in_parts and hasattr(rows, "shape") and hasattr(rows, "ndim")
+
+
+def refuse_unknown_lengths(*sides: Any) -> None:
+    """Refuse Dask arrays that do not know how long they are.
+
+    Raises
+    ------
+    ValueError
+    """
+    for side in sides:
+        if any(length != length for length in side.shape):
+            raise ValueError(
+                f"an array of unknown chunks, of shape {side.shape}, is given; say how long they are by "
+                "`compute_chunk_sizes()`"
+            )
 
 
 class Chunks:
@@ -87,5 +107,5 @@ class Chunks:
         return self._read(slice(0, 0)) if taken is None else taken
 
     def _read(self, part: slice) -> np.ndarray:
-        rows = np.asarray(self._source[part], dtype=float)
+        rows = floats("the rows", self._source[part])
         return rows if self._change is None else self._change(rows)

@@ -24,6 +24,18 @@ def varying(lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
     return kept
 
 
+def words_of_constant(lowest: np.ndarray, highest: np.ndarray) -> str:
+    """What there is to say where no column of these ranges (d,) varies by more than rounding."""
+    if np.all(lowest == highest):
+        return "all statistics are constant in the reference table; they say nothing"
+    column = int(np.argmax(highest - lowest))
+    return (
+        f"all statistics vary by less than {LEAST_RANGE:g} of their size, which is as little as rounding "
+        f"makes: that in column {column} lies between {lowest[column]:.17g} and {highest[column]:.17g}; "
+        "subtract a constant from it where it is simulated, and from the data"
+    )
+
+
 def warn_of_constant(which: str, *, stacklevel: int) -> None:
     """Say that statistics, as they are called, are dropped."""
     warnings.warn(

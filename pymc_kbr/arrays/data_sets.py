@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.labelled import in_order, is_labelled
 from pymc_kbr.arrays.names import labels_of
-from pymc_kbr.arrays.rows import as_rows, check_range
+from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.rows import check_range
+
+OF_FIRST = "those of the other data sets"
+"""What labels of a data set's columns must be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +27,8 @@ class DataSets:
         Of all data sets.
     sizes : ndarray of int, shape (n,)
         How many rows each of them has.
+    names : tuple of str, length q, optional
+        Of the columns.
 
     Examples
     --------
@@ -32,9 +39,10 @@ class DataSets:
 
     rows: np.ndarray
     sizes: np.ndarray
+    names: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, sets: Any, columns: int | None = None) -> DataSets:
+    def of(cls, sets: Any, columns: int | None = None, names: Sequence[str] | None = None) -> DataSets:
         """From a sequence of arrays.
 
         Parameters
@@ -43,22 +51,28 @@ class DataSets:
             Data frames, too.
         columns : int, optional
             What q has to be; that of the first data set where left out.
+        names : sequence of str, length q, optional
+            In whose order labelled columns are put; that of the first data set where left out.
 
         Raises
         ------
         TypeError, ValueError
-            If there is none, one is empty, has NaN or infinite values, or other columns than the others, also
-            by the labels of data frames.
+            If there is none, one is empty, has NaN or infinite values, or other columns than the others.
         """
         if isinstance(sets, DataSets):
-            found = [sets.rows]
-            sizes = sets.sizes
+            sizes, own = sets.sizes, sets.names
+            labelled = sets.rows if own is None else dict(zip(own, sets.rows.T, strict=True))
+            found = [in_order("the data sets", labelled, names, OF_FIRST)]
+            names = own if names is None else names
         else:
             if isinstance(sets, str | bytes) or not isinstance(sets, Iterable):
-                raise TypeError(f"data sets are {sets!r}; give a sequence of arrays, one for each data set")
+                raise TypeError(
+                    f"data sets are {shown(sets)}; give a sequence of arrays, one for each data set"
+                )
             sets = list(sets)
-            _check_labels(sets)
-            found = [_one(i, one) for i, one in enumerate(sets)]
+            first = next((one for one in sets if is_labelled(one) and not _is_column(one)), None)
+            names = labels_of(first) if names is None else names
+            found = [_one(i, one, names) for i, one in enumerate(sets)]
             sizes = np.array([len(one) for one in found], dtype=int)
         if not len(sizes):
             raise ValueError("there are no data sets; give at least one array of rows")
@@ -68,7 +82,9 @@ class DataSets:
                 raise ValueError(
                     f"data set {i} has {one.shape[1]} column(s) and not {columns}; all need the same"
                 )
-        return sets if isinstance(sets, DataSets) else cls(np.vstack(found), sizes)
+        if isinstance(sets, DataSets) and sets.names == names:
+            return sets
+        return cls(np.vstack(found), sizes, None if names is None else tuple(names))
 
     @classmethod
     def of_padded(cls, padded: np.ndarray, columns: int) -> DataSets:
@@ -107,15 +123,20 @@ class DataSets:
         """Data set `which` as an array (n_i, q), or those of a slice as `DataSets`."""
         if isinstance(which, slice):
             chosen = range(len(self))[which]
-            return DataSets(np.vstack([self[i] for i in chosen]), self.sizes[which])
+            return DataSets(np.vstack([self[i] for i in chosen]), self.sizes[which], self.names)
         start = self.starts[which]
         return self.rows[start : start + self.sizes[which]]
 
 
-def _one(number: int, value: Any) -> np.ndarray:
-    """A data set as an array (n_i, q), refused where it is none."""
+def _is_column(value: Any) -> bool:
+    """Whether it is a single labelled column, whose labels are those of rows."""
+    return getattr(value, "ndim", 2) == 1
+
+
+def _one(number: int, value: Any, names: Sequence[str] | None) -> np.ndarray:
+    """A data set as an array (n_i, q) with columns in the order of names, refused where it is none."""
     name = f"data set {number}"
-    rows = as_rows(name, value)
+    rows = in_order(name, value, None if _is_column(value) else names, OF_FIRST)
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2:
@@ -126,15 +147,3 @@ def _one(number: int, value: Any) -> np.ndarray:
         raise ValueError(f"{name} has missing or infinite values; leave these rows out of the data set")
     check_range(name, rows)
     return rows
-
-
-def _check_labels(sets: list[Any]) -> None:
-    """Refuse data frames whose columns have other labels, or another order of them, than the first one's."""
-    labels = [(i, found) for i, one in enumerate(sets) if np.ndim(one) == 2 and (found := labels_of(one))]
-    for i, found in labels[1:]:
-        if found != labels[0][1]:
-            first, expected = labels[0]
-            raise ValueError(
-                f"data set {i} has the columns {list(found)} and data set {first} {list(expected)}; give all "
-                f"the same columns in one order, as by `df[{list(expected)}]`"
-            )

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import is_frame
+from pymc_kbr.arrays.labelled import Labelled, in_order, labels_of_columns, made_up, texts
 from pymc_kbr.arrays.support import Support
 
 
@@ -82,9 +82,9 @@ class Names:
         return f"in column {column if self.numbers is None else self.numbers[column]}"
 
     @classmethod
-    def of_sides(cls, parameters: Any, statistics: Any) -> Names:
-        """Those of two data frames; arrays have none."""
-        return cls(labels_of(parameters), labels_of(statistics))
+    def of_sides(cls, parameters: Labelled, statistics: Labelled) -> Names:
+        """Those of two labelled sides; arrays have none."""
+        return cls(parameters.names, statistics.names)
 
 
 def refuse_sets(table: Any) -> None:
@@ -104,104 +104,54 @@ def refuse_sets(table: Any) -> None:
 
 
 def labels_of(value: Any) -> tuple[str, ...] | None:
-    """Labels of a data frame's columns, or of a Series' entries; None where there are no texts among them."""
-    if not is_frame(value):
-        return None
-    labels = list(value.columns if hasattr(value, "columns") else value.index)
-    # Labels that are all numbers are those pandas makes up, and name nothing.
-    return tuple(map(str, labels)) if any(isinstance(label, str) for label in labels) else None
+    """Labels of the columns of a container; None where there are none, or those that containers make up."""
+    labels = labels_of_columns(value)
+    return None if made_up(labels) else texts(labels)
 
 
-def by_name(observed: Any, names: Sequence[str] | None) -> Any:
+def by_name(
+    observed: Any, names: Sequence[str] | None, what: str = "the observation", *, gaps: bool = False
+) -> np.ndarray:
     """An observation, or several, with its statistics in the order of the names of a table.
 
     Parameters
     ----------
-    observed : array_like of shape (d,) or (k, d)
-        A Series or a data frame of pandas that is labelled with texts is put in order. Anything else is
-        taken to be in order, and so is everything where there are no names.
+    observed : array_like of shape (d,) or (k, d), or labelled container
+        What is labelled is put in order. Anything else is taken to be in order, and so is everything where
+        there are no names.
     names : sequence of str, length d, optional
+    what : str
+        What it is, for the words of an error.
+    gaps : bool
+        Whether masked entries are taken for missing ones (NaN).
 
     Returns
     -------
-    array_like
-        An array where it was put in order, otherwise what was given.
+    ndarray
 
     Raises
     ------
-    ValueError
-        If a name is missing, unknown, or there twice.
+    TypeError, ValueError
+        If it holds no real numbers, or a name is missing, unknown, or there twice.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> by_name(pd.Series({"sd": 2.0, "mean": 1.0}), ["mean", "sd"])
+    >>> by_name({"sd": 2.0, "mean": 1.0}, ["mean", "sd"])
     array([1., 2.])
     """
-    labels = labels_of(observed)
-    if labels is None or names is None:
-        return observed
-    wrong = _wrong(labels, names)
-    if wrong:
-        raise ValueError(
-            f"the observation {wrong}; its labels must be the names of the statistics that the "
-            f"estimator was fitted on, {_some(names)}, in any order: choose these, as by "
-            "`observed[table.statistic_names]`, or give an array in their order (`to_numpy()`)"
-        )
-    return observed.to_numpy()[..., [labels.index(name) for name in names]]
+    of = "the names of the statistics that the estimator was fitted on"
+    return in_order(what, observed, names, of, gaps=gaps)
 
 
-def parameters_by_name(parameters: Any, names: Sequence[str] | None, what: str = "the parameters") -> Any:
-    """Parameters in the order of the names of a table.
-
-    Parameters
-    ----------
-    parameters : array_like of shape (k, p)
-        A data frame that is labelled with texts is put in order. Anything else is taken to be in order, and
-        so is everything where there are no names.
-    names : sequence of str, length p, optional
-    what : str
-        What they are, for the words of an error.
-
-    Returns
-    -------
-    array_like
-        What was given, with its columns in another order where they were labelled.
-
-    Raises
-    ------
-    ValueError
-        If a name is missing, unknown, or there twice.
+def parameters_by_name(
+    parameters: Any, names: Sequence[str] | None, what: str = "the parameters"
+) -> np.ndarray:
+    """Parameters in the order of the names of a table: see `by_name`.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> list(parameters_by_name(pd.DataFrame({"sd": [2.0], "mean": [1.0]}), ["mean", "sd"]))
-    ['mean', 'sd']
+    >>> parameters_by_name({"sd": [2.0], "mean": [1.0]}, ["mean", "sd"])
+    array([[1., 2.]])
     """
-    labels = labels_of(parameters)
-    if labels is None or names is None:
-        return parameters
-    wrong = _wrong(labels, names)
-    if wrong:
-        raise ValueError(
-            f"the frame of {what} {wrong}; its labels must be the names of the parameters that the estimator "
-            f"was fitted on, {_some(names)}, in any order: choose these, or give an array in their order "
-            "(`to_numpy()`)"
-        )
-    places = [labels.index(name) for name in names]
-    return parameters.iloc[:, places] if hasattr(parameters, "columns") else parameters.iloc[places]
-
-
-def _wrong(labels: Sequence[str], names: Sequence[str]) -> str:
-    """How labels differ from names, whatever their order; empty where they do not."""
-    missing = [name for name in names if name not in labels]
-    unknown = [label for label in labels if label not in names]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    wrong = {"lacks": missing, "has the unknown": unknown, "has twice": twice}
-    return " and ".join(f"{what} {_some(which)}" for what, which in wrong.items() if which)
-
-
-def _some(names: Sequence[str]) -> str:
-    """At most eight names."""
-    return str(list(names)) if len(names) <= 8 else f"[{', '.join(map(repr, names[:6]))}, ... {len(names)}]"
+    of = "the names of the parameters that the estimator was fitted on"
+    return in_order(what, parameters, names, of)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.names import by_name
-from pymc_kbr.arrays.rows import as_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Observations:
             If the shape is another, there are none, values are infinite, or missing where they may not be
             or throughout an observation.
         """
-        given = as_rows("the observation", by_name(observed, names))
+        given = by_name(observed, names, gaps=gaps)
         allowed = (
             f"the estimator was fitted on {d} statistics, so it must have shape ({d},), or (k, {d}) for k"
         )
@@ -118,7 +117,7 @@ def trials_of(observed: Any, d: int, names: Sequence[str] | None = None) -> tupl
         raise ValueError("there is no data set: the list is empty; give at least one, of shape (r, d)")
     checked = []
     for number, data in enumerate(sets):
-        rows = as_rows("the trials", by_name(data, names))
+        rows = by_name(data, names, "the trials")
         name = "the data set" if single else f"data set {number}"
         if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
             raise ValueError(

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.labelled import in_order as by_label
+from pymc_kbr.arrays.labelled import labels_of_columns, texts
 from pymc_kbr.arrays.refusals import SHORTEST
 from pymc_kbr.arrays.rows import as_rows, check_finite, check_range
 
@@ -36,10 +38,10 @@ def as_points(name: str, value: Any, least: int = 2, squared: bool = True) -> np
         floats.
     """
     points = as_rows(name, value)
+    if points.ndim not in (1, 2) or (points.ndim == 2 and points.shape[1] == 0):
+        raise ValueError(f"the shape of {name} is {points.shape}; it must be (n,) or (n, d)")
     if points.ndim == 1:
         points = points[:, None]
-    if points.ndim != 2 or points.shape[1] == 0:
-        raise ValueError(f"the shape of {name} is {np.shape(value)}; it must be (n,) or (n, d)")
     if len(points) < least:
         raise ValueError(f"there are {len(points)} rows in {name}; at least {least} are needed")
     check_finite(name, points)
@@ -84,14 +86,16 @@ def refuse_unequal_rows(first: str, x: np.ndarray, second: str, y: np.ndarray) -
         )
 
 
-def column_names(value: Any) -> list[Any] | None:
-    """Names of a data frame's columns; None where there are none."""
-    names = getattr(value, "columns", None)
-    return None if names is None else list(names)
+def column_names(value: Any) -> tuple[Any, ...] | None:
+    """Labels of the columns of a sample; None where there are none, or it is a single column."""
+    labels = None if getattr(value, "ndim", 2) == 1 else labels_of_columns(value)
+    if labels is None or not any(isinstance(label, tuple) for label in labels):
+        return labels
+    return texts(labels)
 
 
-def in_order(name: str, value: Any, of: str, names: list[Any] | None) -> Any:
-    """A value with its columns in the order of some names, where it is a data frame and there are names.
+def in_order(name: str, value: Any, of: str, names: tuple[Any, ...] | None) -> Any:
+    """A sample with its columns in the order of some names, where it has labels and there are names.
 
     Raises
     ------
@@ -99,8 +103,12 @@ def in_order(name: str, value: Any, of: str, names: list[Any] | None) -> Any:
         If it has other names; the number 1 and the text "1" are not the same.
     """
     own = column_names(value)
-    if own is None or names is None or own == names:
+    if names is None or own == names:
         return value
+    if own is None:  # of an array of xarray another axis may have the names
+        return by_label(name, value, texts(names), f"those of {of}")
     if Counter(own) != Counter(names) or len(set(own)) < len(own):
-        raise ValueError(f"the columns are {names} in {of} and {own} in {name}; name them alike, each once")
-    return value[names]
+        raise ValueError(
+            f"the columns are {list(names)} in {of} and {list(own)} in {name}; name them alike, each once"
+        )
+    return as_rows(name, value)[:, [own.index(label) for label in names]]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.labelled import Labelled, labels_of_rows, read, rows_first
+
 LARGEST = 1e300
 """The largest number that is taken: sums of 1e8 of them, and their differences, are still floats."""
 
@@ -19,7 +21,7 @@ def as_rows(name: str, value: Any) -> np.ndarray:
     name : str
         What they are, for the words of an error.
     value : array_like
-        Of any shape; neither its number of dimensions nor its values are looked at.
+        Of any shape; neither its number of dimensions nor its values are looked at. See `labelled.read`.
 
     Returns
     -------
@@ -39,22 +41,7 @@ def as_rows(name: str, value: Any) -> np.ndarray:
     array([[1., 2.],
            [3., 4.]])
     """
-    # NumPy takes the numbers under a mask for values, also where masked rows stand in a list.
-    parts = value if isinstance(value, list | tuple) else [value]
-    masked = sum(int(np.ma.count_masked(part)) for part in parts if isinstance(part, np.ma.MaskedArray))
-    if masked:
-        raise ValueError(
-            f"{masked} masked entries in {name}; leave their rows out, or fill them: a mask is not kept"
-        )
-    _check_columns(name, value)
-    try:
-        array = np.asarray(value if not is_frame(value) else value.to_numpy(dtype=float))
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"no array of numbers can be made of {name} ({error}); give rows of one length, of numbers alone"
-        ) from None
-    check_kind(name, array.dtype)
-    return np.asarray(array, dtype=float)
+    return read(name, value).values
 
 
 def as_pairs(parameters: Any, statistics: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -73,8 +60,15 @@ def as_pairs(parameters: Any, statistics: Any) -> tuple[np.ndarray, np.ndarray]:
     array([[1.],
            [2.]])
     """
+    one, other = read_pair(parameters, statistics)
+    return one.values, other.values
+
+
+def read_pair(parameters: Any, statistics: Any) -> tuple[Labelled, Labelled]:
+    """Both sides of a table with the labels of their columns: see `as_pairs`."""
+    parameters, statistics = rows_first(parameters, statistics), rows_first(statistics, parameters)
     refuse_unlike_labels("the parameters", parameters, "the statistics", statistics)
-    return as_rows("the parameters", parameters), as_rows("the statistics", statistics)
+    return read("the parameters", parameters), read("the statistics", statistics)
 
 
 def refuse_unlike_labels(first: str, one: Any, second: str, other: Any) -> None:
@@ -85,7 +79,7 @@ def refuse_unlike_labels(first: str, one: Any, second: str, other: Any) -> None:
     ValueError
         If both have labels for their rows, as data frames do, and these differ or stand in another order.
     """
-    labels = _labels(one), _labels(other)
+    labels = labels_of_rows(one), labels_of_rows(other)
     if labels[0] is not None and labels[1] is not None and not labels[0].equals(labels[1]):
         raise ValueError(
             f"the rows of {first} and of {second} have other labels, or another order; bring them into one "
@@ -118,49 +112,6 @@ def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = No
             f"numbers beyond {LARGEST:g} in {name}, columns {named}: no float holds their sums; give them in "
             "larger units, or their logarithms"
         )
-
-
-def check_kind(name: str, kind: np.dtype) -> None:
-    """Refuse a type of numbers that are not real, or of what is no number."""
-    if kind.kind not in "fiub":
-        raise TypeError(f"the type of {name} is {kind}; {_advice(kind.kind)}")
-
-
-def is_frame(value: Any) -> bool:
-    """Whether it is a data frame or a column of pandas, which need not be installed."""
-    return hasattr(value, "to_numpy") and hasattr(value, "index") and hasattr(value, "iloc")
-
-
-def _labels(value: Any) -> Any:
-    """The labels of rows, as an index of pandas, or None."""
-    if is_frame(value):
-        return value.index
-    if hasattr(value, "indexes") and hasattr(value, "dims"):  # an array of xarray
-        return value.indexes.get(value.dims[0]) if value.dims else None
-    return None
-
-
-def _check_columns(name: str, value: Any) -> None:
-    """Refuse columns of a data frame that hold no numbers, by name."""
-    if not is_frame(value):
-        return
-    columns = value.items() if hasattr(value, "columns") else [(value.name, value)]
-    kinds = {str(column): str(held.dtype) for column, held in columns if _kind(held) not in "fiub"}
-    if kinds:
-        raise TypeError(
-            f"no real numbers in some columns of {name}: {kinds}; convert them, or leave them out"
-        )
-
-
-def _kind(column: Any) -> str:
-    """The kind of a column's numbers; categories and other types of pandas' own are objects."""
-    return getattr(column.dtype, "kind", "O")
-
-
-def _advice(kind: str) -> str:
-    if kind == "c":
-        return "the imaginary part would be lost: give real and imaginary parts as columns"
-    return "give real numbers, as by `astype(float)`"
 
 
 def check_shapes(parameters: Any, statistics: Any) -> None:

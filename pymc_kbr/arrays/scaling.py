@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.constants import varying, warn_of_constant
+from pymc_kbr.arrays.constants import varying, warn_of_constant, words_of_constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Scaler:
         """The scaler of columns whose means, deviations and ranges, each (d,), are known: see `fit`."""
         kept = varying(lowest, highest)
         if not np.any(kept):
-            raise ValueError("all statistics are constant in the reference table; they say nothing")
+            raise ValueError(words_of_constant(lowest, highest))
         if warns and not np.all(kept):
             warn_of_constant(f"in columns {np.flatnonzero(~kept).tolist()}", stacklevel=6)
         return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)

@@ -23,6 +23,7 @@ from pymc_kbr.arrays.bijections import (
     step_from_json,
     step_to_json,
 )
+from pymc_kbr.arrays.refusals import instance, names_of, shown
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,9 @@ class Support:
             If a name is unknown, bounds are not two numbers, a lower one is not below its upper one, or an
             end is finite and beyond 1e100, where no digit of a parameter would be left.
         """
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise TypeError(f"bounds is {shown(bounds)}; give a dict of parameter names to (lower, upper)")
+        names, discrete = names_of("names", names), names_of("discrete", discrete)
         bounds = dict(bounds or {})
         unknown = [name for name in bounds if name not in names]
         if unknown:
@@ -514,6 +518,7 @@ def _is_lattice(column: np.ndarray) -> bool:
 def support_of(support: Support | None, size: int) -> Support:
     """The support, that without edges where there is none; refused where it is of other parameters."""
     support = Support.unbounded(size) if support is None else support
+    instance("support", support, Support, "a Support, such as `Support.from_bounds(bounds, names)`")
     if support.size != size:
         raise ValueError(f"the support is one of {support.size} parameters; there are {size}")
     return support

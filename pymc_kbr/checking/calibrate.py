@@ -8,9 +8,10 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.neighbours import Tree
+from pymc_kbr.arrays.refusals import flag, generator_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.held_out import HeldOut, hold_out
+from pymc_kbr.checking.held_out import HeldOut, hold_out, one_observation
 from pymc_kbr.checking.joint_transforms import (
     JointTransforms,
     Recovery,
@@ -21,7 +22,7 @@ from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.progress import tracked
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 OBSERVATIONS_AT_ONCE = 50
 """Observations that are conditioned on together."""
@@ -99,6 +100,10 @@ def calibrate(
     >>> low <= found.coverage(0.9)[0] <= high
     np.True_
     """
+    check_table("table", table)
+    whole("rows", rows)
+    whole("draws", draws)
+    flag("progressbar", progressbar)
     chosen = clone(make_estimator(estimator))
     if table.prior_ratio is not None:
         raise ValueError(
@@ -113,7 +118,7 @@ def calibrate(
         )
     if draws < 10:
         raise ValueError(f"draws is {draws}; of each posterior at least 10 are needed for the transforms")
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     joint_rng = rng.spawn(1)[0]  # of its own, so that the transforms of single parameters do not depend on it
     held = hold_out(chosen, table, rows, around, rng)
     unit = unit_deviations(table.parameters[held.fitted])
@@ -142,7 +147,7 @@ def calibrate(
         draws,
         JointTransforms(joint[:, 0], joint[:, 1]),
         Recovery(table.parameters[held.rows], quantiles),
-        None if around is None else np.asarray(around, dtype=float),
+        None if around is None else one_observation(table, around),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.blas import one_blas_thread
+from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.support import Support
@@ -83,17 +84,18 @@ class Coarseness:
         """What was found, and what to do, by a name in `REMEDIES`."""
         worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
         factor = float(np.exp(np.abs(self.resized[worst])))
-        width = f"{factor:.1f} times as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
-        times = self.simulations / self.rows
+        width = f"{times(factor, '.1f')} as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
+        more, moved = self.simulations / self.rows, self.moved[worst]
         many = (
             f"about {_rounded(self.simulations):,}"
-            if times < MANY_TIMES
+            if more < MANY_TIMES
             else f"more than {MANY_TIMES} times as many"
         )
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
-            f"learnt from the rows nearest to it, and the means are {self.moved[worst]:.1f} deviations "
-            f"apart; {REMEDIES[remedy].format(many=many)}"
+            "learnt from the rows nearest to it, and the means are "
+            f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations apart; "
+            f"{REMEDIES[remedy].format(many=many)}"
         )
 
 

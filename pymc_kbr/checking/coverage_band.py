@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import binom
 
+from pymc_kbr.arrays.refusals import shown
+
 CURVES = 2000
 """Of uniform transforms, from which a band for whole curves is."""
 
@@ -27,7 +29,7 @@ def coverage_band(levels: np.ndarray, rows: int, probability: float, *, together
     ndarray of shape (l, 2)
     """
     if not 0 < probability < 1:
-        raise ValueError(f"probability is {probability!r}; it lies between 0 and 1, neither included")
+        raise ValueError(f"probability is {shown(probability)}; it lies between 0 and 1, neither included")
     tail = _tail_of_each(levels, rows, 1 - probability) if together else (1 - probability) / 2
     return np.column_stack([binom.ppf(tail, rows, levels), binom.isf(tail, rows, levels)]) / rows
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
+from pymc_kbr.arrays.refusals import times
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.edges import edge_messages
 from pymc_kbr.checking.signs import Signs
@@ -122,13 +123,14 @@ def _outside(seen: Signs) -> Concern | None:
     if not support.far:
         return None
     # Rows that coincide are at no distance from one another.
-    times = support.distance / max(float(np.median(support.references)), np.finfo(float).tiny)
+    apart = support.distance / max(float(np.median(support.references)), np.finfo(float).tiny)
     return Concern(
         "outside",
-        f"the observation lies outside what was simulated: it is {times:.1f} times as far from its nearest "
-        f"rows as simulations are from theirs (farther than {support.percentile:.1%} of them), above all in "
-        f"{support.worst() or 'several statistics'}; look at `plot_observation_support(table)`, check these "
-        "statistics and the model, widen the prior, or leave out the statistics that the model cannot make",
+        f"the observation lies outside what was simulated: it is {times(apart, '.1f')} as far from its "
+        f"nearest rows as simulations are from theirs (farther than {support.percentile:.1%} of them), "
+        f"above all in {support.worst() or 'several statistics'}; look at "
+        "`plot_observation_support(table)`, check these statistics and the model, widen the prior, or leave "
+        "out the statistics that the model cannot make",
     )
 
 
@@ -240,13 +242,14 @@ def _negative_share(posterior: Posterior, chosen: bool) -> Concern | None:
 
 
 def _ridge_raised(posterior: Posterior) -> Concern | None:
-    times = int(posterior.settings.get("ridge_raised", 0))
-    if times == 0:
+    raised = int(posterior.settings.get("ridge_raised", 0))
+    if raised == 0:
         return None
     return Concern(
         "ridge_raised",
-        f"the ridge was raised {times} time(s) since the Gram matrix was not positive definite: the estimate "
-        "is not the one that was asked for; take a larger regularisation, or leave it out to have it chosen",
+        f"the ridge was raised {raised} time(s) since the Gram matrix was not positive definite: the "
+        "estimate is not the one that was asked for; take a larger regularisation, or leave it out to have "
+        "it chosen",
     )
 
 

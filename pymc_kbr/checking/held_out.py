@@ -12,7 +12,6 @@ from scipy.stats import gaussian_kde
 from sklearn.base import clone
 
 from pymc_kbr.arrays.names import by_name, refuse_sets
-from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -82,10 +81,9 @@ def one_observation(table: ReferenceTable, observed: Any) -> np.ndarray:
         If there is none, it has another shape, or is not finite.
     """
     refuse_sets(table)
-    given = table.observed if observed is None else by_name(observed, tuple(table.statistic_names))
-    if given is None:
+    found = table.observed if observed is None else by_name(observed, table.statistic_names)
+    if found is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
-    found = as_rows("the observation", given)
     d = table.statistics.shape[1]
     if found.shape != (d,):
         raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.scaling import nonzero, unit_deviations
 from pymc_kbr.checking.held_out import hold_out, one_observation
 from pymc_kbr.estimators import Estimator, make_estimator
@@ -17,7 +17,7 @@ from pymc_kbr.hypothesis_tests.result import by_permutation
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.kernels.spectral import frequencies
 from pymc_kbr.posterior.shown import Shown
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 SHARE_WITHIN = 0.2
 """Share of the held-out rows within one bandwidth of the observation."""
@@ -121,10 +121,12 @@ def local_classifier_test(
     .. [1] J. Linhart, A. Gramfort, P. Rodrigues, L-C2ST: local diagnostics for posterior approximations in
        simulation-based inference, NeurIPS (2023).
     """
+    check_table("table", table)
+    whole("rows", rows)
     whole("permutations", permutations)
     table = table.without_missing() if observed is None else table
     observation = one_observation(table, observed)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, None, rng)
     posteriors = held.estimator.condition(np.vstack([observation[None], table.statistics[held.rows]]))
     p = table.parameters.shape[1]

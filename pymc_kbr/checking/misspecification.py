@@ -11,13 +11,13 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.points import as_points
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.hypothesis_tests import mmd_test
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 ROWS_AMONG = 2000
 """Rows, evenly spread, that an observation is compared with."""
@@ -97,11 +97,10 @@ def misspecification(
     >>> misspecification(table, [0.3]).pvalue > 0.05, misspecification(table, [30.0]).pvalue < 0.01
     (True, True)
     """
-    if not isinstance(table, ReferenceTable):
-        raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
+    check_table("table", table)
     refuse_sets(table)
     if observed is not None:
-        observed = as_rows("the observation", by_name(observed, table.statistic_names))
+        observed = by_name(observed, table.statistic_names, gaps=True)
     given = table.observed if observed is None else observed
     if given is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
@@ -122,7 +121,7 @@ def misspecification(
     d = table.statistics.shape[1]
     if points.shape[1] != d:
         raise ValueError(f"the observation has {points.shape[1]} statistics; the table has {d}")
-    return among_rows(table, points, np.random.default_rng(random_seed))
+    return among_rows(table, points, generator_of(random_seed))
 
 
 def among_rows(table: ReferenceTable, points: np.ndarray, rng: np.random.Generator) -> Misspecification:

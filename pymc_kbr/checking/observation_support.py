@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.names import refuse_sets
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.names import by_name, refuse_sets
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.tabulate import tabulate
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 NEAREST_ROWS, REFERENCE_ROWS = 10, 1000
 """Rows to which distances are averaged, and rows whose distances the observation's is compared with."""
@@ -92,8 +91,9 @@ def observation_support(
     that it is compared with get such noise, too. Rows need not be draws of the prior: what is
     compared is how near simulations lie to each other, wherever their parameters were drawn.
     """
+    check_table("table", table)
     refuse_sets(table)
-    observed = table.observed if observed is None else as_rows("the observation", observed)
+    observed = table.observed if observed is None else by_name(observed, table.statistic_names, gaps=True)
     if observed is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
     if observed.shape != (table.statistics.shape[1],):

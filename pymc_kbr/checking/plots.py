@@ -18,6 +18,7 @@ from pymc_kbr.arrays.pictures.palette import (
     WRONG,
     line_style,
 )
+from pymc_kbr.arrays.refusals import instance
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.observation_support import (
     FAR_PERCENTILE,
@@ -25,7 +26,7 @@ from pymc_kbr.checking.observation_support import (
     observation_support,
 )
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 LEVELS = np.linspace(0.0, 1.0, 51)
 """Probabilities of the regions whose coverage is drawn."""
@@ -53,6 +54,7 @@ def plot_posterior_weights(
     -------
     ndarray of matplotlib Axes, shape (p,)
     """
+    instance("posterior", posterior, Posterior, "a Posterior, as `condition` makes one")
     p = posterior.atoms.shape[1]
     axes = drawn_on(ax, p, (3.2 * p, 2.8))
     negative = posterior.weights < 0
@@ -91,6 +93,7 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax:
     -------
     ndarray of matplotlib Axes, shape (2,)
     """
+    instance("calibration", calibration, Calibration, "a Calibration, as `calibrate` makes one")
     axes = drawn_on(ax, 2, (7.2, 3.0))
     band = calibration.band(LEVELS, probability, together=True)
     axes[0].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color=BAND, label="calibrated")
@@ -133,6 +136,7 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
     ValueError
         If the calibration has transforms of single parameters only.
     """
+    instance("calibration", calibration, Calibration, "a Calibration, as `calibrate` makes one")
     covered = calibration.joint_coverage(LEVELS)
     (axis,) = drawn_on(ax, 1, (4.0, 3.0))
     band = calibration.band(LEVELS, probability, together=True) - LEVELS[:, None]
@@ -169,6 +173,7 @@ def plot_recovery(calibration: Calibration, *, most: int = 200, ax: Any = None) 
     ValueError
         If the calibration was made without the true values.
     """
+    instance("calibration", calibration, Calibration, "a Calibration, as `calibrate` makes one")
     if calibration.recovery is None:
         raise ValueError("this calibration holds no true values; make it anew with `calibrate`")
     truths, quantiles = calibration.recovery.truths[:most], calibration.recovery.quantiles[:most]
@@ -215,6 +220,7 @@ def plot_observation_support(table: ReferenceTable, *, ax: Any = None) -> np.nda
     ValueError
         If the table has no observation.
     """
+    check_table("table", table)
     support = observation_support(table)
     axes = drawn_on(ax, 2, (8.0, 0.6 + max(2.4, 0.28 * min(len(support.names), 15))))
     axes[0].hist(support.references, bins=40, color=BARS, label="simulations")

@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.labelled import labels_of_columns, made_up, read, texts
+from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
+from pymc_kbr.arrays.refusals import check_seed, names_of
+from pymc_kbr.arrays.refusals import probability as refuse_probability
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.saved import check_result
 
 DRAWS_SHOWN = 4000
 """Of a `Posterior`, for its histogram."""
@@ -64,19 +70,22 @@ def plot_posterior(
     >>> first.get_xlabel(), second.get_xlabel()
     ('a', 'b')
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability is {probability!r}; it must lie between 0 and 1")
+    refuse_probability("probability", probability)
+    check_seed(random_seed)
+    names = None if names is None else names_of("names", names)
+    if names is not None and not names:
+        raise ValueError("names is empty; name at least one parameter, or leave it out")
     columns, draws, before = _columns(posterior, names, random_seed)
     if prior is not None:
         before = _prior(prior, columns)
     truths = _truths(truth, columns)
-    shown = columns if names is None else list(names)
-    unknown = sorted(set(shown) - set(columns))
+    panels = columns if names is None else list(names)
+    unknown = sorted(set(panels) - set(columns))
     if unknown:
         raise ValueError(f"{unknown} are not parameters; there are {columns}")
-    axes = drawn_on(ax, len(shown), (3.2 * len(shown), 2.8))
+    axes = drawn_on(ax, len(panels), (3.2 * len(panels), 2.8))
     tails = (1 - probability) / 2, (1 + probability) / 2
-    for axis, name in zip(axes, shown, strict=True):
+    for axis, name in zip(axes, panels, strict=True):
         i = columns.index(name)
         _panel(axis, draws[:, i], before.get(name), truths.get(name), tails)
         axis.set(xlabel=name, ylabel="density" if axis is axes[0] else "")
@@ -114,11 +123,14 @@ def _columns(
         columns = posterior.names or tuple(f"parameter {i}" for i in range(draws.shape[1]))
         return [str(name) for name in columns], draws, {}
     if isinstance(posterior, np.ndarray):
-        draws = posterior.reshape(len(posterior), -1)
+        draws = as_rows("posterior", posterior)
+        draws = draws.reshape(len(draws), -1) if draws.ndim else draws.reshape(1, 1)
         named = [f"parameter {i}" for i in range(draws.shape[1])] if names is None else list(names)
         if len(named) != draws.shape[1]:
             raise ValueError(f"{len(named)} names were given for {draws.shape[1]} columns")
         return named, draws, {}
+    if not (isinstance(posterior, Mapping) and "posterior" in posterior):
+        check_result("posterior", posterior)
     found = _flat(posterior["posterior"])
     before = _flat(posterior["prior"]) if "prior" in posterior else {}
     return list(found), np.column_stack(list(found.values())), before
@@ -128,7 +140,14 @@ def _prior(prior: Any, columns: list[str]) -> dict[str, np.ndarray]:
     """Draws of the prior by the names of its columns: a table's own, else those of the posterior."""
     if isinstance(prior, ReferenceTable):
         return dict(zip(prior.parameter_names, prior.parameters.T, strict=True))
-    draws = np.asarray(prior, dtype=float).reshape(len(prior), -1)
+    draws = parameters_by_name(prior, columns, "the prior")
+    draws = (
+        draws[:, None]
+        if draws.ndim == 1
+        else draws.reshape(len(draws), -1)
+        if draws.ndim
+        else draws[None, None]
+    )
     if draws.shape[1] != len(columns):
         raise ValueError(f"the prior has {draws.shape[1]} columns; the posterior has {len(columns)}")
     return dict(zip(columns, draws.T, strict=True))
@@ -149,12 +168,14 @@ def _flat(group: Any) -> dict[str, np.ndarray]:
 def _truths(truth: Any, columns: list[str]) -> dict[str, float]:
     if truth is None:
         return {}
-    if isinstance(truth, Mapping):
+    labels = labels_of_columns(truth)
+    if labels is not None and not made_up(labels):
+        truth = dict(zip(texts(labels) or (), np.ravel(read("the truth", truth).values), strict=True))
         unknown = sorted(set(truth) - set(columns))
         if unknown:
             raise ValueError(f"{unknown} are not parameters; there are {columns}")
         return {name: float(value) for name, value in truth.items()}
-    values = np.ravel(np.asarray(truth, dtype=float))
+    values = np.ravel(as_rows("the truth", truth))
     if len(values) != len(columns):
         raise ValueError(f"the truth has {len(values)} values; the posterior has {len(columns)} columns")
     return dict(zip(columns, values.tolist(), strict=True))

@@ -10,12 +10,14 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED
+from pymc_kbr.arrays.refusals import generator_of, one_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.hypothesis_tests import TestResult, mmd_test
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.simulation import simulate_data
+from pymc_kbr.tables.saved import check_result
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -142,11 +144,12 @@ def predictive_check(
     .. [1] A. Gretton, K. Borgwardt, M. Rasch, B. Schölkopf, A. Smola, A kernel two-sample test, JMLR 13
        (2012), 723-773.
     """
+    check_result("idata", idata)
+    whole("draws", draws)
     if draws < 20:
         raise ValueError(f"draws is {draws}; at least 20 simulated data sets are needed for a p-value")
-    if bandwidth not in ("median", "bayesian"):
-        raise ValueError(f"bandwidth is {bandwidth!r}; it may be 'median' or 'bayesian'")
-    rng = np.random.default_rng(random_seed)
+    one_of("bandwidth", bandwidth, ("median", "bayesian"))
+    rng = generator_of(random_seed)
     posterior = idata["posterior"]
     stacked = {
         str(name): np.asarray(values).reshape(-1, *values.shape[2:])

@@ -12,6 +12,7 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.posterior.arviz import power_scaling
 from pymc_kbr.simulation.prior.density import KnownDensities
+from pymc_kbr.tables.saved import check_result
 
 SENSITIVE = 0.05
 """Diagnostic from which a posterior moves with a power of its prior (Kallioinen et al. 2024)."""
@@ -49,6 +50,7 @@ def prior_sensitivity(result: Any) -> pd.DataFrame:
     .. [1] N. Kallioinen, T. Paananen, P.-C. Bürkner, A. Vehtari, Detecting and diagnosing prior and
        likelihood sensitivity with power-scaling, Stat. Comput. 34, 57 (2024).
     """
+    check_result("result", result)
     if not hasattr(result, "log_prior"):
         raise ValueError(
             "the result has no group `log_prior`; it is there where `sample_abc` knows the PyMC model whose "

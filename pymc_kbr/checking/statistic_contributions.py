@@ -13,6 +13,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, RULE
+from pymc_kbr.arrays.refusals import flag, generator_of, names_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.checking.held_out import hold_out
 from pymc_kbr.estimators import Estimator, make_estimator
@@ -21,7 +22,7 @@ from pymc_kbr.estimators.missing import on_statistics
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.posterior.shown import Shown
 from pymc_kbr.simulation.progress import tracked
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 from pymc_kbr.tables.selected import columns_named
 
 DRAWS_SCORED = 200
@@ -167,19 +168,22 @@ def statistic_contributions(
     >>> found.summary().index[0]
     's'
     """
-    names = table.statistic_names if groups is None else list(groups)
+    check_table("table", table)
+    whole("rows", rows)
+    flag("progressbar", progressbar)
+    names = table.statistic_names if groups is None else names_of("groups", groups)
     left_out = [columns_named([name], table.statistic_columns) for name in names]
     d = len(table.statistic_names)
-    whole = [name for name, columns in zip(names, left_out, strict=True) if len(columns) == d]
-    if whole:
-        raise ValueError(f"without {whole[0]!r} there is no statistic left; name parts of the statistics")
+    of_all = [name for name, columns in zip(names, left_out, strict=True) if len(columns) == d]
+    if of_all:
+        raise ValueError(f"without {of_all[0]!r} there is no statistic left; name parts of the statistics")
     if table.prior_ratio is not None:
         raise ValueError(
             "the rows of the table are no draws of the prior (they have a prior_ratio); simulate a table for "
             "it with `simulate`"
         )
     refuse_weighted_for_success(table, "scores are over the prior")
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     held = hold_out(clone(make_estimator(estimator)), table, rows, observed, rng)
     truths, statistics = table.parameters[held.rows], table.statistics[held.rows]
     unit = unit_deviations(table.parameters[held.fitted])

@@ -11,11 +11,11 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import PAPER, SEQUENTIAL
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import one_of, whole
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.hypothesis_tests import hsic_test
 from pymc_kbr.posterior.shown import Shown
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,16 +125,14 @@ def statistic_relevance(
     together with another one. Of weighted rows (`prior_ratio`) the dependence is that of the rows as they
     were drawn.
     """
-    if not isinstance(table, ReferenceTable):
-        raise TypeError(f"table is a {type(table).__name__}; give a ReferenceTable, as `simulate` makes one")
+    check_table("table", table)
     refuse_sets(table)
     whole("rows", rows)
     if min(rows, len(table)) < LEAST_FOR_HSIC:
         raise ValueError(
             f"rows is {rows} and the table has {len(table)}; the tests need at least {LEAST_FOR_HSIC} of them"
         )
-    if bandwidth not in ("median", "bayesian"):
-        raise ValueError(f"bandwidth is {bandwidth!r}; it may be 'median' or 'bayesian'")
+    one_of("bandwidth", bandwidth, ("median", "bayesian"))
     chosen = spread_out(len(table), rows)
     sides = table.statistics[chosen], table.parameters[chosen]
     kernels, own = zip(*(_alone(side, bandwidth) for side in sides), strict=True)

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.names import by_name, parameters_by_name
+from pymc_kbr.arrays.refusals import check_seed, flag, path_of, shown, whole
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.comparison.file import ComparisonFile, fingerprint
 from pymc_kbr.comparison.line import SampleSMC, ScoredRows, Scoring, line_of
@@ -115,6 +117,14 @@ def compare(
     """
     named = _named(estimators)
     check_budget(work, time_budget)
+    whole("draws", draws)
+    whole("cores", cores)
+    flag("modes", modes)
+    flag("progressbar", progressbar)
+    if store is not None:
+        path_of("store", store, "a file")
+    if exact is not None and not callable(exact):
+        raise TypeError(f"exact is {shown(exact)}; give a function of statistics (k, d)")
     _check(source, named, budgets, repetitions, observations, held_out, random_seed)
     scoring = Scoring(draws, modes, work, time_budget, exact)
     lines: list[dict[str, Any]] = []
@@ -181,30 +191,34 @@ class _Plan:
             rng = np.random.default_rng(int(seeds[2]))
             self.data, self.observed = simulate_held_out(source, self.truth, rng)
         if held_out is not None:
-            self.truth, self.observed = (np.asarray(part, dtype=float) for part in held_out)
+            table = source if isinstance(source, ReferenceTable) else None
+            self.truth = parameters_by_name(held_out[0], table and table.parameter_names, "held_out")
+            self.observed = by_name(held_out[1], table and table.statistic_names, "held_out")
 
     def rows(self, budget: int) -> ScoredRows:
         """The table of a budget."""
         if isinstance(self.source, ReferenceTable):
-            whole, rows = self.source, self.order[:budget]
-            seconds = whole.timings.get("simulate", float("nan")) * budget / len(whole)
+            all_rows, rows = self.source, self.order[:budget]
+            seconds = all_rows.timings.get("simulate", float("nan")) * budget / len(all_rows)
         else:
             if self.table is None:
                 self.table = simulate(
                     self.most, model=self.source, random_seed=self.seed, cores=self.cores, progressbar=False
                 )
-            whole, rows = self.table, np.arange(budget)
-            seconds = whole.timings["simulate"] * budget / self.most
+            all_rows, rows = self.table, np.arange(budget)
+            seconds = all_rows.timings["simulate"] * budget / self.most
         # Shorter tables are the beginnings of the longest one, so that budgets differ by their rows alone.
-        failed = len(whole.failures)
-        failures = whole.failures.some(spread_out(failed, round(failed * len(rows) / len(whole))))
-        theta, x = whole.parameters[rows], whole.statistics[rows]
-        part = replace(whole, parameters=theta, statistics=x, failures=failures)
+        failed = len(all_rows.failures)
+        failures = all_rows.failures.some(spread_out(failed, round(failed * len(rows) / len(all_rows))))
+        theta, x = all_rows.parameters[rows], all_rows.statistics[rows]
+        part = replace(all_rows, parameters=theta, statistics=x, failures=failures)
         return ScoredRows(part, self.truth, self.observed, self.data, seconds)
 
 
 def _named(estimators: Any) -> dict[str, Any]:
     """Estimators by label, every name checked."""
+    if isinstance(estimators, str) or not isinstance(estimators, Sequence | Mapping):
+        raise TypeError(f"estimators is {shown(estimators)}; give a list of names or estimators, or a dict")
     if isinstance(estimators, Mapping):
         given = dict(estimators)
     else:
@@ -237,6 +251,12 @@ def _check(
     random_seed: int,
 ) -> None:
     """Refuse what cannot be compared, before any work."""
+    if isinstance(budgets, str) or not isinstance(budgets, Sequence):
+        raise TypeError(f"budgets is {shown(budgets)}; give a list of numbers of simulations")
+    if held_out is not None and not (isinstance(held_out, tuple | list) and len(held_out) == 2):
+        raise TypeError(
+            f"held_out is {shown(held_out)}; give a pair of parameters (k, p) and statistics (k, d)"
+        )
     if isinstance(source, ReferenceTable) and source.prior_ratio is not None:
         raise ValueError(
             "the rows of the table are no draws of the prior (they have a prior_ratio), and estimators are "
@@ -251,11 +271,15 @@ def _check(
     }.items():
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-                raise ValueError(f"{what} holds {number!r}; it must be a whole number of at least 1")
+                raise ValueError(f"{what} holds {shown(number)}; it must be a whole number of at least 1")
+            whole(what, number)
     if not budgets:
         raise ValueError("there are no budgets; give numbers of simulations")
     if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
-        raise TypeError(f"random_seed is {random_seed!r}; a comparison that can go on needs a whole number")
+        raise TypeError(
+            f"random_seed is {shown(random_seed)}; a comparison that can go on needs a whole number"
+        )
+    check_seed(random_seed)
     if not isinstance(source, ReferenceTable) and not hasattr(source, "free_RVs"):
         raise TypeError(f"source is {type(source).__name__}; give a PyMC model or a ReferenceTable")
     smc = [name for name, estimator in named.items() if isinstance(estimator, SampleSMC)]

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
 from pymc_kbr.arrays.pictures.palette import BARS, POSTERIOR, RULE, SEQUENTIAL
+from pymc_kbr.arrays.refusals import instance
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
 
 
@@ -32,6 +33,7 @@ def plot_model_choice(choice: ModelChoice, *, ax: Any = None) -> np.ndarray:
     ValueError
         If another number of axes is given.
     """
+    instance("choice", choice, ModelChoice, "a ModelChoice, as `compare_models` makes one")
     axes = drawn_on(ax, 3, (9.6, 3.0))
     places, names = np.arange(len(choice.names)), list(choice.names)
     heights, errors = choice.at_observed.mean(axis=0), choice.errors_at_observed.mean(axis=0)

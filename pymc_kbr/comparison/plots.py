@@ -10,6 +10,7 @@ import pandas as pd
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
 from pymc_kbr.arrays.pictures.palette import BARS, COLOURS, DASHES, MARKERS, PAPER
+from pymc_kbr.arrays.refusals import shown
 
 
 @default_arithmetic
@@ -98,6 +99,10 @@ def accuracy_runtime(
     See `plot_accuracy_runtime`. Lines whose estimator failed are left out and named in
     ``attrs["failed"]`` of the result.
     """
+    if not hasattr(comparison, "columns") or not hasattr(comparison, "notna"):
+        raise TypeError(
+            f"comparison is {shown(comparison)}; give the data frame that `pymc_kbr.compare` returns"
+        )
     if score not in comparison:
         raise ValueError(f"the comparison has no column {score!r}; it has {list(comparison.columns)}")
     usable = comparison[comparison[score].notna()]

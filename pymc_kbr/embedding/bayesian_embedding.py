@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant
-from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.refusals import flag, positive, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.conditioned import MATRIX_ENTRIES_AT_ONCE, Conditioned, ThroughLandmarks
@@ -100,6 +100,7 @@ class BayesianKernelEmbedding:
             If the covariance is singular with so little noise.
         """
         positive("noise", self.noise)
+        flag("separate", self.separate)
         if self.landmarks is not None:
             whole("landmarks", self.landmarks)
         self._names = column_names(points)

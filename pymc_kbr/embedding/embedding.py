@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, Kernel, gaussian_mean
 
@@ -120,7 +121,7 @@ class Embedding:
         """
         kernel = self.atoms.kernel
         if not isinstance(kernel, Gaussian):
-            raise TypeError(f"the kernel is {kernel!r}; the closed form holds for Gaussian kernels")
+            raise TypeError(f"the kernel is {shown(kernel)}; the closed form holds for Gaussian kernels")
         points = self.atoms.points
         variance = np.broadcast_to(np.asarray(kernel.bandwidth, dtype=float) ** 2, points.shape[1:])
         # The difference of two independent draws: of mean zero, and twice the covariance.

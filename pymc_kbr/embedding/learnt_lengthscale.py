@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.points import as_points, refuse_constant
-from pymc_kbr.arrays.refusals import positive, squarable, whole
+from pymc_kbr.arrays.refusals import positive, shown, squarable, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_varied
 from pymc_kbr.embedding.jacobian import FlatEmbedding
@@ -264,8 +264,14 @@ def choose_lengthscale(
     if isinstance(given, str) and given == "median":
         return np.full(d, median_heuristic(points)), None
     if isinstance(given, str):
-        raise ValueError(f"lengthscale is {given!r}; it may be 'bayesian', 'median', or numbers above zero")
-    for value in np.atleast_1d(given):
+        raise ValueError(
+            f"lengthscale is {shown(given)}; it may be 'bayesian', 'median', or numbers above zero"
+        )
+    if not isinstance(given, int | float | np.number | list | tuple | np.ndarray):
+        raise TypeError(
+            f"lengthscale is {shown(given)}; it may be 'bayesian', 'median', or numbers above zero"
+        )
+    for value in np.atleast_1d(np.asarray(given, dtype=object)).ravel():
         squarable("lengthscale", value)
     if np.size(given) not in (1, d):
         raise ValueError(f"there are {np.size(given)} lengthscales; give one, or one for each of {d} columns")

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import squarable
+from pymc_kbr.arrays.refusals import shown, squarable
 from pymc_kbr.kernels import Gaussian
 
 
@@ -143,7 +143,7 @@ def check_measure(measure: Measure | None, columns: int) -> None:
     methods = all(hasattr(measure, name) for name in ("covariance", "variance", "slopes"))
     if isinstance(measure, type) or not methods:
         raise TypeError(
-            f"measure is {measure!r}; give a LebesgueMeasure(), a GaussianMeasure(...), or leave it out"
+            f"measure is {shown(measure)}; give a LebesgueMeasure(), a GaussianMeasure(...), or leave it out"
         )
     if isinstance(measure, GaussianMeasure) and np.size(measure.centre) not in (1, columns):
         raise ValueError(

@@ -14,7 +14,7 @@ from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, refuse_constant
-from pymc_kbr.arrays.refusals import SHORTEST, positive
+from pymc_kbr.arrays.refusals import SHORTEST, flag, positive, shown
 from pymc_kbr.embedding.jacobian import FlatEmbedding
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 
@@ -63,12 +63,17 @@ def kernel_embedding_model(
        (2016).
     """
     positive("noise", noise)
+    flag("separate", separate)
     points = as_points("the data", data, least=3)
     refuse_constant("the data", points)
     if isinstance(prior, str) and prior not in PRIORS:
-        raise ValueError(f"prior is {prior!r}; it may be {', '.join(map(repr, PRIORS))}, or (shape, rate)")
+        raise ValueError(
+            f"prior is {shown(prior)}; it may be {', '.join(map(repr, PRIORS))}, or (shape, rate)"
+        )
     if not isinstance(prior, str) and (not isinstance(prior, tuple) or len(prior) != 2):
-        raise ValueError(f"prior is {prior!r}; give a pair (shape, rate), or {', '.join(map(repr, PRIORS))}")
+        raise ValueError(
+            f"prior is {shown(prior)}; give a pair (shape, rate), or {', '.join(map(repr, PRIORS))}"
+        )
     shape, rate = PRIORS[prior] if isinstance(prior, str) else prior
     positive("the prior's shape", shape)
     positive("the prior's rate", rate)

@@ -1,5 +1,6 @@
 """Posterior estimators: one a file, one row each in the table of their names."""
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.estimators.adjusted import Adjusted
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
 from pymc_kbr.estimators.estimator import Estimator
@@ -39,7 +40,7 @@ def make_estimator(estimator: str | Estimator) -> Estimator:
         return estimator
     if not isinstance(estimator, str):
         raise TypeError(
-            f"estimator is {estimator!r}; give an estimator, or one of the names {', '.join(ESTIMATORS)}"
+            f"estimator is {shown(estimator)}; give an estimator, or one of the names {', '.join(ESTIMATORS)}"
         )
     if estimator not in ESTIMATORS:
         raise ValueError(

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
@@ -109,8 +110,8 @@ class Adjusted(Estimator):
             return Rejection(ACCEPTED, most=MOST_ACCEPTED, kernel="epanechnikov")
         if not isinstance(self.estimator, Estimator) or isinstance(self.estimator, Adjusted):
             raise TypeError(
-                f"estimator is {self.estimator!r}; give an estimator that is not adjusted itself, such as "
-                "Rejection(0.3, kernel='epanechnikov')"
+                f"estimator is {shown(self.estimator)}; give an estimator that is not adjusted itself, "
+                "such as Rejection(0.3, kernel='epanechnikov')"
             )
         return self.estimator
 

@@ -12,6 +12,7 @@ import numpy as np
 from pymc_kbr.arrays.bijections import Interval, Step
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers
+from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
@@ -42,7 +43,7 @@ def warn_of_outliers(table: FittedTable) -> None:
             few = _few(found, table, sample)
         warnings.warn(
             f"the deviation of the statistic in column {columns[found.column]} is that of {few}, and "
-            f"{found.deviation / found.of_the_rest:.2g} times that of the rest: measured by it all others "
+            f"{times(found.deviation / found.of_the_rest)} that of the rest: measured by it all others "
             "are alike, and it hardly counts; leave these rows out, or take the statistic's logarithm",
             UserWarning,
             stacklevel=4,
@@ -53,10 +54,10 @@ def warn_of_strange(table: FittedTable) -> None:
     """Say of which parameters a few rows are farther off than the tail of the others explains."""
     sample = table.sample
     for found in apart_from_tail(sample.parameters):
-        times = found.deviation / found.of_the_rest
+        larger = times(found.deviation / found.of_the_rest)
         warnings.warn(
             f"the parameter in column {found.column} is far from all others in {_few(found, table, sample)}, "
-            f"and no tail of theirs reaches there: its deviation is {times:.2g} times that of the rest. "
+            f"and no tail of theirs reaches there: its deviation is {larger} that of the rest. "
             "Regressions and the choice of an estimator hang on these rows, and they may be among the atoms; "
             "leave them out if they went wrong",
             UserWarning,

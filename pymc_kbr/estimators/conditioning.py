@@ -65,8 +65,9 @@ class Conditioning:
         Parameters
         ----------
         observed : ndarray of shape (d,) or (k, d)
-            A Series or a data frame of pandas is put in the order of the table's names, where it has these.
-            Where statistics are missing (NaN), the estimator is fitted anew to the others.
+            What is labelled (Series, data frames, arrays of xarray, dicts) is put in the order of the table's
+            names, where it has these. Masked entries are missing. Where statistics are missing (NaN), the
+            estimator is fitted anew to the others.
 
         Returns
         -------

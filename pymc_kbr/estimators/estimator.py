@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.chunks import RowSource
 from pymc_kbr.arrays.names import Names, Table
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import generator_of, positive, shown
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.checks import warn_of_rows
 from pymc_kbr.estimators.conditioning import Conditioning
@@ -115,8 +115,12 @@ class Estimator(Conditioning, BaseEstimator):
             If few rows make up a statistic's deviation, or are far from all others in a parameter, or are
             copies of others, or part of another prior lies beyond the rows.
         """
-        rng = np.random.default_rng(random_seed)
+        rng = generator_of(random_seed)
         given = Given.of(parameters, statistics, support, ratio, prior, self, success)
+        if log_prior is not None and not callable(log_prior):
+            raise TypeError(
+                f"log_prior is {shown(log_prior)}; give a function of parameters (n, p) to log densities (n,)"
+            )
         if log_prior is not None and not self.multiplies_prior:
             raise ValueError(f"{type(self).__name__} has the prior in its rows; leave `log_prior` out")
         self._given_log_prior, self.names_, self.selection_ = log_prior, given.names, None

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.chunks import is_chunked
-from pymc_kbr.arrays.names import Names, is_table
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.chunks import is_chunked, refuse_unknown_lengths
+from pymc_kbr.arrays.names import Names, is_table, labels_of
+from pymc_kbr.arrays.rows import as_rows, read_pair
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.checks import refuse_both
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -68,8 +68,16 @@ class Given:
                     f"there are no statistics; give fit(parameters, statistics), or a ReferenceTable or "
                     f"StoredTable alone, and not a {type(parameters).__name__}"
                 )
-            names = Names.of_sides(parameters, statistics)
-            return cls(parameters, statistics, support, ratio, prior, names, success)
+            if is_chunked(parameters) or is_chunked(statistics):
+                names = Names(labels_of(parameters), labels_of(statistics))
+                theta, x = (
+                    side if is_chunked(side) else as_rows(name, side)
+                    for name, side in (("the parameters", parameters), ("the statistics", statistics))
+                )
+                refuse_unknown_lengths(theta, x)
+                return cls(theta, x, support, ratio, prior, names, success)
+            theta, x = read_pair(parameters, statistics)
+            return cls(theta.values, x.values, support, ratio, prior, Names.of_sides(theta, x), success)
         table, theta = parameters, parameters.parameters
         if statistics is not None:
             raise TypeError(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.memory import physical_memory
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.embedding.rules import SquaredRule, chain_rule
 from pymc_kbr.estimators.prior_weights import PriorWeights
 from pymc_kbr.estimators.row_weights import RowWeights
@@ -108,7 +109,7 @@ class KernelBayes(WithPrior):
     def _check(self, n: int, streamed: bool) -> None:
         super()._check(n, streamed)
         if self.atoms not in ("table", "prior"):
-            raise ValueError(f"atoms is {self.atoms!r}; it may be 'table' or 'prior'")
+            raise ValueError(f"atoms is {shown(self.atoms)}; it may be 'table' or 'prior'")
         if self.atoms == "prior" and streamed:
             raise ValueError(
                 "atoms is 'prior', which needs the table in memory, and these rows are read a part at a "

@@ -113,7 +113,8 @@ class KernelLikelihood(LearnedDensity):
         """
         if self.scale is not True:
             return self.scale
-        return "common" if self.form == "exchangeable" else "transformed"
+        exchangeable = isinstance(self.form, str) and self.form == "exchangeable"
+        return "common" if exchangeable else "transformed"
 
     def _check(self, n: int, streamed: bool) -> None:
         check_settings(self.particles, self.form, tuple(FORMS), self.scale)

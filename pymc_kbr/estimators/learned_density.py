@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_kbr.arrays.names import by_name, parameters_by_name
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.simulated_region import SimulatedRegion
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible, warn_of_standing_for
 from pymc_kbr.estimators.estimator import Estimator
@@ -254,7 +254,9 @@ class LearnedDensity(Estimator):
         PosteriorWarning
             If a value that no simulation has is read as a rare one beside it.
         """
-        rows = as_rows("the statistics", by_name(statistics, self.names_.statistics))
+        rows = by_name(statistics, self.names_.statistics, "the statistics")
+        if rows.ndim != 2 or rows.shape[1] != self.statistics_size:
+            raise ValueError(f"the statistics have shape {rows.shape}; give rows (n, {self.statistics_size})")
         described = self.describe(self._parameters(parameters))
         return self._evaluation.log_densities(described, self._evaluation.prepare(self._read(rows)))
 
@@ -278,7 +280,7 @@ class LearnedDensity(Estimator):
             from which there is no way back to statistics.
         """
         self._refuse_unfitted()
-        return self._evaluation.draw(self._parameters(parameters), np.random.default_rng(rng))
+        return self._evaluation.draw(self._parameters(parameters), generator_of(rng, "rng"))
 
     def _possible(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d) as `_read`, warned of where the model cannot make them."""

@@ -85,9 +85,9 @@ class Localised(RuleEstimator):
         self.single_precision = single_precision
 
     def _check(self, n: int, streamed: bool) -> None:
-        super()._check(n, streamed)
         if self.neighbours is not None:
             whole("neighbours", self.neighbours, n)
+        super()._check(n, streamed)
 
     def _check_memory(self, n: int, streamed: bool) -> None:
         super()._check_memory(self._count(n), False)

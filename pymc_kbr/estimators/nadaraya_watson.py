@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from pymc_kbr.arrays.neighbours import PAIRS
-from pymc_kbr.arrays.refusals import squarable_or
+from pymc_kbr.arrays.refusals import one_of, shown, squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
@@ -80,11 +80,11 @@ class NadarayaWatson(Estimator):
         self.parameter_bandwidth = parameter_bandwidth
 
     def _check(self, n: int, streamed: bool) -> None:
-        if self.kernel not in PROFILES:
-            raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
-        if self.bandwidth == "bayesian" and self.kernel != "gaussian":
+        one_of("kernel", self.kernel, sorted(PROFILES))
+        if isinstance(self.bandwidth, str) and self.bandwidth == "bayesian" and self.kernel != "gaussian":
             raise ValueError(
-                f"bandwidth is 'bayesian', which is for the Gaussian kernel, and kernel is {self.kernel!r}"
+                "bandwidth is 'bayesian', which is for the Gaussian kernel, and kernel is "
+                f"{shown(self.kernel)}"
             )
         if self.bandwidth is not None:
             squarable_or(("median", "bayesian"), "bandwidth", self.bandwidth)

@@ -275,7 +275,7 @@ def weighted_draws(prior: Any, names: Sequence[str] | None = None) -> tuple[np.n
         If shapes or names do not fit, values are not finite or weights do not sum to more than zero.
     """
     draws, weights = prior if isinstance(prior, tuple) and len(prior) == 2 else (prior, None)
-    draws = as_rows("the prior's draws", parameters_by_name(draws, names, "the prior's draws"))
+    draws = parameters_by_name(draws, names, "the prior's draws")
     if draws.ndim != 2 or 0 in draws.shape:
         raise ValueError(
             f"the prior's draws have shape {draws.shape}; they must be rows (l, p), or a pair of such rows "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
@@ -73,7 +73,7 @@ class Rejection(Estimator):
 
     def _check(self, n: int, streamed: bool) -> None:
         if self.kernel not in PROFILES:
-            raise ValueError(f"kernel is {self.kernel!r}; it may be one of {sorted(PROFILES)}")
+            raise ValueError(f"kernel is {shown(self.kernel)}; it may be one of {sorted(PROFILES)}")
         if isinstance(self.accepted, float | np.floating):
             if not 0 < self.accepted <= 1:
                 raise ValueError(

@@ -31,6 +31,7 @@ from scipy.spatial import KDTree
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.memory import MOST_DEFLATED, physical_memory
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.arrays.support import Support
 
 FORMAT = 1
@@ -131,7 +132,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     ...     load(save(fitted, f"{folder}/estimator.npz")).condition([4.0]).mean()
     array([4.])
     """
-    target = Path(path)
+    target = path_of("path", path, "a file")
     if target.is_dir():
         kind = ValueError if overwrite else FileExistsError
         raise kind(f"{target} is a folder; give the name of a file, such as {target / 'estimator.npz'}")
@@ -194,7 +195,7 @@ def load(path: str | Path) -> Any:
     --------
     See `save`.
     """
-    source = Path(path)
+    source = path_of("path", path, "a file")
     if source.is_dir():
         raise ValueError(
             f"{source} is a folder and no file of a fitted estimator; give one that `save` wrote"

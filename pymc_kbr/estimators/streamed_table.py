@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_kbr.arrays.chunks import Chunks
+from pymc_kbr.arrays.labelled import check_kind
 from pymc_kbr.arrays.memory import physical_memory
-from pymc_kbr.arrays.rows import check_kind, check_shapes
+from pymc_kbr.arrays.rows import check_shapes
 from pymc_kbr.arrays.scan import Scan, scan_table
 from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample

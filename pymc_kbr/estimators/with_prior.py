@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import positive
+from pymc_kbr.arrays.refusals import positive, shown
 from pymc_kbr.estimators.prior_weights import PriorWeights, check_prior, ratio_settings, weighted_draws
 from pymc_kbr.estimators.rule_estimator import RuleEstimator
 from pymc_kbr.estimators.summaries import Summary
@@ -71,8 +71,8 @@ class WithPrior(RuleEstimator):
             check_kernel("parameter_kernel", self.parameter_kernel)
             if isinstance(self.parameter_kernel, str):
                 raise TypeError(
-                    f"parameter_kernel is {self.parameter_kernel!r}; give a kernel with its bandwidth, or a "
-                    "parameter_bandwidth"
+                    f"parameter_kernel is {shown(self.parameter_kernel)}; give a kernel with its "
+                    "bandwidth, or a parameter_bandwidth"
                 )
         if self.prior is not None:
             weighted_draws(self.prior)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.names import labels_of
+from pymc_kbr.arrays.labelled import in_order
 from pymc_kbr.arrays.outliers import outliers
-from pymc_kbr.arrays.refusals import positive, whole
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.refusals import positive, shown, times, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.summaries import check_scale
@@ -56,8 +56,8 @@ def check_arguments(given: Any) -> None:
         bandwidth = getattr(given, f"{side}_bandwidth", None)
         if bandwidth is not None and not isinstance(kernel, str):
             raise ValueError(
-                f"{side}_bandwidth is {bandwidth!r} and {side}_kernel is {kernel!r}; a kernel has its own "
-                "bandwidth: give one of the two"
+                f"{side}_bandwidth is {shown(bandwidth)} and {side}_kernel is {shown(kernel)}; a kernel "
+                "has its own bandwidth: give one of the two"
             )
     if given.features is not None:
         check_features(given)
@@ -74,14 +74,14 @@ def check_features(given: Any) -> None:
         What was given, and what is allowed.
     """
     if isinstance(given.features, bool | np.bool_):
-        raise ValueError(f"features is {given.features!r}; give a summary's name, a summary, or None")
+        raise ValueError(f"features is {shown(given.features)}; give a summary's name, a summary, or None")
     check_scale(given.features, "features")
     if given.tuning == "published":
         raise ValueError("tuning is 'published', which has Gaussian kernels alone, and features are given")
     if given.observation_bandwidth is not None and given.observation_kernel is None:
         raise ValueError(
-            f"observation_bandwidth is {given.observation_bandwidth!r} and the kernel on features is linear, "
-            "which has none; leave it out, or give observation_kernel='gaussian'"
+            f"observation_bandwidth is {shown(given.observation_bandwidth)} and the kernel on features is "
+            "linear, which has none; leave it out, or give observation_kernel='gaussian'"
         )
 
 
@@ -112,10 +112,10 @@ def training_of(
                 "pairs are given without transitions; the step from a state to the next is learnt from "
                 "transitions=(states, next states), or give the filter a known `transition`"
             )
-        named = pairs[0] if isinstance(pairs, list | tuple) and len(pairs) else pairs
-        return _varying(Training.of_parts(pairs, transitions, controls)), labels_of(named) or ()
-    first = states[0] if isinstance(states, list | tuple) and len(states) else states
-    return _varying(Training.of_sequences(states, observations, controls)), labels_of(first) or ()
+        training = Training.of_parts(pairs, transitions, controls)
+    else:
+        training = Training.of_sequences(states, observations, controls)
+    return _varying(training), training.labels.states or ()
 
 
 def _varying(training: Training) -> Training:
@@ -134,7 +134,7 @@ def warn_of_outliers(training: Training) -> None:
         for found in outliers(rows):
             warnings.warn(
                 f"the deviation of column {found.column} of the {side} is that of {len(found.rows)} of "
-                f"{len(rows)} rows ({found.shown()}), {found.deviation / found.of_the_rest:.2g} times that "
+                f"{len(rows)} rows ({found.shown()}), {times(found.deviation / found.of_the_rest)} that "
                 "of the rest: measured by it all others are alike, and it hardly counts; leave these rows "
                 "out, or take the column's logarithm",
                 UserWarning,
@@ -165,7 +165,7 @@ def warn_of_far(rows: np.ndarray, trained: np.ndarray) -> None:
         )
 
 
-def observed_rows(units: Units, observations: Any) -> np.ndarray:
+def observed_rows(units: Units, observations: Any, names: Sequence[str] | None = None) -> np.ndarray:
     """Observations (T, d), scaled; NaN stands for what is missing.
 
     Raises
@@ -173,7 +173,10 @@ def observed_rows(units: Units, observations: Any) -> np.ndarray:
     ValueError
         If they have other columns than the training's, or hold infinity.
     """
-    rows, d = as_rows("the observations", observations), units.observations.size
+    d = units.observations.size
+    rows = in_order(
+        "the observations", observations, names, "those of the training's observations", gaps=True
+    )
     if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
         raise ValueError(
             f"the observations have shape {rows.shape}; the filter was fitted to observations of {d} "
@@ -188,7 +191,7 @@ def observed_rows(units: Units, observations: Any) -> np.ndarray:
     return scaled
 
 
-def draws_of_states(units: Units, initial: Any, p: int) -> np.ndarray:
+def draws_of_states(units: Units, initial: Any, p: int, names: Sequence[str] | None = None) -> np.ndarray:
     """Draws (l, p) of the first state's prior, scaled.
 
     Raises
@@ -196,7 +199,7 @@ def draws_of_states(units: Units, initial: Any, p: int) -> np.ndarray:
     ValueError
         If they have other columns than the training's states.
     """
-    rows = rows_of("the draws of the initial prior", initial)
+    rows = rows_of("the draws of the initial prior", initial, names)
     if rows.shape[1] != p:
         raise ValueError(
             f"the initial prior has {rows.shape[1]} column(s) and the training states have {p}; give "
@@ -206,7 +209,12 @@ def draws_of_states(units: Units, initial: Any, p: int) -> np.ndarray:
 
 
 def controls_for(
-    units: Units, controlled: bool, controls: Any, needed: int, allowed: int
+    units: Units,
+    controlled: bool,
+    controls: Any,
+    needed: int,
+    allowed: int,
+    names: Sequence[str] | None = None,
 ) -> np.ndarray | None:
     """Controls, scaled, at least `needed` and at most `allowed` rows; None where there were none in training.
 
@@ -224,7 +232,7 @@ def controls_for(
             return None
         raise ValueError("the filter was fitted with controls; give a row of them for each step")
     assert units.control_centre is not None
-    rows, c = rows_of("controls", controls), len(units.control_centre)
+    rows, c = rows_of("controls", controls, names), len(units.control_centre)
     if rows.shape[1] != c or not needed <= len(rows) <= allowed:
         raise ValueError(
             f"the controls have shape {rows.shape}; for these steps {needed} to {allowed} rows of {c} "

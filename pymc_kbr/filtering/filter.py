@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.filtering.belief import Belief
 from pymc_kbr.filtering.doors import check_arguments, training_of, warn_of_outliers
 from pymc_kbr.filtering.filtered_states import FilteredStates
@@ -184,7 +185,7 @@ class KernelBayesFilter:
         if self.scale and self.features is None:
             warn_of_outliers(training)
         # One number, from which a known transition draws the same in every call.
-        seed = int(np.random.default_rng(random_seed).integers(2**32))
+        seed = int(generator_of(random_seed).integers(2**32))
         chosen, self._fitted = learn(self, training, names, seed)
         self.settings_: FilterSettings = chosen.settings
         self.validation_error_ = chosen.error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.filtering.belief import Belief
@@ -154,7 +154,7 @@ class FilteredStates:
             If the probability is not between zero and one.
         """
         if not 0 < probability < 1:
-            raise ValueError(f"probability is {probability!r}; it lies between zero and one")
+            raise ValueError(f"probability is {shown(probability)}; it lies between zero and one")
         return self.quantile([(1 - probability) / 2, (1 + probability) / 2])
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
@@ -175,7 +175,7 @@ class FilteredStates:
             If the number of draws is not whole, or below one.
         """
         whole("draws", draws)
-        rng = np.random.default_rng(random_seed)
+        rng = generator_of(random_seed)
         return np.array([posterior.draw(draws, rng) for posterior in self._posteriors()])
 
     @property

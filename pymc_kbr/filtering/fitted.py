@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.labelled import in_order
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.filtering.belief import Belief
@@ -16,7 +17,7 @@ from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.points import Point
 from pymc_kbr.filtering.recursion import Recursion
 from pymc_kbr.filtering.smoothing import BackwardPass
-from pymc_kbr.filtering.training import evenly_spaced
+from pymc_kbr.filtering.training import UNLABELLED, Labels, evenly_spaced
 from pymc_kbr.filtering.transitions import Predicted
 from pymc_kbr.filtering.units import Units
 
@@ -33,6 +34,8 @@ class FittedFilter:
         Training states in the user's units.
     point : callable
     names : tuple of str
+    labels : Labels
+        Of the training's columns.
     """
 
     units: Units
@@ -40,12 +43,13 @@ class FittedFilter:
     atoms: Atoms
     point: Point
     names: tuple[str, ...]
+    labels: Labels = UNLABELLED
 
     def filtered(
         self, observations: Any, initial: Any, controls: Any, times: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Filtered weights (T, N), and the scaled controls."""
-        rows = observed_rows(self.units, observations)
+        rows = observed_rows(self.units, observations, self.labels.observations)
         warn_of_far(rows, self.recursion.training.observations)
         evenly_spaced(times, len(rows))
         ahead = isinstance(initial, Belief)
@@ -55,7 +59,7 @@ class FittedFilter:
         if isinstance(initial, str):
             if initial != "conditional_mean":
                 raise ValueError(
-                    f"initial is {initial!r}; it may be draws (l, p), a Belief or 'conditional_mean'"
+                    f"initial is {shown(initial)}; it may be draws (l, p), a Belief or 'conditional_mean'"
                 )
             return self._after_first(rows, scaled), scaled
         if ahead and self.recursion.controlled:
@@ -79,7 +83,8 @@ class FittedFilter:
             return self.recursion.start()
         if isinstance(initial, Belief):
             return self.recursion.predict(self.weights_of(initial))
-        return self.recursion.start(draws_of_states(self.units, initial, self.atoms.points.shape[1]))
+        p = self.atoms.points.shape[1]
+        return self.recursion.start(draws_of_states(self.units, initial, p, self.labels.states))
 
     def smoothed(self, observations: Any, initial: Any, controls: Any, times: Any) -> np.ndarray:
         """Smoothed weights (T, N)."""
@@ -104,18 +109,34 @@ class FittedFilter:
 
     def stepped(self, belief: Belief | None, observation: Any, control: Any) -> np.ndarray:
         """Weights (N,) one step after a belief, given an observation."""
-        row = observed_rows(self.units, np.atleast_1d(np.asarray(observation))[None])[0]
+        if control is not None and not self.recursion.controlled:
+            raise ValueError("a control is given, and the filter was fitted without; fit it with controls")
+        named = self.labels.observations
+        given = in_order(
+            "the observation", observation, named, "those of the training's observations", gaps=True
+        )
+        # A Series or a dict is one row, and a data frame of one row is one, too.
+        row = observed_rows(
+            self.units, given if given.ndim == 2 and len(given) == 1 else np.atleast_1d(given)[None]
+        )[0]
         warn_of_far(row[None], self.recursion.training.observations)
         if belief is None:
             return self.recursion.update(self.recursion.start(), row)
-        given = None if control is None else np.atleast_1d(np.asarray(control))[None]
-        rows = self.controls(given, 1, 1)
+        acting = None
+        if control is not None:
+            named = self.labels.controls
+            acting = np.atleast_2d(
+                in_order("the control", control, named, "those of the training's controls")
+            )
+        rows = self.controls(acting, 1, 1)
         ahead = self.recursion.predict(self.weights_of(belief), None if rows is None else rows[0])
         return self.recursion.update(ahead, row)
 
     def controls(self, given: Any, needed: int, allowed: int) -> np.ndarray | None:
         """Controls, scaled: see `doors.controls_for`."""
-        return controls_for(self.units, self.recursion.controlled, given, needed, allowed)
+        return controls_for(
+            self.units, self.recursion.controlled, given, needed, allowed, self.labels.controls
+        )
 
     def weights_of(self, belief: Belief) -> np.ndarray:
         """The weights of a belief of this filter.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.gram import (
     AS_EXACT,
     Auto,
@@ -64,7 +65,7 @@ def _low_rank(solver: Solver, kernel: Kernel, points: np.ndarray, rng: np.random
     made: Gram = solver.gram(kernel, points, rng, 1e-3 * len(points))
     if not isinstance(made, LowRankGram):
         raise ValueError(
-            f"solver is {solver!r}, which makes blocks of rows; a filter takes 'exact', 'auto', "
+            f"solver is {shown(solver)}, which makes blocks of rows; a filter takes 'exact', 'auto', "
             "'incomplete_cholesky', 'randomly_pivoted_cholesky', 'nystroem' or 'random_features'"
         )
     return made

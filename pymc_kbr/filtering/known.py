@@ -81,12 +81,13 @@ def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
         If it is neither a function nor a PyMC model, or takes other arguments.
     """
     if hasattr(transition, "free_RVs") and hasattr(transition, "named_vars"):
+        from pymc_kbr.arrays.refusals import shown
         from pymc_kbr.simulation.one_step import OneStep
 
         return OneStep(transition, controlled)
     if not callable(transition):
         raise TypeError(
-            f"transition is {transition!r}; give a function of states (k, p) and a generator that "
+            f"transition is {shown(transition)}; give a function of states (k, p) and a generator that "
             "returns next "
             "states (k, p), or a PyMC model of one step"
         )

@@ -50,7 +50,7 @@ def learn(
     chosen = choice(for_choice.scaled(training), how, given)
     recursion = Recursion(units.scaled(training), chosen.settings, how)
     atoms = Atoms(training.states, parameter_kernel(training.states))
-    return chosen, FittedFilter(units, recursion, atoms, point, names)
+    return chosen, FittedFilter(units, recursion, atoms, point, names, training.labels)
 
 
 def _how(arguments: Any, training: Training, units: Units, seed: int) -> How:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
+
 Point = Callable[[np.ndarray], np.ndarray]
 """From a mean (p,) to a point (p,)."""
 
@@ -56,12 +58,16 @@ def make_point(point: Any, states: np.ndarray) -> Point:
     """
     if isinstance(point, str):
         if point not in POINTS:
-            raise ValueError(f"point is {point!r}; the names are {', '.join(POINTS)}, or give a projection")
+            raise ValueError(
+                f"point is {shown(point)}; the names are {', '.join(POINTS)}, or give a projection"
+            )
         if point == "rotation":
             _check_rotations(states)
         return POINTS[point]
     if not callable(point):
-        raise TypeError(f"point is {point!r}; give a name ({', '.join(POINTS)}) or a function of a mean (p,)")
+        raise TypeError(
+            f"point is {shown(point)}; give a name ({', '.join(POINTS)}) or a function of a mean (p,)"
+        )
 
     def projected(mean: np.ndarray) -> np.ndarray:
         found = np.asarray(point(mean), dtype=float)

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_rows, check_finite, check_range, refuse_unlike_labels
+from pymc_kbr.arrays.labelled import in_order, is_labelled
+from pymc_kbr.arrays.names import labels_of
+from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.rows import check_finite, check_range, refuse_unlike_labels
+
+
+class Labels(NamedTuple):
+    """Names of the columns of states, observations and controls; None where they have none."""
+
+    states: tuple[str, ...] | None = None
+    observations: tuple[str, ...] | None = None
+    controls: tuple[str, ...] | None = None
+
+
+UNLABELLED = Labels()
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +43,8 @@ class Training:
         What acted between the two.
     lengths : tuple of int
         Of the sequences, in their order; empty where pairs and transitions were given apart.
+    labels : Labels
+        Of the columns.
     """
 
     states: np.ndarray
@@ -38,6 +54,7 @@ class Training:
     following: np.ndarray
     controls: np.ndarray | None = None
     lengths: tuple[int, ...] = ()
+    labels: Labels = UNLABELLED
 
     @classmethod
     def of_sequences(cls, states: Any, observations: Any, controls: Any = None) -> Training:
@@ -49,8 +66,9 @@ class Training:
             As `sequences`, and if sequences and their observations or controls do not belong together.
         """
         _refuse_unlike_labels(states, observations)
-        z, x = sequences("states", states), sequences("observations", observations)
-        u = None if controls is None else sequences("controls", controls)
+        z, z_names = sequences("states", states)
+        x, x_names = sequences("observations", observations)
+        u, u_names = (None, None) if controls is None else sequences("controls", controls)
         for name, other in (("observations", x), ("controls", u)):
             if other is None:
                 continue
@@ -78,6 +96,7 @@ class Training:
             previous + 1,
             None if u is None else np.vstack(u)[previous],
             lengths,
+            Labels(z_names, x_names, u_names),
         )
 
     @classmethod
@@ -92,13 +111,17 @@ class Training:
             States and those that follow them; None where the transition is known.
         controls : array_like of shape (m, c), optional
         """
-        z, x = _two("pairs", pairs, "states", "observations")
+        (z, x), labels = _two("pairs", pairs, "states", "observations")
         if transitions is None:
             if controls is not None:
                 raise ValueError("controls are given without transitions; leave them out, or give both")
             none = np.empty(0, dtype=int)
-            return cls(z, np.arange(len(z)), x, none, none)
-        before, after = _two("transitions", transitions, "states", "states that follow them")
+            return cls(z, np.arange(len(z)), x, none, none, labels=Labels(*labels))
+        known = labels[0], labels[0]
+        (before, after), of_both = _two(
+            "transitions", transitions, "states", "states that follow them", known
+        )
+        states = labels[0] or of_both[0]
         for name, part in (("states", before), ("states that follow", after)):
             if part.shape[1] != z.shape[1]:
                 raise ValueError(
@@ -108,9 +131,11 @@ class Training:
                 )
         n, m = len(z), len(before)
         u = None if controls is None else rows_of("controls", controls)
+        named = Labels(states, labels[1], None if controls is None else labels_of(controls))
         if u is not None and len(u) != m:
             raise ValueError(f"there are {m} transitions and {len(u)} rows of controls; give one for each")
-        return cls(np.vstack([z, before, after]), np.arange(n), x, n + np.arange(m), n + m + np.arange(m), u)
+        previous, following = n + np.arange(m), n + m + np.arange(m)
+        return cls(np.vstack([z, before, after]), np.arange(n), x, previous, following, u, labels=named)
 
     def split(self, held_out: int) -> tuple[Training, list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]]:
         """The first part of the sequences, and the last `held_out` steps as sequences of their own.
@@ -154,16 +179,18 @@ class Training:
         return rows
 
 
-def sequences(name: str, value: Any) -> list[np.ndarray]:
-    """One sequence (T, k), or a list of them, as float arrays of two rows or more.
+def sequences(name: str, value: Any) -> tuple[list[np.ndarray], tuple[str, ...] | None]:
+    """One sequence (T, k), or a list of them, as float arrays of two rows or more; and names of the columns.
 
     Raises
     ------
     TypeError, ValueError
         If rows hold NaN or infinity, sequences have other columns than each other, or one has a single step.
     """
-    several = isinstance(value, list | tuple) and len(value) > 0 and all(np.ndim(part) == 2 for part in value)
-    found = [rows_of(name, part) for part in (value if several else [value])]
+    several = isinstance(value, list | tuple) and len(value) > 0 and all(map(_is_sequence, value))
+    parts = list(value) if several else [value]
+    names = labels_of(parts[0])
+    found = [rows_of(name, part, names) for part in parts]
     columns = {part.shape[1] for part in found}
     if len(columns) > 1:
         raise ValueError(f"the sequences of {name} have {sorted(columns)} columns; all need the same")
@@ -174,12 +201,16 @@ def sequences(name: str, value: Any) -> list[np.ndarray]:
                 "give it "
                 "as `pairs`"
             )
-    return found
+    return found, names
 
 
-def rows_of(name: str, value: Any) -> np.ndarray:
-    """Finite rows of numbers, shape (k, columns)."""
-    array = as_rows(name, value)
+def _is_sequence(part: Any) -> bool:
+    return is_labelled(part) or np.ndim(part) == 2
+
+
+def rows_of(name: str, value: Any, names: Sequence[str] | None = None) -> np.ndarray:
+    """Finite rows of numbers, shape (k, columns), with what is labelled in the order of names."""
+    array = in_order(name, value, names, "those of the first training data")
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
             f"{name} have shape {array.shape}; they must be rows of at least one column, a row a time step"
@@ -199,7 +230,10 @@ def evenly_spaced(times: Any, count: int) -> None:
     """
     if times is None:
         return
-    t = np.asarray(times)
+    try:
+        t = np.asarray(times)
+    except Exception as error:
+        raise TypeError(f"times is {shown(times)}, which is no array ({shown(error)})") from None
     if t.shape != (count,):
         raise ValueError(f"there are {count} rows and times of shape {t.shape}; give one time a row")
     steps = np.diff(t).astype(float)
@@ -223,13 +257,23 @@ def _refuse_unlike_labels(states: Any, observations: Any) -> None:
         refuse_unlike_labels("the states", one, "the observations", other)
 
 
-def _two(name: str, value: Any, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+def _two(
+    name: str, value: Any, first: str, second: str, names: tuple[Any, Any] | None = None
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[Any, Any]]:
+    """Two arrays whose rows belong together, with the names of their columns, or in the order of some."""
     if not isinstance(value, Sequence) or len(value) != 2:
         raise TypeError(f"{name} must be two arrays, {first} and {second}")
     refuse_unlike_labels(f"the {first}", value[0], f"the {second}", value[1])
-    one, two = rows_of(f"{name} ({first})", value[0]), rows_of(f"{name} ({second})", value[1])
+    own = labels_of(value[0]), labels_of(value[1])
+    if names is not None and names[0] is None:
+        names = own[0] or own[1], own[0] or own[1]
+    order = own if names is None else names
+    one, two = (
+        rows_of(f"{name} ({first})", value[0], order[0]),
+        rows_of(f"{name} ({second})", value[1], order[1]),
+    )
     if len(one) != len(two):
         raise ValueError(f"{name} has {len(one)} {first} and {len(two)} {second}; each row needs both")
     if len(one) < 2:
         raise ValueError(f"{name} has {len(one)} row; at least two are needed")
-    return one, two
+    return (one, two), order

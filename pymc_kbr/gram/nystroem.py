@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import eigh, solve
 
 from pymc_kbr.arrays.chunks import Chunks
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.gram.low_rank import LowRankGram
 from pymc_kbr.gram.streamed import StreamedGram
 from pymc_kbr.kernels import Kernel
@@ -36,7 +37,7 @@ class Nystroem:
 
     def __post_init__(self) -> None:
         if self.sampling not in ("uniform", "leverage"):
-            raise ValueError(f"sampling is {self.sampling!r}; it may be uniform or leverage")
+            raise ValueError(f"sampling is {shown(self.sampling)}; it may be uniform or leverage")
 
     streams: ClassVar[bool] = True
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.gram.blocks import BlockGram
 from pymc_kbr.gram.dense import DenseGram
 from pymc_kbr.gram.gram import Gram
@@ -162,7 +163,7 @@ def make_solver(solver: Any) -> Solver:
             raise ValueError(f"there is no solver {solver!r}; the names are {', '.join(SOLVERS)}")
         return SOLVERS[solver]()
     if isinstance(solver, type) or not hasattr(solver, "gram"):
-        raise TypeError(f"solver is {solver!r}; give a solver, or one of the names {', '.join(SOLVERS)}")
+        raise TypeError(f"solver is {shown(solver)}; give a solver, or one of the names {', '.join(SOLVERS)}")
     # A solver of a user's own need not be a dataclass, and looks after its numbers itself.
     for field in fields(solver) if is_dataclass(solver) else ():
         value = getattr(solver, field.name)

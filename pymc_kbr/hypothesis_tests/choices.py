@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import squarable, whole
+from pymc_kbr.arrays.refusals import one_of, shown, squarable, whole
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.gram.random_features import FourierFeatures
 from pymc_kbr.kernels import FAMILIES, Kernel, Sum, check_kernel, frequencies, median_heuristic
@@ -34,8 +34,7 @@ def check_choices(form: str, statistic: str, null: str, permutations: int, featu
         ("statistic", statistic, STATISTICS),
         ("null", null, NULLS),
     ):
-        if given not in allowed:
-            raise ValueError(f"{name} is {given!r}; it may be {', '.join(map(repr, allowed))}")
+        one_of(name, given, allowed)
     whole("permutations", permutations)
     whole("features", features)
     if features % 2:
@@ -61,7 +60,7 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
         if not isinstance(kernel, str):
             if bandwidth != "median":
                 raise ValueError(
-                    f"bandwidth is {bandwidth!r} and kernel is {kernel!r}, which has its own; "
+                    f"bandwidth is {shown(bandwidth)} and kernel is {shown(kernel)}, which has its own; "
                     "give one of the two"
                 )
             return kernel
@@ -71,16 +70,21 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
             return family(median_heuristic(points))
         if bandwidth not in LEARNT:
             raise ValueError(
-                f"bandwidth is {bandwidth!r}; it may be 'median', {', '.join(map(repr, LEARNT))}, or "
+                f"bandwidth is {shown(bandwidth)}; it may be 'median', {', '.join(map(repr, LEARNT))}, or "
                 "numbers above zero; of `mmd_test` and `hsic_test` 'several', too"
             )
         if kernel not in (None, "gaussian"):
             raise ValueError(
-                f"bandwidth is {bandwidth!r}, which is for the Gaussian kernel, and kernel is {kernel!r}"
+                f"bandwidth is {shown(bandwidth)}, which is for the Gaussian kernel, and kernel is "
+                f"{shown(kernel)}"
             )
         return LEARNT[bandwidth](learn_lengthscale(points))
     # As objects, or NumPy would make numbers of truth values and texts of numbers beside texts.
-    for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)):
+    if not isinstance(bandwidth, int | float | np.number | list | tuple | np.ndarray):
+        raise TypeError(
+            f"bandwidth is {shown(bandwidth)}; give a name, a number above zero, or one for each column"
+        )
+    for value in np.atleast_1d(np.asarray(bandwidth, dtype=object)).ravel():
         squarable("bandwidth", value)
     if np.ndim(bandwidth) == 0:
         return family(float(bandwidth))  # type: ignore[arg-type]
@@ -119,5 +123,5 @@ def for_both(name: str, given: Any) -> tuple[Any, Any]:
     if not isinstance(given, tuple):
         return given, given
     if len(given) != 2:
-        raise ValueError(f"{name} is {given!r}; give one for both samples, or a pair")
+        raise ValueError(f"{name} is {shown(given)}; give one for both samples, or a pair")
     return given

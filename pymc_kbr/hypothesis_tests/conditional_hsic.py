@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.hypothesis_tests.hsic import hsic_test
@@ -57,7 +58,7 @@ def conditional_hsic_test(
     refuse_unequal_rows("x", x, "z", z)
     for name, points in (("x", x), ("y", y), ("z", z)):
         refuse_constant(name, points)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     # The regressions have one lengthscale for all columns of z, whatever their units.
     given = (z - z.mean(axis=0)) / unit_deviations(z)
     first, second = (KernelRegression(given, points, rng).residuals for points in (x, y))

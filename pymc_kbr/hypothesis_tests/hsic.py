@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, refuse_constant, refuse_unequal_rows
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.rows import refuse_unlike_labels
 from pymc_kbr.gram import AS_EXACT, pivoted_cholesky
 from pymc_kbr.hypothesis_tests.blocks import Blocks, block_sizes, centred
@@ -105,7 +106,7 @@ def hsic_test(
     refuse_unequal_rows("x", x, "y", y)
     refuse_constant("x", x)
     refuse_constant("y", y)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     bandwidth_x, bandwidth_y = for_both("bandwidth", bandwidth)
     kernel_x, kernel_y = for_both("kernel", kernel)
     of_x, of_y = kernels_of(x, kernel_x, bandwidth_x), kernels_of(y, kernel_y, bandwidth_y)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.hypothesis_tests.blocks import Blocks, block_sizes, centred, labels
 from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of
 from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
@@ -121,7 +122,7 @@ def mmd_test(
             f"strata are given with null={null!r} and form={form!r}; take null='permutation' and "
             "form='exact' or 'random_features'"
         )
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     # Of all rows, whichever sample they are of, or permutations would not be exchangeable with the sample.
     kernels = kernels_of(pooled, kernel, bandwidth)
     if form == "auto":

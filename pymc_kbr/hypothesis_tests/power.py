@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import beta
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
-from pymc_kbr.arrays.refusals import whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +99,15 @@ def power_curve(
     """
     for name, given in (("test", test), ("simulate", simulate)):
         if not callable(given):
-            raise TypeError(f"{name} is {given!r}; give a function")
+            raise TypeError(f"{name} is {shown(given)}; give a function")
     whole("repeats", repeats)
     refuse_probability("level", level)
-    if not hasattr(settings, "__len__"):
-        raise TypeError(f"settings is {settings!r}; give a list of them, of one setting too")
+    if not hasattr(settings, "__len__") or isinstance(settings, str) or hasattr(settings, "nnz"):
+        raise TypeError(f"settings is {shown(settings)}; give a list of them, of one setting too")
     if not len(settings):
         raise ValueError("there is no setting; give at least one")
     # One generator throughout, or every repetition would be of the same samples and permutations.
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     pvalues = [
         [test(*simulate(setting, rng), random_seed=rng, **options).pvalue for _ in range(repeats)]
         for setting in settings

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.hypothesis_tests.choices import Bandwidth, chosen_kernel
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.kernels import FAMILIES, Kernel, check_kernel, median_heuristic
@@ -30,7 +31,8 @@ def kernels_of(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Bandw
         check_kernel("kernel", kernel)
         if not isinstance(kernel, str):
             raise ValueError(
-                f"bandwidth is 'several' and kernel is {kernel!r}, which has its own; give one of the two"
+                f"bandwidth is 'several' and kernel is {shown(kernel)}, which has its own; give one of the "
+                "two"
             )
     family, median = FAMILIES["gaussian" if kernel is None else kernel], median_heuristic(points)
     return [family(float(scale * median)) for scale in SEVERAL_SCALES]

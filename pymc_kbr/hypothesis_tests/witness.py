@@ -18,6 +18,7 @@ from pymc_kbr.arrays.points import (
     refuse_constant,
     refuse_unequal_columns,
 )
+from pymc_kbr.arrays.refusals import check_seed, generator_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.learnt_lengthscale import choose_lengthscale
@@ -134,6 +135,7 @@ def witness(
     array([ 1., -1.])
     """
     refuse_probability("probability", probability)
+    check_seed(random_seed)
     names, name = column_names(x), "the points at which it is evaluated"
     y = as_points("y", in_order("y", y, "x", names))
     x = as_points("x", x)
@@ -145,7 +147,7 @@ def witness(
     tails = np.array([0.5 - probability / 2, 0.5 + probability / 2])
     if np.ndim(lengthscale) == 2:
         drawn = as_points("the draws of the lengthscale", lengthscale, least=1)
-        rng = np.random.default_rng(random_seed)
+        rng = generator_of(random_seed)
         functions = np.array([_drawn(x, y, at, row, noise, measure, rng) for row in drawn])
         lower, upper = np.quantile(functions, tails, axis=0)
         return Witness(at, functions.mean(axis=0), lower, upper, drawn)

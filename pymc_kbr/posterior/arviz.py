@@ -13,7 +13,9 @@ import numpy as np
 import xarray as xr
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.names import parameters_by_name
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
+from pymc_kbr.arrays.rows import check_finite
 from pymc_kbr.tables.checks import check_variable_names, usual_dims
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
@@ -107,6 +109,12 @@ def to_arviz(
     >>> dict(idata["posterior"].sizes)
     {'chain': 2, 'draw': 10}
     """
+    if not hasattr(posterior, "simplex_weights") or not hasattr(posterior, "atoms"):
+        raise TypeError(f"posterior is {shown(posterior)}; give a Posterior, as `condition` makes one")
+    if table is not None and not hasattr(table, "parameter_columns"):
+        raise TypeError(f"table is {shown(table)}; give a ReferenceTable")
+    if model is not None and not hasattr(model, "named_vars_to_dims"):
+        raise TypeError(f"model is {shown(model)}; give a pymc.Model")
     whole("chains", chains)
     drawn = _drawn(posterior, draws, chains, random_seed)
     p = drawn.shape[1]
@@ -147,9 +155,17 @@ def _drawn(
     posterior: Any, draws: int | np.ndarray, chains: int, random_seed: int | np.random.Generator | None
 ) -> np.ndarray:
     """Draws (chains * draws, p), those of the first chain first."""
-    if not isinstance(draws, np.ndarray):
-        made: np.ndarray = posterior.draw(chains * draws, np.random.default_rng(random_seed))
+    if isinstance(draws, int | np.integer):
+        whole("draws", draws)
+        made: np.ndarray = posterior.draw(chains * draws, generator_of(random_seed))
         return made
+    draws, p = parameters_by_name(draws, posterior.names, "the draws"), posterior.atoms.shape[1]
+    if draws.ndim != 2 or draws.shape[1] != p or not len(draws):
+        raise ValueError(
+            f"the draws have shape {draws.shape}; give draws (chains * draws, {p}), a column for each "
+            "parameter of the posterior, or how many are to be made"
+        )
+    check_finite("the draws", draws)
     if len(draws) % chains:
         raise ValueError(
             f"{len(draws)} draws are given, which are no {chains} chains of one length; give chains=1, or a "

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import covariance, weighted_quantile
@@ -109,6 +111,8 @@ class Posterior(WeightedAtoms):
         sum_i w_i f(theta_i), eq. 2 of the localised draft, with the weights as they are: where their
         `total_weight` is not one, expectations shrink or grow with it.
         """
+        if not callable(f):
+            raise TypeError(f"f is {shown(f)}; give a function of parameters (m, p)")
         return self.weights @ np.asarray(f(self.atoms))
 
     def mean(self) -> np.ndarray:
@@ -153,7 +157,9 @@ class Posterior(WeightedAtoms):
         ValueError
             If one is no probability.
         """
-        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        levels = np.atleast_1d(as_rows("q", q))
+        if levels.ndim != 1 or not len(levels):
+            raise ValueError(f"q has the shape {levels.shape}; give a probability, or several (k,)")
         if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
             raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
         found = np.column_stack([weighted_quantile(a, self.simplex_weights, levels) for a in self.atoms.T])

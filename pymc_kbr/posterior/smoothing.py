@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import KDTree
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import unit_deviations, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import effective_sample_size
@@ -228,8 +229,10 @@ def _smoothed_among(
 
 def check_smoothing(smoothing: str) -> None:
     """Refuse a name that is not in `SMOOTHINGS`."""
-    if smoothing not in SMOOTHINGS:
-        raise ValueError(f"smoothing is {smoothing!r}; it may be one of {', '.join(map(repr, SMOOTHINGS))}")
+    if not isinstance(smoothing, str) or smoothing not in SMOOTHINGS:
+        raise ValueError(
+            f"smoothing is {shown(smoothing)}; it may be one of {', '.join(map(repr, SMOOTHINGS))}"
+        )
 
 
 def refuse_infinite(what: str, points: np.ndarray) -> np.ndarray:

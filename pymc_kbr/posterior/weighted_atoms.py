@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.embedding.embedding import Embedding
@@ -128,10 +129,11 @@ class WeightedAtoms:
         (`smooth`). Whole numbers are rounded after that; those of few values are not smoothed.
         """
         if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-            raise ValueError(f"draws is {draws!r}; it must be a whole number of at least 1")
+            raise ValueError(f"draws is {shown(draws)}; it must be a whole number of at least 1")
+        whole("draws", draws)
         if smoothing is not None:
             check_smoothing(smoothing)
-        rng = np.random.default_rng(rng)
+        rng = generator_of(rng, "rng")
         refuse_infinite("atoms that carry weight", self.atoms[self.weights != 0])
         rows = self.herd(draws) if herding else self.resample(draws, rng)
         return refuse_infinite("draws", self.smooth(rows, rng, smoothing))

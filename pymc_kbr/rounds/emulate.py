@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.refusals import flag, whole
 from pymc_kbr.arrays.scaling import deviations, nonzero
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
 from pymc_kbr.tables.failures import Failures
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -105,6 +106,8 @@ def emulate(
     >>> bool(abs(estimator.condition(many.observed).mean()[0] - 0.5) < 0.01)
     True
     """
+    check_table("table", table)
+    flag("progressbar", progressbar)
     _check_draws(draws)
     forward = Forward.of_columns(model)
     if forward.graph.parameters != table.parameter_columns:
@@ -114,7 +117,7 @@ def emulate(
         )
     size = len(table.statistic_names)
     deviation = deviations(table.statistics)
-    scales = None if noise is None else noise_of(noise, size)
+    scales = None if noise is None else noise_of(noise, table.statistic_names)
     if scales is not None and table.observed is None:
         raise ValueError(
             "the table has no observation, and noise draws rows where it is likely; leave noise out"
@@ -170,8 +173,7 @@ def _succeeding(
 
 
 def _check_draws(draws: Any) -> None:
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer):
-        raise TypeError(f"draws is {draws!r}; it must be a whole number")
+    whole("draws", draws)
     if draws < 2:
         raise ValueError(f"draws is {draws}; a reference table has at least two rows")
 

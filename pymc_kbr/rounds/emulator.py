@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
+from pymc_kbr.arrays.labelled import in_order
+from pymc_kbr.arrays.refusals import LARGEST_FLOAT, shown
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.gram import Gram, make_solver
 from pymc_kbr.kernels import Gaussian, median_heuristic
@@ -115,24 +118,29 @@ def _directions(targets: np.ndarray, error: float) -> np.ndarray:
     return vectors[:, kept]
 
 
-def noise_of(noise: Any, size: int) -> np.ndarray:
-    """Deviations (d,) of the noise on each statistic.
+def noise_of(noise: Any, names: Sequence[str]) -> np.ndarray:
+    """Deviations (d,) of the noise on each statistic, by their names where these are given.
 
     Raises
     ------
     TypeError, ValueError
         If they are not positive finite numbers, one or as many as statistics.
     """
+    size = len(names)
+    if isinstance(noise, bool):
+        raise TypeError(f"noise is {noise}; it must be a number or one for each statistic")
+    if isinstance(noise, int) and abs(noise) > LARGEST_FLOAT:
+        raise ValueError(f"noise is {shown(noise)}; it must be a finite number above zero")
     try:
-        values = np.asarray(noise, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"noise is {noise!r}; it must be a number or one for each statistic") from None
+        values = in_order("noise", noise, names, "the names of the statistics")
+    except TypeError as error:
+        raise TypeError(f"noise is no number, nor one for each statistic: {error}") from None
     if values.shape not in ((), (size,)):
         raise ValueError(
             f"noise has shape {values.shape}; it must be one number or one for each of {size} statistics"
         )
     if not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"noise is {noise!r}; deviations of noise must be positive and finite")
+        raise ValueError(f"noise is {shown(noise)}; deviations of noise must be positive and finite")
     return np.broadcast_to(values, (size,))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import check_seed, names_of, one_of, path_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
@@ -115,12 +115,13 @@ def learn_simulators(
     [y]
     """
     whole("simulations", simulations)
+    check_seed(random_seed)
     likelihood = KernelLikelihood() if likelihood is None else likelihood
     _check(likelihood, outside)
     model = model_in_context(model)
-    simulators = read_simulators(model, (trials,) if isinstance(trials, str) else trials)
+    simulators = read_simulators(model, [trials] if isinstance(trials, str) else names_of("trials", trials))
     if store is not None:
-        folder_of_stores(Path(store))
+        folder_of_stores(path_of("store", store))
     rng = np.random.default_rng(entropy_of(random_seed))
     learned: dict[str, Learned] = {}
     for kind in learnables(model, simulators):
@@ -147,11 +148,10 @@ def _check(likelihood: Any, outside: str) -> None:
     needed = ("fit", "prepare", "describe", "log_density", "draw_statistics")
     if isinstance(likelihood, type) or not all(callable(getattr(likelihood, m, None)) for m in needed):
         raise TypeError(
-            f"likelihood is {likelihood!r}; it must be a KernelLikelihood with settings of your own, such as "
-            "`pk.KernelLikelihood(form='location_scale')`, or be left out"
+            f"likelihood is {shown(likelihood)}; it must be a KernelLikelihood with settings of your own, "
+            "such as `pk.KernelLikelihood(form='location_scale')`, or be left out"
         )
-    if outside not in OUTSIDE:
-        raise ValueError(f"outside is {outside!r}; it may be one of {', '.join(map(repr, OUTSIDE))}")
+    one_of("outside", outside, OUTSIDE)
 
 
 def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:

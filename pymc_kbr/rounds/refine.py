@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
 from pymc_kbr.estimators.sets.columns import most_columns
@@ -138,7 +138,7 @@ def refine(
     # Later rounds are near it. NaN, which is missing, is not equal to itself.
     asked["observed"] = [None if np.isnan(value) else value for value in forward.graph.observed.tolist()]
     if store is not None:
-        folder_of_stores(Path(store))
+        folder_of_stores(path_of("store", store))
     settle = _by_first_round if asked_for is None and not forward.graph.statistics.set_names else None
     where = None if store is None else Path(store)
     return Rounds(forward, given, options, asked, where, settle=settle).run()
@@ -150,14 +150,17 @@ def _checked(
     """The estimator, if one is given; what is out of range is refused before a model is looked at."""
     whole("draws", draws)
     whole("rounds", rounds)
+    check_seed(random_seed)
+    if store is not None:
+        path_of("store", store)
     if isinstance(prior_share, bool) or not isinstance(prior_share, int | float | np.number):
-        raise TypeError(f"prior_share is {prior_share!r}; it must be a number above 0 and below 1")
+        raise TypeError(f"prior_share is {shown(prior_share)}; it must be a number above 0 and below 1")
     if not 0 < prior_share < 1:
-        raise ValueError(f"prior_share is {prior_share}; it must lie above 0 and below 1")
+        raise ValueError(f"prior_share is {shown(prior_share)}; it must lie above 0 and below 1")
     if store is not None and not isinstance(random_seed, int | np.integer):
         raise ValueError(
-            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
-            "goes on"
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, so that the "
+            "same call goes on"
         )
     return None if estimator is None else make_estimator(estimator)
 

@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+from pymc_kbr.arrays.refusals import names_of, shown
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.when_coarse import check_rounds
+from pymc_kbr.simulation import SimulationOptions
+from pymc_kbr.simulation.model.context import check_model
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
+
+USUAL_SIMULATIONS = 10_000
+"""Of `sample_abc`, where none are asked for."""
+
+
+def check_kinds(reference_table: Any, model: Any, statistics: Any) -> None:
+    """Refuse arguments of another kind than `sample_abc` takes.
+
+    Raises
+    ------
+    TypeError
+        What was given and what is allowed.
+    """
+    if not isinstance(reference_table, ReferenceTable | StoredTable | None):
+        raise TypeError(
+            f"reference_table is {shown(reference_table)}; give a ReferenceTable or a StoredTable, as "
+            "`simulate`, `ReferenceTable.from_dataframe` and `StoredTable.open` make them"
+        )
+    if model is not None:
+        check_model("model", model)
+    if statistics is not None:
+        names_of("statistics", statistics)
+
+
+def warn_of_no_effect(options: SimulationOptions) -> None:
+    """Say which settings of simulations are given where nothing is simulated."""
+    usual = SimulationOptions(USUAL_SIMULATIONS)
+    given = {"simulations": options.draws != usual.draws}
+    given |= {
+        name: getattr(options, name) != getattr(usual, name)
+        for name in ("cores", "executor", "on_failure", "timeout")
+    }
+    named = [name for name, is_given in given.items() if is_given]
+    if named:
+        warnings.warn(
+            f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect beside a reference table: "
+            "nothing is simulated",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def refuse_together(
@@ -51,16 +95,17 @@ def _refuse_with_rounds(rounds: int | str, prior: Any, reference_table: Any, sto
     """Refuse what does not go together with rounds."""
     if reference_table is not None:
         raise ValueError(
-            f"rounds is {rounds!r} and a reference table is given, of which nothing is simulated; leave one "
-            "of them out, or make the table with `refine` or `zoom`"
+            f"rounds is {shown(rounds)} and a reference table is given, of which nothing is simulated; "
+            "leave one of them out, or make the table with `refine` or `zoom`"
         )
     if store is not None:
         raise ValueError(
-            f"rounds is {rounds!r} and a store is given, which holds one table; leave one of them out, or "
-            "take `refine(..., store=...)`, with a folder of stores, and give its table as `reference_table`"
+            f"rounds is {shown(rounds)} and a store is given, which holds one table; leave one of them "
+            "out, or take `refine(..., store=...)`, with a folder of stores, and give its table as "
+            "`reference_table`"
         )
     if prior is not None:
         raise ValueError(
-            f"rounds is {rounds!r} and another prior is given, whose posterior the rounds do not go to; "
+            f"rounds is {shown(rounds)} and another prior is given, whose posterior the rounds do not go to; "
             "leave one of them out, or simulate from the model with the other prior"
         )

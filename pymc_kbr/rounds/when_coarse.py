@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 from pymc_kbr.estimators.sets.columns import most_columns
@@ -226,6 +226,6 @@ def check_rounds(rounds: Any) -> None:
     """Refuse what is neither "auto" nor a number of rounds."""
     if isinstance(rounds, str):
         if rounds != "auto":
-            raise ValueError(f"rounds is {rounds!r}; it may be 'auto', a number of rounds, or None")
+            raise ValueError(f"rounds is {shown(rounds)}; it may be 'auto', a number of rounds, or None")
         return
     whole("rounds", rounds)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import chi2
 
+from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -72,9 +73,9 @@ def widening(
     found = float(np.quantile(squared, COVERED) / chi2.ppf(COVERED, truths.shape[1]))
     if found > MOST:
         raise ValueError(
-            f"posteriors of {type(fitted).__name__} are {np.sqrt(found):.2g} times too narrow for rows that "
-            f"were held out of {len(table)}: they rest on one row or two; give the rounds more draws, or an "
-            "estimator that accepts more rows"
+            f"posteriors of {type(fitted).__name__} are {times(float(np.sqrt(found)))} too narrow for rows "
+            f"that were held out of {len(table)}: they rest on one row or two; give the rounds more draws, "
+            "or an estimator that accepts more rows"
         )
     return max(1.0, found)
 

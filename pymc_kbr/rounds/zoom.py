@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.estimators.sets.columns import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import ROWS_IN_BOUNDS, narrower, narrower_with_noise
@@ -133,7 +133,7 @@ def zoom(
     _check(draws, rounds, scale, random_seed, store)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
     forward = Forward.read(model) if noise is None else Forward.of_columns(model)
-    deviations = None if noise is None else noise_of(noise, forward.graph.statistics.size)
+    deviations = None if noise is None else noise_of(noise, forward.graph.statistics.names)
     forward.check_can_be_truncated()
     size = draws // (2 * rounds if noise is None else rounds + 1)
     _check_rounds(draws, rounds, size, forward.graph.parameters.size)
@@ -149,7 +149,7 @@ def zoom(
         failures_told=False,
     )
     if store is not None:
-        folder_of_stores(Path(store))
+        folder_of_stores(path_of("store", store))
     tables: list[ReferenceTable] = []
 
     def add(size: int, bounds: Within | None) -> ReferenceTable:
@@ -196,12 +196,15 @@ def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, 
     """Refuse arguments that are out of range, before a model is looked at."""
     whole("draws", draws)
     whole("rounds", rounds)
+    check_seed(random_seed)
+    if store is not None:
+        path_of("store", store)
     if scale is not None:
         check_scale(scale)
     if store is not None and not isinstance(random_seed, int | np.integer):
         raise ValueError(
-            f"random_seed is {random_seed!r}; with a store it must be a whole number, so that the same call "
-            "goes on"
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, so that the "
+            "same call goes on"
         )
 
 

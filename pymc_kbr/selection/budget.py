@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import LARGEST_FLOAT, shown
 from pymc_kbr.selection.cost import Cost
 
 FOR_FIRST_ROUND = 0.55
@@ -25,15 +26,20 @@ def check_budget(work: float, time_budget: float | None) -> None:
         If one is not a number above zero.
     """
     for name, given in (("work", work), ("time_budget", time_budget)):
-        if isinstance(given, bool) or not isinstance(given, int | float | np.number | None):
-            raise TypeError(f"{name} is {given!r}; it must be a number above zero")
+        known = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+        if not known and (given is not None or name == "work"):
+            raise TypeError(f"{name} is {shown(given)}; it must be a number above zero")
+        if isinstance(given, int) and given > LARGEST_FLOAT:
+            raise ValueError(f"{name} is {shown(given)}; it must be a number that a float can be")
     if not work > 0:
         raise ValueError(
-            f"work is {work!r}; it must be above zero: leave it out for some 20 to 30 seconds of one core"
+            f"work is {shown(work)}; it must be above zero: leave it out for some 20 to 30 seconds of one "
+            "core"
         )
     if time_budget is not None and not time_budget > 0:
         raise ValueError(
-            f"time_budget is {time_budget!r}; it must be above zero seconds, or None for no limit of time"
+            f"time_budget is {shown(time_budget)}; it must be above zero seconds, or None for no limit of "
+            "time"
         )
 
 

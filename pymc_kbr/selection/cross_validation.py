@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.kernels import Kernel
@@ -58,7 +59,7 @@ def embedding_distances(
     ----------
     .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), 3753-3783.
     """
-    seed = int(np.random.default_rng(random_seed).integers(2**31))
+    seed = int(generator_of(random_seed).integers(2**31))
     scores = np.zeros(len(estimators))
     for train, held_out in KFold(folds, shuffle=True, random_state=seed).split(parameters):
         equal = np.full(len(held_out), 1 / len(held_out))

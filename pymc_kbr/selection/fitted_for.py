@@ -12,6 +12,7 @@ from rich.console import Console
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
@@ -50,7 +51,7 @@ def check_selection(selection: Mapping[str, Any] | None, estimator: Estimator | 
         return
     allowed = ", ".join(map(repr, SELECTION))
     if not isinstance(selection, Mapping):
-        raise TypeError(f"selection is {selection!r}; give a dict with some of {allowed}")
+        raise TypeError(f"selection is {shown(selection)}; give a dict with some of {allowed}")
     unknown = [name for name in selection if name not in SELECTION]
     if unknown:
         raise ValueError(f"selection has the unknown {unknown}; it may have {allowed}, as `pymc_kbr.select`")

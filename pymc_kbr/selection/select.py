@@ -15,6 +15,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
+from pymc_kbr.arrays.refusals import flag, generator_of, shown
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
@@ -149,7 +150,7 @@ def select(
             "as by `ReferenceTable.from_dataframe`"
         )
     refuse_sets(table)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
     weighting = weighting_of(loaded)
     sides = loaded.parameters, loaded.statistics, loaded.support
@@ -172,6 +173,7 @@ def choose(
 ) -> Estimator:
     """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,)."""
     check_budget(work, time_budget)
+    flag("progressbar", progressbar)
     started = time.perf_counter()
     n = len(rows.carrying)
     if n < LEAST_FOR_CHOICE:
@@ -247,7 +249,7 @@ def check_candidates(
     if candidates is None:
         return None
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):
-        raise TypeError(f"candidates is {candidates!r}; give a list of names or estimators")
+        raise TypeError(f"candidates is {shown(candidates)}; give a list of names or estimators")
     given = [make_estimator(candidate) for candidate in candidates]
     if not given:
         raise ValueError("there are no candidates; give at least one, or leave them out")

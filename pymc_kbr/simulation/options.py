@@ -6,14 +6,14 @@ import signal
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import check_seed, flag, one_of, path_of, shown, whole
 from pymc_kbr.simulation.prior.proposal import Proposal
 from pymc_kbr.simulation.prior.truncated import Within
-from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.simulation.workers.executors import check_executor
 from pymc_kbr.tables.failures import ON_FAILURE
 
@@ -58,13 +58,12 @@ class SimulationOptions:
         whole("draws", self.draws)
         whole("cores", self.cores)
         check_seed(self.random_seed)
-        if self.store is not None and (not isinstance(self.store, str | Path) or not str(self.store)):
-            raise TypeError(f"store is {self.store!r}; it must be the path of a folder, such as 'table.zarr'")
-        if self.on_failure not in ON_FAILURE:
-            raise ValueError(
-                f"on_failure is {self.on_failure!r}; it may be 'raise' or 'drop', or 'condition', where a "
-                "failure says nothing of the parameters"
-            )
+        if self.store is not None:
+            path_of("store", self.store)
+        one_of("on_failure", self.on_failure, ON_FAILURE)
+        flag("progressbar", self.progressbar)
+        if self.batched is not None:
+            flag("batched", self.batched)
         if self.timeout is not None:
             self._check_timeout(self.timeout)
         if self.executor is not None:
@@ -72,9 +71,9 @@ class SimulationOptions:
 
     def _check_timeout(self, timeout: float) -> None:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number):
-            raise TypeError(f"timeout is {timeout!r}; it must be a number of seconds, or None")
-        if not 0 < timeout < np.inf:
-            raise ValueError(f"timeout is {timeout}; it must be a number of seconds above zero")
+            raise TypeError(f"timeout is {shown(timeout)}; it must be a number of seconds, or None")
+        if not 0 < timeout <= TIMEOUT_MAX:
+            raise ValueError(f"timeout is {shown(timeout)}; it must be a number of seconds above zero")
         if self.batched:
             raise ValueError("batched=True, and timeout is that of one simulation; leave one of them out")
         if not hasattr(signal, "setitimer"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.truncated import Within
@@ -43,9 +44,9 @@ def simulate(
         Number n of draws from the prior, each simulated once.
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. Its observed variables may
-        be `pm.Simulator`s, one or several, and ordinary distributions. Where there is a simulator, the
-        density of the others that do not hang together with it is not simulated and matched: it weights the
-        rows, with the model's Potentials, as `prior_ratio`.
+        be `pm.Simulator`s, one or several, and beside them ordinary distributions: the density of those that
+        do not hang together with a simulator is not simulated and matched but weights the rows, with the
+        model's Potentials, as `prior_ratio`. A model all of whose densities are known is refused.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same table, bit for bit, with any number of cores. A longer table of
         the same seed begins with the shorter one.
@@ -185,6 +186,7 @@ def simulate_to_store(
     ...     simulate_to_store(1000, f"{folder}/table.zarr", random_seed=1, progressbar=False)
     StoredTable(1000 rows in table.zarr; parameters ['mean']; 1 statistics)
     """
+    path_of("store", store)
     options = SimulationOptions(
         draws=draws,
         random_seed=random_seed,

@@ -11,9 +11,9 @@ from zlib import crc32
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.simulate import simulate
-from pymc_kbr.simulation.streams import check_seed
 from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -83,10 +83,11 @@ def simulate_models(
             "of the model's name"
         )
     if not isinstance(models, Mapping) or not models:
-        raise TypeError(f"models is {models!r}; give a dict of names to PyMC models")
+        raise TypeError(f"models is {shown(models)}; give a dict of names to PyMC models")
     if isinstance(draws, Mapping) and set(draws) != set(models):
         raise ValueError(f"draws are of {sorted(draws)}; give a number for each of {sorted(models)}, or one")
     if store is not None:
+        store = path_of("store", store)
         unfit = [name for name in models if not re.fullmatch(r"[\w][\w .-]*", name)]
         if unfit:
             raise ValueError(

@@ -12,29 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import check_seed
+
 PRIOR_STREAM, ROW_STREAM, BATCH_STREAM, PILOT_STREAM, PROPOSAL_STREAM = range(5)
 """What a stream is for: the first number of its key."""
 
 ROWS_A_STREAM = 1024
 """Rows drawn from one stream where draws are made in batches. Part of what a seed means."""
-
-
-def check_seed(random_seed: int | np.random.Generator | None) -> None:
-    """Refuse what is no seed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the seed is no whole number, negative, or of another kind.
-    """
-    if random_seed is None or isinstance(random_seed, np.random.Generator):
-        return
-    if isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
-        raise TypeError(
-            f"random_seed is {random_seed!r}; give None, a whole number or a numpy.random.Generator"
-        )
-    if random_seed < 0:
-        raise ValueError(f"random_seed is {random_seed}; it must not be negative")
 
 
 def entropy_of(random_seed: int | np.random.Generator | None) -> int:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import instance
 from pymc_kbr.tables.failures import Failures
 
 
 def appended(one: Any, other: Any) -> Any:
     """See `ReferenceTable.append`."""
+    instance("other", other, type(one), "a ReferenceTable")
     for what, mine, theirs in (
         ("parameters", one.parameter_names, other.parameter_names),
         ("statistics", one.statistic_names, other.statistic_names),
@@ -47,6 +49,12 @@ def appended(one: Any, other: Any) -> Any:
         on_failure=_on_failure(one, other),
         prior_mass=one.origin.prior_mass if one.origin.prior_mass == other.origin.prior_mass else None,
     )
+    copies = 0 if _of_other_seeds(one, other) else _copies(one, other)
+    if copies:
+        raise ValueError(
+            f"{copies} rows of the table to append are rows of this one, in all digits: a second time they "
+            "would only look like more simulations; leave them out, or simulate others"
+        )
     return dataclasses.replace(
         one,
         parameters=np.vstack([one.parameters, other.parameters]),
@@ -85,6 +93,23 @@ def _noise(one: Any, other: Any) -> tuple[float, ...]:
             "the observation; only tables that were made for the same noise can be joined"
         )
     return known.pop() if known else ()
+
+
+def _of_other_seeds(one: Any, other: Any) -> bool:
+    """Whether both tables were simulated with seeds that are known, and differ."""
+    return None not in (*one.seeds, *other.seeds)
+
+
+def _copies(one: Any, other: Any) -> int:
+    """How many rows of a table are those of another one. Whole numbers alone may agree by chance."""
+    mine, theirs = (np.hstack([table.parameters, table.statistics]) for table in (one, other))
+    if np.array_equal(mine, theirs):
+        return len(theirs)
+    smooth = [column for block in one.support.blocks if block.smooth for column in block.columns]
+    if not smooth or not np.any(np.isin(theirs[:, smooth[0]], mine[:, smooth[0]])):
+        return 0
+    known = {row.tobytes() for row in mine}
+    return sum(row.tobytes() in known for row in theirs)
 
 
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.rows import as_pairs, as_rows, check_range
+from pymc_kbr.arrays.labelled import in_order, is_labelled
+from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.rows import as_rows, check_range, refuse_unlike_labels
 from pymc_kbr.arrays.scaling import deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.columns import Columns, Variable
@@ -25,8 +27,14 @@ def checked(table: Any) -> dict[str, np.ndarray | None]:
     TypeError, ValueError
         See `ReferenceTable`.
     """
-    parameters, statistics = as_pairs(table.parameters, table.statistics)
-    observed = None if table.observed is None else as_rows("the observation", table.observed)
+    parameters, statistics = table.parameters, table.statistics
+    refuse_unlike_labels("the parameters", parameters, "the statistics", statistics)
+    parameters = in_order("the parameters", parameters, table.parameter_names, "the names of its columns")
+    statistics = in_order("the statistics", statistics, table.statistic_names, "the names of its columns")
+    observed = table.observed
+    if observed is not None:
+        of = "the names of its columns"
+        observed = in_order("the observation", observed, table.statistic_names, of, gaps=True)
     check_side("parameter", parameters, table.parameter_columns)
     check_side("statistic", statistics, table.statistic_columns)
     check_pairs(parameters, statistics, table.parameter_names, table.statistic_names)
@@ -175,18 +183,20 @@ def check_prior_ratio(ratio: np.ndarray, rows: int) -> None:
 def check_bounds(bounds: Mapping[str, Any] | None) -> None:
     """Refuse bounds that are no pairs of numbers."""
     if bounds is not None and not isinstance(bounds, Mapping):
-        raise TypeError(f"bounds are {bounds!r}; give a mapping of parameter names to (lower, upper)")
+        raise TypeError(f"bounds are {shown(bounds)}; give a mapping of parameter names to (lower, upper)")
     for name, pair in (bounds or {}).items():
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(
-                f"the bounds of {name!r} are {pair!r}; give a pair (lower, upper), with None for an end that "
-                "is open"
+                f"the bounds of {name!r} are {shown(pair)}; give a pair (lower, upper), with None for an "
+                "end that is open"
             )
         for end in pair:
             if end is not None and (isinstance(end, bool) or not isinstance(end, int | float | np.number)):
-                raise TypeError(f"the bounds of {name!r} are {pair!r}; they must be numbers, or None")
+                raise TypeError(f"the bounds of {name!r} are {shown(pair)}; they must be numbers, or None")
             if end is not None and (isinstance(end, np.complexfloating) or np.isnan(end)):
-                raise ValueError(f"the bounds of {name!r} are {pair!r}; they must be real numbers, or None")
+                raise ValueError(
+                    f"the bounds of {name!r} are {shown(pair)}; they must be real numbers, or None"
+                )
 
 
 def check_support(support: Support, parameters: np.ndarray, names: list[str]) -> None:
@@ -254,22 +264,18 @@ def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str]
         raise ValueError(f"the columns {kinds} are not numeric; convert or leave them out")
 
 
-def observation(
-    observed: Mapping[str, float] | Sequence[float] | None, names: list[str]
-) -> np.ndarray | None:
-    """The observed statistics in the order of `names`, from a mapping, a Series or a sequence."""
+def observation(observed: Any, names: list[str]) -> np.ndarray | None:
+    """The observed statistics (d,) in the order of `names`, from whatever labels them, or a sequence.
+
+    Labels may have others beside them: a row of a data frame has parameters, too.
+    """
     if observed is None:
         return None
-    if hasattr(observed, "keys"):
-        values: Any = observed
-        missing = [name for name in names if name not in values.keys()]  # noqa: SIM118  (a Series iterates over values)
-        if missing:
-            raise ValueError(f"the observation lacks {missing}; the statistics are {names}")
-        observed = [values[name] for name in names]
+    of = "the names of the table's statistics"
     try:
-        # A copy, as the table makes it read-only.
-        return np.array(as_rows("the observation", observed))
+        found = in_order("the observation", observed, names, of, gaps=True, more=True)
     except TypeError as error:
-        raise ValueError(
-            f"the observation {observed!r} is not numeric ({error}); give one number a statistic"
-        ) from None
+        raise ValueError(f"the observation is not numeric ({error}); give one number a statistic") from None
+    if found.ndim == 2 and len(found) == 1 and is_labelled(observed):
+        found = found[0]  # a data frame of one row
+    return np.array(found)  # a copy, as the table makes it read-only

@@ -30,6 +30,8 @@ class Variable:
         constant, as above the diagonal of a Cholesky factor, or equal to others, as in a symmetric matrix.
         Each entry has a column of its own where left out.
     constants : tuple of float
+    set_labels : tuple of str, optional
+        Names of the columns of these data sets.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Variable:
     set_columns: int = 0
     sources: tuple[int, ...] | None = None
     constants: tuple[float, ...] = ()
+    set_labels: tuple[str, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -152,6 +155,7 @@ class Columns:
                     if v.sources is not None
                     else {}
                 ),
+                **({} if v.set_labels is None else {"set_labels": list(v.set_labels)}),
             }
             for v in self.variables
         ]
@@ -169,6 +173,7 @@ class Columns:
                     v.get("set_columns", 0),
                     tuple(v["sources"]) if "sources" in v else None,
                     tuple(v.get("constants", ())),
+                    None if v.get("set_labels") is None else tuple(v["set_labels"]),
                 )
                 for v in document
             )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables.errors import describe
 from pymc_kbr.tables.frame import fields_of, fields_of_sets, frame_of
@@ -38,12 +39,13 @@ class Conversions:
         Parameters
         ----------
         df : pandas.DataFrame
-            One simulation a row.
+            One simulation a row. A data frame of polars, pyarrow, dask or duckdb, a dict of columns or an
+            xarray.Dataset will do.
         parameters, statistics : sequence of str
             Its columns on either side.
         observed : mapping or sequence of float, optional
-            The observed statistics, by name or in the order of `statistics`; a row of another data
-            frame (a Series) will do. NaN where one is missing.
+            The observed statistics, by name in any container that labels them, or in the order of
+            `statistics`; a row of another data frame (a Series) will do. NaN where one is missing.
         bounds : mapping of str to (lower, upper), optional
             The prior's support; None where it has no end. Parameters left out are taken to be unbounded, and
             their smoothed draws may go beyond the simulated values.
@@ -144,7 +146,9 @@ class Conversions:
         ValueError
             If `path` is a folder, and `overwrite` is set.
         """
-        table_file.write(Path(path), arrays_of(self), documents_of(self), overwrite=overwrite)
+        table_file.write(
+            path_of("path", path, "a file"), arrays_of(self), documents_of(self), overwrite=overwrite
+        )
         return Path(path)
 
     @classmethod
@@ -166,7 +170,7 @@ class Conversions:
         ValueError
             If it is no reference table, is damaged, is a store, or was written by another format version.
         """
-        arrays, documents = table_file.read(Path(path))
+        arrays, documents = table_file.read(path_of("path", path, "a file"))
         try:
             return cls(**fields_from(arrays, documents))
         except Exception as error:  # whatever is lacking in a file that has the marks of a table

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pymc_kbr.arrays.extras import brought_by
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
 
     with brought_by("r", "rdata"):
         import rdata
-    path = Path(path)
+    path = path_of("path", path, "a file")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:

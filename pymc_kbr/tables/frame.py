@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.arrays.labelled import columns_of, is_pandas, labels_of_columns, texts
+from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, observation
 from pymc_kbr.tables.columns import Columns, Variable
@@ -37,12 +40,13 @@ def fields_of(
     discrete: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The fields of a table, for the arguments of `ReferenceTable.from_dataframe`, with its errors."""
-    parameters, statistics = list(parameters), list(statistics)
+    df = _as_pandas(df)
+    parameters, statistics = _names("parameters", parameters), _names("statistics", statistics)
     check_columns(df, parameters, statistics)
     return {
         **_parameters_of(df, parameters, bounds, discrete),
         # A copy: a table makes its arrays read-only, and the data frame is the user's.
-        "statistics": df[statistics].to_numpy(dtype=float, copy=True),
+        "statistics": np.array(as_rows("the statistics", df[statistics])),
         "observed": observation(observed, statistics),
         "statistic_columns": Columns.scalars(statistics),
     }
@@ -57,22 +61,53 @@ def fields_of_sets(
     largest: int | None,
 ) -> dict[str, Any]:
     """The fields of a table, for the arguments of `ReferenceTable.from_sets`, with its errors."""
-    if not hasattr(df, "columns"):
-        raise TypeError(
-            f"the parameters are of the type {type(df).__name__}; give a data frame, a column for each"
-        )
+    df = _as_pandas(df)
     check_columns(df, list(df.columns))
     data = DataSets.of(sets)
     most = int(data.sizes.max()) if largest is None else largest
+    whole("largest", most)
     if most < data.sizes.max():
         raise ValueError(f"largest is {largest}; a data set has {data.sizes.max()} rows: give as many")
-    data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns)
+    data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns, set_labels=data.names)
     return {
         **_parameters_of(df, list(df.columns), bounds, discrete),
         "statistics": data.padded(most),
         "observed": None if observed is None else observed_set(observed, data_set),
         "statistic_columns": Columns((data_set,)),
     }
+
+
+def _as_pandas(df: Any) -> pd.DataFrame:
+    """A data frame of any package, or a dict of columns, as one of pandas with texts for names."""
+    import pandas as pd
+
+    if is_pandas(df) and hasattr(df, "columns"):
+        return df.set_axis(list(texts(labels_of_columns(df)) or ()), axis=1)
+    columns = columns_of("the data frame", df)
+    if columns is None:
+        raise TypeError(
+            f"df is {shown(df)}, of the type {type(df).__name__}; give a data frame, a column for each "
+            "parameter and each statistic, or a dict of columns"
+        )
+    wrong = {name: column.shape for name, column in columns.items() if column.ndim != 1}
+    if wrong or len({len(column) for column in columns.values()}) > 1:
+        raise ValueError(
+            f"the columns of df have the shapes {shown({n: c.shape for n, c in columns.items()})}; all "
+            "must be of one length, with one number a row"
+        )
+    return pd.DataFrame(columns)
+
+
+def _names(side: str, names: Any) -> list[str]:
+    """Names of columns as a list of texts; a single text is none, since it is a sequence of letters, too."""
+    if isinstance(names, str):
+        raise TypeError(f"{side} is {shown(names)}; give a list of names: [{names!r}]")
+    if not isinstance(names, Iterable):
+        raise TypeError(f"{side} is {shown(names)}; give a list of names of columns")
+    wrong = [name for name in names if not isinstance(name, str | tuple | int | np.integer)]
+    if wrong:
+        raise TypeError(f"{side} has the entry {shown(wrong[0])}; give a list of names of columns")
+    return list(texts(tuple(names)) or ())
 
 
 def _parameters_of(
@@ -84,7 +119,7 @@ def _parameters_of(
     """The fields of a table that are not about its statistics."""
     check_bounds(bounds)
     counts = _whole_numbers(df, parameters) if discrete is None else _checked(df, parameters, discrete)
-    values = df[parameters].to_numpy(dtype=float, copy=True)
+    values = np.array(as_rows("the parameters", df[parameters]))
     if counts and bounds and np.all(np.isfinite(values)):
         # Within the support discrete columns have no bounds: they are never moved.
         check_support(Support.from_bounds(bounds, parameters), values, parameters)
@@ -105,8 +140,7 @@ def _whole_numbers(df: pd.DataFrame, parameters: list[str]) -> list[str]:
 
 def _checked(df: pd.DataFrame, parameters: list[str], discrete: Sequence[str]) -> list[str]:
     """The discrete parameters that were named, refused where they are none."""
-    if isinstance(discrete, str):
-        raise TypeError(f"discrete is {discrete!r}; give a list of names, such as [{discrete!r}]")
+    discrete = _names("discrete", discrete)
     unknown = [name for name in discrete if name not in parameters]
     if unknown:
         raise ValueError(f"discrete names {unknown}; the parameters are {parameters}: name some of these")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.tables.checks import observation
 from pymc_kbr.tables.columns import Columns, Variable
 
@@ -21,7 +22,8 @@ def observed_set(observed: Any, variable: Variable) -> np.ndarray:
         As `DataSets.of`, and if it has more rows than the variable holds.
     """
     # One entry is the data set's size, the others are its rows.
-    data, most = DataSets.of([observed], variable.set_columns), (variable.size - 1) // variable.set_columns
+    data = DataSets.of([observed], variable.set_columns, variable.set_labels)
+    most = (variable.size - 1) // variable.set_columns
     if data.sizes[0] > most:
         raise ValueError(
             f"the observed data set has {data.sizes[0]} rows, and those of {variable.name!r} at most {most}; "
@@ -55,7 +57,7 @@ def set_variable(table: Any, name: str | None) -> Variable:
     if name is None and len(names) > 1:
         raise ValueError(f"the table has data sets of {names}; name one of them: variable={names[0]!r}")
     if name is not None and name not in names:
-        raise ValueError(f"variable is {name!r}; the table has data sets of {names}")
+        raise ValueError(f"variable is {shown(name)}; the table has data sets of {names}")
     chosen = names[0] if name is None else name
     return next(one for one in table.statistic_columns.variables if one.name == chosen)
 
@@ -64,7 +66,7 @@ def sets_of(table: Any, name: str | None) -> DataSets:
     """See `ReferenceTable.data_sets`."""
     variable = set_variable(table, name)
     part = table.statistics[:, table.statistic_columns.slices()[variable.name]]
-    return DataSets.of_padded(part, variable.set_columns)
+    return dataclasses.replace(DataSets.of_padded(part, variable.set_columns), names=variable.set_labels)
 
 
 def with_columns(table: Any, features: Any, name: str | None) -> Any:
@@ -74,6 +76,7 @@ def with_columns(table: Any, features: Any, name: str | None) -> Any:
 
     def replaced(statistics: np.ndarray) -> np.ndarray:
         sets = DataSets.of_padded(statistics[:, place], variable.set_columns)
+        sets = dataclasses.replace(sets, names=variable.set_labels)
         return np.hstack([statistics[:, : place.start], features(sets), statistics[:, place.stop :]])
 
     made = Variable(variable.name, (len(features.names_),), labels=tuple(features.names_))

@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.arrays.refusals import instance
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.appended import appended
 from pymc_kbr.tables.checks import checked
@@ -263,6 +264,17 @@ class ReferenceTable(Conversions):
             As `data_sets`, and as `features` where data sets have other columns than it was fitted to.
         """
         return with_columns(self, features, variable)
+
+
+def check_table(name: str, value: Any) -> None:
+    """Refuse what is no reference table in memory.
+
+    Raises
+    ------
+    TypeError
+    """
+    advice = "a ReferenceTable, as `simulate` makes one (of a StoredTable, some rows: `stored.load(20_000)`)"
+    instance(name, value, ReferenceTable, advice)
 
 
 def _shorten(names: list[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
@@ -62,8 +63,23 @@ def documents_of(table: Any) -> dict[str, Any]:
     }
 
 
+def check_result(name: str, value: Any) -> None:
+    """Refuse what is no result in ArviZ's form.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not (hasattr(value, "groups") and hasattr(value, "__getitem__")) or hasattr(value, "iloc"):
+        raise TypeError(
+            f"{name} is {shown(value)}, of the type {type(value).__name__}; give a result of `sample_abc`, "
+            "an arviz.InferenceData or xarray.DataTree"
+        )
+
+
 def held_by(idata: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and documents of the table that a result of ArviZ holds."""
+    check_result("idata", idata)
     try:
         group = idata[IN_A_RESULT]
     except KeyError:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import names_of
 from pymc_kbr.tables.columns import Columns, Variable
 
 
@@ -19,8 +20,7 @@ def columns_named(names: Sequence[str], columns: Columns) -> np.ndarray:
     TypeError, ValueError
         If a name is unknown or a column is named twice, or there is none.
     """
-    if isinstance(names, str):
-        raise TypeError(f"statistics is {names!r}; give a list of names: [{names!r}]")
+    names = names_of("statistics", names)
     of_variables, start = {}, 0
     for variable in columns.variables:
         of_variables[variable.name] = list(range(start, start + variable.size))

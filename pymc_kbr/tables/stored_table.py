@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
@@ -88,7 +89,7 @@ class StoredTable:
         ...
         FileNotFoundError: there is no store nowhere.zarr
         """
-        store = TableStore.open(Path(path))
+        store = TableStore.open(path_of("path", path))
         table = cls(store, store.rows, store.array("observed"), store.other_arrays(OBSERVED_DATA))
         try:
             _ = table.parameter_columns, table.statistic_columns, table.support, int(store.documents["seed"])

@@ -150,9 +150,17 @@ OBSERVED = [
     ([0.0, 1e300, 0.0], ValueError, r"1e\+300 in statistic 1, more than"),
     ([[0.0, 0.0, 0.0], [0.0, 0.0, -1e200]], ValueError, r"-1e\+200 in statistic 2, more than"),
     ([1j, 0, 0], TypeError, "imaginary part"),
-    (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), ValueError, "masked entries in the observation"),
     (["a", "b", "c"], TypeError, "observation"),
 ]
+
+
+def test_what_is_masked_in_an_observation_is_missing():
+    fitted = pk.Rejection(10).fit(THETA, X)
+    one = fitted.condition(np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]))
+    two = fitted.condition([1.0, np.nan, 3.0])
+    np.testing.assert_array_equal(one.atoms, two.atoms)
+    with pytest.raises(ValueError, match="masked entries in the observation"):
+        fitted.weights(np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]))
 
 
 @pytest.mark.parametrize(("observed", "error", "words"), OBSERVED)

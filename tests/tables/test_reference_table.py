@@ -89,11 +89,16 @@ def test_a_table_does_not_change_with_its_data_frame():
         ({"frame": FRAME.assign(t=FRAME["t"] + 1j)}, "not numeric"),
         ({"observed": [1.0, 1e305]}, r"beyond 1e\+300 in the observation, columns \['t'\]"),
         ({"observed": [1.0, 2j]}, "imaginary part"),
-        ({"observed": np.ma.array([1.0, 2.0], mask=[False, True])}, "1 masked"),
+        ({"parameters": "a"}, r"a list of names: \['a'\]"),
+        ({"statistics": "st"}, r"a list of names: \['st'\]"),
+        (
+            {"frame": FRAME.assign(a=[2**53 + 1, 2, 3])},
+            r"beyond 2\*\*53 in the parameters, 'a', such as 90071992547",
+        ),
     ],
 )
 def test_bad_tables_are_refused(arguments, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((TypeError, ValueError), match=words):
         make(**arguments)
 
 
@@ -176,6 +181,29 @@ def test_append_joins_rows_and_failures():
     assert len(first) == 3
 
 
+def of_other_rows(table):
+    return dataclasses.replace(table, statistics=table.statistics + 0.25)
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(1, 3)])
+def test_rows_are_not_appended_a_second_time(part):
+    table = make()
+    again = make(FRAME.iloc[part])
+    with pytest.raises(ValueError, match=f"{len(again)} rows of the table to append are rows of this one"):
+        table.append(again)
+    with pytest.raises(ValueError, match="3 rows of the table to append"):
+        table.append(table)
+    assert len(table.append(of_other_rows(table))) == 6
+
+
+def test_whole_numbers_may_agree_by_chance():
+    counts = pd.DataFrame({"a": [1, 2, 3, 1], "s": [0, 1, 0, 1], "t": [1, 1, 0, 0]})
+    one, other = make(counts), make(counts.iloc[::-1])
+    assert len(one.append(other)) == 8
+    with pytest.raises(ValueError, match="4 rows of the table to append"):
+        one.append(make(counts))
+
+
 def with_noise(*deviations):
     return dataclasses.replace(make(), origin=Origin(noise=deviations))
 
@@ -183,13 +211,13 @@ def with_noise(*deviations):
 @pytest.mark.parametrize("between", [(False, False), (True, False), (False, True)])
 def test_rows_between_bounds_stay_so_whichever_table_has_them(between):
     one, other = (dataclasses.replace(make(), origin=Origin(between_bounds=each)) for each in between)
-    assert one.append(other).origin.between_bounds is any(between)
+    assert one.append(of_other_rows(other)).origin.between_bounds is any(between)
 
 
 def test_append_keeps_the_noise_of_the_observation_whichever_table_knows_of_it():
-    assert with_noise(0.1).append(make()).noise.tolist() == [0.1, 0.1]
-    assert make().append(with_noise(0.1)).noise.tolist() == [0.1, 0.1]
-    assert with_noise(0.1).append(with_noise(0.1)).origin.noise == (0.1,)
+    assert with_noise(0.1).append(of_other_rows(make())).noise.tolist() == [0.1, 0.1]
+    assert make().append(of_other_rows(with_noise(0.1))).noise.tolist() == [0.1, 0.1]
+    assert with_noise(0.1).append(of_other_rows(with_noise(0.1))).origin.noise == (0.1,)
     with pytest.raises(ValueError, match=r"\(0.1,\) and \(0.2,\)"):
         with_noise(0.1).append(with_noise(0.2))
 

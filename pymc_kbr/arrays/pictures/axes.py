@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from pymc_kbr.arrays.pictures.pyplot import pyplot
+from pymc_kbr.arrays.refusals import shown
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -45,7 +46,13 @@ def drawn_on(ax: Any, count: int, size: tuple[float, float], *, below: bool = Fa
         _, ax = pyplot().subplots(
             rows, columns, figsize=size, layout="constrained", squeeze=False, sharex=below
         )
-    axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    given = ax.ravel().tolist() if isinstance(ax, np.ndarray) else ax
+    axes = np.empty(len(given) if isinstance(given, list | tuple) else 1, dtype=object)
+    for place, axis in enumerate(given if isinstance(given, list | tuple) else [given]):
+        axes[place] = axis
+    wrong = [axis for axis in axes if not hasattr(axis, "plot")]
+    if wrong:
+        raise TypeError(f"ax is {shown(wrong[0])}; give Axes of matplotlib, one for each panel")
     if len(axes) != count:
         raise ValueError(f"{len(axes)} axes were given; {count} are needed")
     return axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.estimators.adjustments.adjustment import Adjustment, NoAdjustment
 from pymc_kbr.estimators.adjustments.joint_neighbours import JointNeighbours
 from pymc_kbr.estimators.adjustments.kernel_ridge import KernelRidgeAdjustment
@@ -32,7 +33,8 @@ def make_adjustment(adjustment: str | Adjustment) -> Adjustment:
         return adjustment
     if not isinstance(adjustment, str):
         raise TypeError(
-            f"adjustment is {adjustment!r}; give an adjustment, or one of the names {', '.join(ADJUSTMENTS)}"
+            f"adjustment is {shown(adjustment)}; give an adjustment, or one of the names "
+            f"{', '.join(ADJUSTMENTS)}"
         )
     if adjustment not in ADJUSTMENTS:
         raise ValueError(f"there is no adjustment {adjustment!r}; the names are {', '.join(ADJUSTMENTS)}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, look_exchangeable
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import one_of, shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters, exact_statistic
@@ -149,9 +149,9 @@ def check_settings(particles: int, form: str, forms: tuple[str, ...], scale: Any
     whole("particles", particles)
     if particles < 10:
         raise ValueError(f"particles is {particles}; it must be at least 10")
-    if form not in ("auto", *forms):
-        raise ValueError(f"form is {form!r}; it may be auto, {', '.join(forms)}")
+    one_of("form", form, ("auto", *forms))
     if form == "exchangeable" and scale is not True:
         raise ValueError(
-            f"scale is {scale!r}; draws of one law have one unit: with form='exchangeable' leave it at True"
+            f"scale is {shown(scale)}; draws of one law have one unit: with form='exchangeable' leave it "
+            "at True"
         )

@@ -13,7 +13,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.names import labels_of
 from pymc_kbr.arrays.points import as_points
-from pymc_kbr.arrays.refusals import whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.sets.moments import moment_names, moments_of
@@ -98,6 +98,7 @@ class SetFeatures(BaseEstimator):
 
     names_: list[str]
     sizes_: tuple[int, int]
+    _set_labels: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -148,6 +149,7 @@ class SetFeatures(BaseEstimator):
             )
         rng = np.random.default_rng(self.random_seed)
         self.columns_ = sets.columns
+        self._set_labels = sets.names
         self.centre_ = np.median(rows, axis=0)
         self.scale_ = _spread(rows)
         self.ranked_ = np.quantile(rows, np.linspace(0, 1, min(RANKS, len(rows))), axis=0)
@@ -188,7 +190,7 @@ class SetFeatures(BaseEstimator):
         UserWarning
             If one has fewer rows than all that were fitted, or more, by over a tenth.
         """
-        sets = DataSets.of(sets, self.columns_)
+        sets = DataSets.of(sets, self.columns_, self._set_labels)
         low, high = int(sets.sizes.min()), int(sets.sizes.max())
         if low < (1 - BEYOND_SIZES) * self.sizes_[0] or high > (1 + BEYOND_SIZES) * self.sizes_[1]:
             warnings.warn(
@@ -220,7 +222,7 @@ class SetFeatures(BaseEstimator):
         TypeError, ValueError
             If a data set is empty, has NaN, or other columns than those that were fitted.
         """
-        sets = DataSets.of(sets, self.columns_)
+        sets = DataSets.of(sets, self.columns_, self._set_labels)
         # Of numbers alone, so that a file can hold them: the quantiles of quantiles are these.
         curve = QuantileTransformer(
             n_quantiles=len(self.ranked_), output_distribution="normal", subsample=None
@@ -268,7 +270,7 @@ class SetFeatures(BaseEstimator):
         if self.embedding % 2:
             raise ValueError(f"embedding is {self.embedding}; it is an even number: cosines and sines")
         if not isinstance(self.estimates, bool):
-            raise TypeError(f"estimates is {self.estimates!r}; it may be True or False")
+            raise TypeError(f"estimates is {shown(self.estimates)}; it may be True or False")
 
 
 def _spread(rows: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.curved_posterior_mean import CurvedPosteriorMean
@@ -64,8 +65,8 @@ def check_scale(scale: Any, name: str = "scale") -> None:
         return
     if isinstance(scale, str | type) or not (hasattr(scale, "transform") or hasattr(scale, "fit")):
         raise ValueError(
-            f"{name} is {scale!r}; it may be True, False, {', '.join(map(repr, SUMMARIES))}, a summary such "
-            "as NeuralFeatures(), or a fitted summary"
+            f"{name} is {shown(scale)}; it may be True, False, {', '.join(map(repr, SUMMARIES))}, a "
+            "summary such as NeuralFeatures(), or a fitted summary"
         )
 
 

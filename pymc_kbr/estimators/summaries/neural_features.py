@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import positive, whole
+from pymc_kbr.arrays.refusals import positive, shown, whole
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.estimators.summaries.of_table import ByColumns
 from pymc_kbr.gram.random_features import FourierFeatures
@@ -75,14 +75,17 @@ class NeuralFeatures:
         for name in ("regularisation", "learning_rate"):
             positive(name, getattr(self, name))
         if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out is {self.held_out!r}; it is a share of the rows, from 0 to below 1")
+            raise ValueError(
+                f"held_out is {shown(self.held_out)}; it is a share of the rows, from 0 to below 1"
+            )
         if self.network is not None and not hasattr(self.network, "parameters"):
-            raise TypeError(f"network is {self.network!r}; give a torch.nn.Module, or leave it out")
+            raise TypeError(f"network is {shown(self.network)}; give a torch.nn.Module, or leave it out")
         if self.shape is not None and (
             len(self.shape) not in (2, 3) or any(int(side) != side or side < 1 for side in self.shape)
         ):
             raise ValueError(
-                f"shape is {self.shape!r}; it may be (height, width) or (height, width, channels) of images"
+                f"shape is {shown(self.shape)}; it may be (height, width) or (height, width, channels) of "
+                "images"
             )
 
     def fit(self, statistics: np.ndarray, parameters: np.ndarray) -> LearntFeatures:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_kbr.arrays.refusals import generator_of, shown
 from pymc_kbr.posterior.arviz import pack
 
 
@@ -30,7 +31,7 @@ def average_models(
     chosen = _shared(posteriors, parameters)
     first = next(iter(posteriors.values()))  # whose chains and draws the mixture has
     chains, draws = first.sizes["chain"], first.sizes["draw"]
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     counts = _counts(chains * draws, probabilities, rng)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in chosen}
     for name, posterior in posteriors.items():
@@ -74,7 +75,7 @@ def _posteriors_of(results: Any) -> dict[str, Any]:
 def _shared(posteriors: dict[str, Any], asked: list[str] | None) -> list[str]:
     """Parameters that all posteriors have with one shape."""
     if isinstance(asked, str):
-        raise TypeError(f"parameters is {asked!r}; give a list of names: {[asked]}")
+        raise TypeError(f"parameters is {shown(asked)}; give a list of names: {[asked]}")
     first, *others = posteriors.values()
     shared = [
         str(name)

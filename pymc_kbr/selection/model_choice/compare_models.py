@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.selection.model_choice.data_sets import as_statistics, columns_by_model
 from pymc_kbr.selection.model_choice.held_out import cross_validate
@@ -115,7 +115,7 @@ def compare_models(
     held, x, single = _without_gaps(held, *_observations(held, observed))
     held, x = columns_by_model(held, x)
     failed = _failed(held)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
     equal = np.full(len(names), 1 / len(names))
     rows = Rows.joined(held, equal, x)  # with the observations, which must have a place under the curves
@@ -145,7 +145,7 @@ def _observations(tables: dict[str, ReferenceTable], observed: Any) -> tuple[np.
     if observed is None:
         return _own_observation(tables)[None], True
     observed = as_statistics(next(iter(tables.values())), observed)
-    x = as_rows("the observations", by_name(observed, tuple(statistics)))
+    x = by_name(observed, statistics, "the observations", gaps=True)
     single = x.ndim == 1
     x = np.atleast_2d(x)
     if x.ndim != 2 or x.shape[1] != len(statistics) or len(x) == 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.selection.model_choice.classifiers import (
     LEAST,
     Classifier,
@@ -62,12 +63,16 @@ class Score:
 
 def check_methods(method: str | Sequence[str]) -> list[str]:
     """Names of methods, of which one is chosen where there are several."""
-    if not isinstance(method, Iterable):
-        raise TypeError(f"method is {method!r}; it may be auto, or one or several of {', '.join(METHODS)}")
+    if not isinstance(method, str | Iterable) or hasattr(method, "shape"):
+        raise TypeError(
+            f"method is {shown(method)}; it may be auto, or one or several of {', '.join(METHODS)}"
+        )
     names = list(AUTO_METHODS) if method == "auto" else [method] if isinstance(method, str) else list(method)
-    unknown = [name for name in names if name not in METHODS]
+    unknown = [name for name in names if not isinstance(name, str) or name not in METHODS]
     if unknown or not names:
-        raise ValueError(f"method is {method!r}; it may be auto, or one or several of {', '.join(METHODS)}")
+        raise ValueError(
+            f"method is {shown(method)}; it may be auto, or one or several of {', '.join(METHODS)}"
+        )
     return names
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.neighbours import Tree
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.estimators.likelihood.success import weighting_of
@@ -203,7 +204,7 @@ def check_prior(prior: Mapping[str, float] | None, names: list[str]) -> np.ndarr
     if isinstance(given, Mapping):
         given = {str(name): value for name, value in given.items()}  # as `check_tables` names models
     if not isinstance(given, Mapping) or set(given) != set(names):
-        raise ValueError(f"the prior is {given!r}; give a probability for each of the models {names}")
+        raise ValueError(f"the prior is {shown(given)}; give a probability for each of the models {names}")
     wrong = [
         value
         for value in given.values()

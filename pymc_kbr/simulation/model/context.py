@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pymc as pm
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.simulation.model.imputation import without_imputation
 from pymc_kbr.tables.reference_table import ReferenceTable
+
+
+def check_model(name: str, model: Any) -> None:
+    """Refuse what is no model.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"{name} is {shown(model)}, of the type {type(model).__name__}; give a pymc.Model")
 
 
 def model_in_context(model: pm.Model | None) -> pm.Model:
@@ -16,6 +30,8 @@ def model_in_context(model: pm.Model | None) -> pm.Model:
     TypeError
         If there is none.
     """
+    if model is not None:
+        check_model("model", model)
     try:
         found = pm.modelcontext(model)
     except TypeError:
@@ -23,14 +39,14 @@ def model_in_context(model: pm.Model | None) -> pm.Model:
             "no PyMC model was given and none is on the context stack; pass model=..., "
             "or call this inside `with model:`"
         ) from None
-    if not isinstance(found, pm.Model):
-        raise TypeError(f"the model is of the type {type(found).__name__}; give a pymc.Model")
     return without_imputation(found)
 
 
 def model_of_table(table: ReferenceTable, model: pm.Model | None) -> pm.Model | None:
     """The model that the table's parameters belong to; None where there is none."""
     given = model is not None
+    if given:
+        check_model("model", model)
     model = pm.modelcontext(model) if given else pm.Model.get_context(error_if_none=False)
     if model is None:
         return None

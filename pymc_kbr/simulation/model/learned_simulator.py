@@ -15,6 +15,7 @@ from pytensor.raise_op import Assert
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import Names, by_name
+from pymc_kbr.arrays.refusals import one_of, shown
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
 from pymc_kbr.simulation.model.parameter_rows import ParameterRows, parameter_rows
 from pymc_kbr.tables.columns import Columns
@@ -113,6 +114,10 @@ def LearnedSimulator(
     function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the
     data as they are when they compile.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name is {shown(name)}; it must be a text, the name of the observed variable")
+    if table is not None and not hasattr(table, "parameter_columns"):
+        raise TypeError(f"table is {shown(table)}; give the ReferenceTable that the likelihood was fitted to")
     model = pm.Model.get_context(error_if_none=False)
     if model is None:
         raise TypeError(f"there is no model to put {name!r} into; call this inside `with pm.Model():`")
@@ -155,8 +160,8 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
     lacks = [method for method in needed if not callable(getattr(likelihood, method, None))]
     if lacks or isinstance(likelihood, type):
         raise TypeError(
-            f"the likelihood of {name!r} is {likelihood!r}; it must be a KernelLikelihood that is fitted: "
-            "`pk.KernelLikelihood().fit(table)`"
+            f"the likelihood of {name!r} is {shown(likelihood)}; it must be a KernelLikelihood that is "
+            "fitted: `pk.KernelLikelihood().fit(table)`"
         )
     try:
         _ = likelihood.simulated_range_, likelihood.parameters_size, likelihood.statistics_size
@@ -164,18 +169,18 @@ def _check(name: str, likelihood: Any, outside: str) -> None:
         raise ValueError(
             f"the likelihood of {name!r}, {likelihood!r}, is not fitted; call its `fit` with a table first"
         ) from None
-    if outside not in OUTSIDE:
-        raise ValueError(f"outside is {outside!r}; it may be one of {', '.join(map(repr, OUTSIDE))}")
+    one_of("outside", outside, OUTSIDE)
 
 
 def _as_array(name: str, observed: Any, names: Sequence[str] | None) -> np.ndarray:
+    what = f"the observed values of {name!r}"
     # The labels of a Series of numbers, where there is one statistic, are those of observations.
-    if names is not None and (len(names) > 1 or hasattr(observed, "columns")):
-        observed = by_name(observed, names)
+    single = names is not None and len(names) == 1 and getattr(observed, "ndim", 0) == 1
     try:
-        return np.ma.filled(np.ma.asarray(observed).astype(pytensor.config.floatX), np.nan)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the observed values of {name!r} are no array of numbers: {error}") from error
+        found = by_name(observed, None if single else names, what, gaps=True)
+    except TypeError as error:
+        raise TypeError(f"{what} are no array of numbers: {error}") from error
+    return found.astype(pytensor.config.floatX)
 
 
 def _data_now(name: str, value: Any) -> np.ndarray:

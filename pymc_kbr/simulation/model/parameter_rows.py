@@ -11,6 +11,7 @@ import pytensor
 from pytensor import tensor as pt
 from pytensor.graph.basic import Variable
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.simulation.model.read import QUICK
 from pymc_kbr.tables.columns import Columns
 
@@ -136,8 +137,8 @@ def _tensor(name: str, place: int, parameter: Any) -> Variable:
         return pt.as_tensor(parameter)
     except (NotImplementedError, TypeError, ValueError) as error:
         raise TypeError(
-            f"parameter {place} of {name!r} is {parameter!r}; it must be a random variable of the model, a "
-            "function of such, or numbers"
+            f"parameter {place} of {name!r} is {shown(parameter)}; it must be a random variable of the "
+            "model, a function of such, or numbers"
         ) from error
 
 

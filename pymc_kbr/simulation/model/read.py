@@ -110,6 +110,8 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     known: list[GraphVariable] = []
     if not simulate_known:
         with_gaps = {name for name, value in observed_data.items() if np.any(np.isnan(value))}
+        if not with_gaps:
+            _refuse_without_simulator(observed_rvs, list(model.free_RVs))
         simulated, known = _told_apart(observed_rvs, list(model.free_RVs), with_gaps)
     observed = [_summary_of_data(rv, observed_data[rv.name]) for rv in simulated]
     summaries = [
@@ -218,7 +220,7 @@ def _without_repeats(variable: Variable, drawn: np.ndarray) -> Variable:
 
 def is_simulator(rv: GraphVariable) -> bool:
     """Whether a variable is a `pm.Simulator`."""
-    return isinstance(rv.owner.op, SimulatorRV)
+    return rv.owner is not None and isinstance(rv.owner.op, SimulatorRV)
 
 
 def _told_apart(
@@ -237,6 +239,17 @@ def _told_apart(
         and _has_density(rv, free)
     ]
     return [rv for rv in observed if rv not in known], known
+
+
+def _refuse_without_simulator(observed: list[GraphVariable], free: list[GraphVariable]) -> None:
+    """Refuse a model all of whose likelihood is known: simulations would be compared on raw data."""
+    if any(map(is_simulator, ancestors(observed))) or not all(_has_density(rv, free) for rv in observed):
+        return
+    raise ValueError(
+        f"the model has no simulator: PyMC knows the densities of {[str(rv.name) for rv in observed]}, so "
+        "`pm.sample` gives its posterior without comparing simulations; where there is a simulator, put it "
+        "into the model by `pm.Simulator` or `pk.vector_simulator`"
+    )
 
 
 def _has_density(rv: GraphVariable, free: list[GraphVariable]) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
-from pymc_kbr.simulation.model.vector_simulator import vector_simulator
+from pymc_kbr.simulation.model.vector_simulator import check_simulator, vector_simulator
 
 
 @default_arithmetic
@@ -71,15 +72,13 @@ def set_simulator(
     >>> model.observed_RVs
     [y]
     """
-    if isinstance(observed, Mapping | Set):
-        raise TypeError(
-            f"the observed data set of {name!r} is a {type(observed).__name__}; give an array of its rows"
-        )
+    check_simulator(name, fn)
     data = DataSets.of([observed])
     asked = np.array([data.sizes[0]]) if sizes is None else _sizes(sizes)
     most = int(max(asked.max(), data.sizes[0] if sizes is None else 0)) if largest is None else largest
     if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < asked.max():
-        raise ValueError(f"largest is {largest!r}; it must be a whole number, at least {asked.max()}")
+        raise ValueError(f"largest is {shown(largest)}; it must be a whole number, at least {asked.max()}")
+    whole("largest", most)
     has = int(data.sizes[0])
     if largest is None and sizes is not None and not asked.min() <= has <= asked.max():
         raise ValueError(
@@ -151,13 +150,19 @@ class OneSet:
 
 def _sizes(sizes: int | Sequence[int]) -> np.ndarray:
     """All numbers of rows that are drawn from."""
+    if not isinstance(sizes, int | np.integer | list | tuple | range | np.ndarray):
+        raise TypeError(
+            f"sizes are {shown(sizes)}; give a positive whole number, a pair (lowest, highest), or several "
+            "numbers"
+        )
     given = np.atleast_1d(np.asarray(sizes))
     if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given) or given.min() < 1:
         raise ValueError(
-            f"sizes are {sizes!r}; give a positive whole number, a pair (lowest, highest), or several numbers"
+            f"sizes are {shown(sizes)}; give a positive whole number, a pair (lowest, highest), or several "
+            "numbers"
         )
     if len(given) == 2 and isinstance(sizes, tuple | list):
         if given[0] > given[1]:
-            raise ValueError(f"sizes are {sizes!r}; the lowest comes first")
+            raise ValueError(f"sizes are {shown(sizes)}; the lowest comes first")
         return np.arange(given[0], given[1] + 1)
     return given

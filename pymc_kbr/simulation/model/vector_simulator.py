@@ -11,7 +11,8 @@ import pymc as pm
 from pytensor import tensor as pt
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.rows import as_rows
+from pymc_kbr.arrays.labelled import in_order, texts
+from pymc_kbr.arrays.refusals import shown
 
 
 @default_arithmetic
@@ -36,7 +37,7 @@ def vector_simulator(
     *params : tensors
         The parameters, scalars or arrays, random variables or constants.
     observed : array_like of shape (k,) or pm.Data
-        The observed statistics.
+        The observed statistics; what is labelled is put in the order of the coords of `dims`.
     **kwargs
         Passed to `pm.Simulator`, such as `dims` or `sum_stat`, but no `signature`.
 
@@ -63,6 +64,7 @@ def vector_simulator(
     >>> model.observed_RVs
     [y]
     """
+    check_simulator(name, fn)
     if "signature" in kwargs:
         raise TypeError(
             f"the signature {kwargs['signature']!r} is given; `vector_simulator` writes it itself, "
@@ -71,7 +73,9 @@ def vector_simulator(
         )
     if not params:
         raise ValueError(f"the simulator {name!r} has no parameters; pass the variables it depends on")
-    value = observed if hasattr(observed, "eval") else _vector_of(name, observed)
+    if not hasattr(observed, "eval"):
+        observed = _in_order_of_coords(name, observed, kwargs.get("dims"))
+    value = observed
     if value.ndim != 1:
         raise ValueError(
             f"the observed value of {name!r} has {value.ndim} dimensions; it must be one vector of statistics"
@@ -81,8 +85,10 @@ def vector_simulator(
             f"all observed values of {name!r} are missing (NaN): they say nothing about the parameters; "
             "leave the variable out of the model, or give one of its values"
         )
+    if value.type.shape == (0,) if hasattr(observed, "eval") else not value.size:
+        raise ValueError(f"the observed value of {name!r} is empty; give at least one statistic")
     length = int(value.shape[0].eval()) if hasattr(observed, "eval") else len(value)
-    tensors = [pt.as_tensor(p) for p in params]
+    tensors = [_tensor(name, place, p) for place, p in enumerate(params)]
     cores = ["(" + ",".join(f"p{i}_{axis}" for axis in range(t.ndim)) + ")" for i, t in enumerate(tensors)]
     signature = ",".join([*cores, "(k)"]) + "->(k)"
     return pm.Simulator(
@@ -96,18 +102,45 @@ def vector_simulator(
     )
 
 
-def _vector_of(name: str, observed: Any) -> np.ndarray:
-    """The observed statistics as numbers; NaN where one is missing or masked."""
-    if isinstance(observed, Mapping | Set):
+def check_simulator(name: Any, fn: Any) -> None:
+    """Refuse a name that is no text, and a simulator that cannot be called.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name is {shown(name)}; it must be a text, the name of the observed variable")
+    if not callable(fn) or isinstance(fn, type):
+        raise TypeError(f"fn is {shown(fn)}; give the simulator, a function `fn(rng, *params, size)`")
+
+
+def _tensor(name: str, place: int, parameter: Any) -> Any:
+    try:
+        if isinstance(parameter, bool):
+            raise TypeError("a truth value")
+        return pt.as_tensor(parameter)
+    except Exception:
+        raise TypeError(
+            f"parameter {place} of the simulator {name!r} is {shown(parameter)}; give a variable of the "
+            "model, a number or an array of numbers"
+        ) from None
+
+
+def _in_order_of_coords(name: str, observed: Any, dims: Any) -> np.ndarray:
+    """Observed values as numbers, what is labelled in the order of the coords of its dimension."""
+    model = pm.Model.get_context(error_if_none=False)
+    dim = dims if isinstance(dims, str) or dims is None or len(dims) != 1 else dims[0]
+    coords = model.coords.get(dim) if model is not None and isinstance(dim, str) else None
+    if isinstance(observed, Set) or (isinstance(observed, Mapping) and coords is None):
         names = f", here by the names {list(observed)}" if isinstance(observed, Mapping) else ""
         raise TypeError(
             f"the observed value of {name!r} is a {type(observed).__name__}{names}; give a list or an array "
-            "of the statistics, in the order in which the simulator returns them (their names can be the "
-            "coords of `dims`)"
+            "of the statistics, in the order in which the simulator returns them, or `dims=` with their "
+            "names as coords"
         )
-    if isinstance(observed, np.ma.MaskedArray):  # PyMC takes what is masked for missing
-        observed = np.ma.filled(observed.astype(float), np.nan)
-    return as_rows(f"the observed value of {name!r}", observed)
+    of = f"the coords of its dims {dim!r}"
+    return in_order(f"the observed value of {name!r}", observed, texts(coords), of, gaps=True)
 
 
 class _WithoutLength:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_kbr.arrays.names import parameters_by_name
-from pymc_kbr.arrays.rows import as_rows, check_range
+from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.rows import check_range
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation import ModelPrior, model_prior
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -120,12 +120,11 @@ def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:
 
 
 def _draws(prior: Any, table: ReferenceTable) -> np.ndarray:
-    prior = parameters_by_name(prior, table.parameter_names, "the prior's draws")
     try:
-        draws = as_rows("the prior's draws", prior)
-    except (TypeError, ValueError) as error:
+        draws = parameters_by_name(prior, table.parameter_names, "the prior's draws")
+    except TypeError as error:
         raise TypeError(
-            f"prior is {reprlib.repr(prior)}, which cannot be draws: {error}; give a PyMC model, "
+            f"prior is {shown(prior)}, which cannot be draws: {error}; give a PyMC model, "
             f"or draws of the parameters {table.parameter_names} of shape (l, p)"
         ) from None
     p = len(table.parameter_names)

@@ -9,10 +9,11 @@ import numpy as np
 from scipy.stats import qmc
 
 from pymc_kbr.arrays.bijections import LARGEST_BOUND, Interval, Step
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
+from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.streams import PILOT_STREAM, PRIOR_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
 
@@ -90,7 +91,9 @@ def _is_constant(step: Step) -> bool:
 def _bounds(columns: Columns, within: Within) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds of each column."""
     if not isinstance(within, Mapping):
-        raise TypeError(f"within is {within!r}; it must be a mapping of parameter names to (lower, upper)")
+        raise TypeError(
+            f"within is {shown(within)}; it must be a mapping of parameter names to (lower, upper)"
+        )
     names = [variable.name for variable in columns.variables]
     if set(within) != set(names):
         raise ValueError(
@@ -101,7 +104,7 @@ def _bounds(columns: Columns, within: Within) -> tuple[np.ndarray, np.ndarray]:
         pair = within[variable.name]
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ValueError(
-                f"within[{variable.name!r}] is {pair!r}; it must be a pair of lower and upper bound"
+                f"within[{variable.name!r}] is {shown(pair)}; it must be a pair of lower and upper bound"
             )
         for side, bound in zip(sides, pair, strict=True):
             values = as_rows(f"the bounds of {variable.name!r}", bound)

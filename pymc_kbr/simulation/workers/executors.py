@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import cloudpickle
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.workers.isolated import processes, simulate_alone
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled
@@ -185,7 +186,7 @@ def check_executor(executor: Any, timeout: float | None) -> None:
     """
     if isinstance(executor, type) or not (hasattr(executor, "submit") or hasattr(executor, "get_executor")):
         raise TypeError(
-            f"executor is {executor!r}; give a concurrent.futures.Executor or a dask.distributed.Client"
+            f"executor is {shown(executor)}; give a concurrent.futures.Executor or a dask.distributed.Client"
         )
     # Only a worker itself knows whether it runs tasks where a signal reaches them.
     if timeout is not None and not _as_executor(executor)[0].submit(can_be_interrupted).result():

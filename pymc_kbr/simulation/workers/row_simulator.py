@@ -221,7 +221,8 @@ class RowSimulator:
                 )
             raise SimulatorShapeError(
                 f"the simulator {name!r} returned an array of shape {np.shape(output)} in row {row}; its "
-                f"observed value has shape {shape}, and every call must return that"
+                f"observed value has shape {shape}, and every call must return that; where it returns one "
+                "vector of statistics, whatever `size` is, make it by `pk.vector_simulator`"
             )
 
     def _describe_unusable(self, statistics: np.ndarray) -> str:

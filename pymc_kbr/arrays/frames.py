@@ -1,0 +1,44 @@
+"""Data frames of polars, pyarrow, dask, duckdb and others, by narwhals; imported for these alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from pymc_kbr.arrays.refusals import shown
+
+
+def columns_of_frame(what: str, value: Any) -> dict[str, np.ndarray]:
+    """The columns of a data frame; what is missing is NaN.
+
+    Raises
+    ------
+    TypeError
+        If it is no data frame, or a column holds no real numbers.
+    """
+    try:
+        frame: Any = nw.from_native(value)
+    except Exception as error:
+        raise TypeError(
+            f"{what}: a {type(value).__name__} is given, which is read as no data frame ({shown(error)}); "
+            "give an array, or a data frame"
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    schema = frame.collect_schema()
+    wrong = {
+        name: str(kind) for name, kind in schema.items() if not (kind.is_numeric() or kind == nw.Boolean)
+    }
+    if wrong:
+        raise TypeError(
+            f"no real numbers in some columns of {what}: {shown(wrong)}; convert them, or leave them out"
+        )
+    return {name: _numbers(frame[name], kind) for name, kind in schema.items()}
+
+
+def _numbers(column: Any, kind: Any) -> np.ndarray:
+    if kind.is_integer() and not column.is_null().any():
+        return np.asarray(column.to_numpy())  # whole numbers, which are looked at before they become floats
+    return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=float)
