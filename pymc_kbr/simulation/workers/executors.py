@@ -40,7 +40,7 @@ UNKNOWN_WORKERS = 8
 """Workers that an executor is taken to have where it does not say how many."""
 
 SECONDS_A_LOOK = 1.0
-"""How often a Dask cluster is asked for its workers, which takes milliseconds and changes as jobs start."""
+"""How often a given executor is looked at. To ask a Dask cluster for its workers takes milliseconds."""
 
 Work = tuple[int, np.ndarray]
 """First row and parameters of a chunk that is under way."""
@@ -86,11 +86,6 @@ class GivenExecutor:
         )
         self._looked, self._workers = -np.inf, 1
         self._waits = False
-
-    @property
-    def patience(self) -> float | None:
-        """Seconds to wait for a result before `look` is called; None where there is nothing to look at."""
-        return None if self._client is None else SECONDS_A_LOOK
 
     def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Run a function of a module in a worker; see `concurrent.futures.Executor.submit`."""
@@ -344,10 +339,8 @@ def check_executor(executor: Any, timeout: float | None) -> None:
         ) from error
     if not isinstance(future, Future):
         raise TypeError(f"executor's submit returned {type(future).__name__}, no future; {advice}")
-    if timeout is None:
-        future.cancel()
     # Only a worker itself knows whether it runs tasks where a signal reaches them.
-    elif not future.result():
+    if timeout is not None and not future.result():
         raise ValueError(
             f"timeout is {timeout:g} and the executor runs its tasks in threads, which cannot be interrupted"
             "; take cores= or an executor of processes, or end the simulation inside the simulator"
@@ -391,7 +384,9 @@ def _in_flight(
                     break
             if not running:
                 break
-            done, _ = wait(running, given.patience if given else None, return_when=FIRST_COMPLETED)
+            wait(running, SECONDS_A_LOOK if given else None, return_when=FIRST_COMPLETED)
+            # `wait` does not see futures that the shutdown of a pool has cancelled.
+            done = [future for future in running if future.done()]
             if given is not None and not done:
                 try:
                     given.look()
