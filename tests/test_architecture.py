@@ -143,7 +143,17 @@ def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
 
 @pytest.mark.parametrize("room", ARRAYS)
 def test_tests_of_array_rooms_need_no_more_than_the_rooms(room):
-    allowed = {"numpy", "scipy", "sklearn", "joblib", "threadpoolctl", "pytest", "hypothesis", "pymc_kbr", "tests"}
+    allowed = {
+        "numpy",
+        "scipy",
+        "sklearn",
+        "joblib",
+        "threadpoolctl",
+        "pytest",
+        "hypothesis",
+        "pymc_kbr",
+        "tests",
+    }
     for path in (Path(__file__).parent / room).rglob("*.py"):
         top = {name.split(".")[0] for name in imported(path)}
         assert top <= allowed | sys.stdlib_module_names, path.name

@@ -121,10 +121,10 @@ def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tm
         client.cancel([Future(key, client) for key in list(client.futures)])
 
     first = Client(cluster.address, timeout=60)
-    (tmp_path / "only_here.py").write_text(
-        "def fn(rng, m, s, size=None):\n    return rng.normal(m, s, size)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
+    mine = tmp_path / "mine"  # workers run in the folder above
+    mine.mkdir()
+    (mine / "only_here.py").write_text("def fn(rng, m, s, size=None):\n    return rng.normal(m, s, size)\n")
+    monkeypatch.syspath_prepend(mine)
     import only_here
 
     with pytest.raises(RuntimeError, match=r"cannot import what .*need .*only_here.*install it"):
@@ -147,7 +147,7 @@ def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tm
     with pytest.raises(ValueError, match=r"takes no work .*make another one"):
         table(50, made, executor=first)
     same(table(2000, plain, store=store), table(2000, plain))
-    clients[-1].close(timeout=0)
+    clients[-1].close()
 
 
 def test_a_cluster_without_a_worker_is_waited_for_with_words(tmp_path):
