@@ -259,6 +259,13 @@ def test_an_executor_that_is_shut_down_is_refused_before_any_work():
     with pytest.raises(ValueError, match=r"takes no work .*after shutdown.*make another one"):
         table(50, model(counts), executor=executor)
 
+    class OfWorkers:
+        def get_client(self):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=r"give .*Client: Client\(cluster\) where this is a cluster"):
+        table(50, model(counts), executor=OfWorkers())
+
     class Sends:
         def submit(self, *arguments):
             return "a receipt"

@@ -325,7 +325,8 @@ def check_executor(executor: Any, timeout: float | None) -> None:
     """
     advice = "give a concurrent.futures.Executor or a dask.distributed.Client"
     if isinstance(executor, type) or not (hasattr(executor, "submit") or hasattr(executor, "get_executor")):
-        raise TypeError(f"executor is {executor!r}; {advice}")
+        client = ": Client(cluster) where this is a cluster" if hasattr(executor, "get_client") else ""
+        raise TypeError(f"executor is {executor!r}; {advice}{client}")
     if getattr(executor, "asynchronous", False):
         raise TypeError("executor is an asynchronous Dask client; make one with asynchronous=False")
     given = GivenExecutor(executor)
