@@ -135,7 +135,7 @@ def test_only_one_file_imports_arviz():
 
 @pytest.mark.parametrize("room", ARRAYS)
 def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
-    allowed = {"numpy", "scipy", "sklearn", "threadpoolctl"} | sys.stdlib_module_names
+    allowed = {"numpy", "scipy", "sklearn", "joblib", "threadpoolctl"} | sys.stdlib_module_names
     for path in set((PACKAGE / room).rglob("*.py")) - {PACKAGE / name for name in OPTIONAL}:
         names = imported(path)
         assert {room_of(name) for name in names if name in MODULES} <= set(ARRAYS), inside(path)
@@ -144,7 +144,17 @@ def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
 
 @pytest.mark.parametrize("room", ARRAYS)
 def test_tests_of_array_rooms_need_no_more_than_the_rooms(room):
-    allowed = {"numpy", "scipy", "sklearn", "threadpoolctl", "pytest", "hypothesis", "pymc_kbr", "tests"}
+    allowed = {
+        "numpy",
+        "scipy",
+        "sklearn",
+        "joblib",
+        "threadpoolctl",
+        "pytest",
+        "hypothesis",
+        "pymc_kbr",
+        "tests",
+    }
     for path in (Path(__file__).parent / room).rglob("*.py"):
         top = {name.split(".")[0] for name in imported(path)}
         assert top <= allowed | sys.stdlib_module_names, path.name

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
-from os import cpu_count
 from pathlib import Path
 
+import joblib
 import numpy as np
 
 COLUMNS = ("date", "machine", "versions", "what", "ours", "other", "ratio", "wanted")
@@ -50,7 +50,7 @@ def beside(ours: Callable[[], object], other: Callable[[], object], repetitions:
 
 def machine() -> str:
     """Processor and cores."""
-    return f"{platform.machine()}, {cpu_count()} cores"
+    return f"{platform.machine()}, {joblib.cpu_count()} cores"
 
 
 def versions() -> str:

@@ -56,7 +56,8 @@ class Bars(Progress):
 
     def stop(self) -> None:
         """End the display."""
-        super().stop()
+        if not self.disable:  # before version 15 one that is not shown prints an empty line
+            super().stop()
         if self._line_at_the_end:
             self._line_at_the_end = False
             for task in self.tasks:

@@ -103,6 +103,9 @@ def simulate(
         loses files while it is written, or the disk is full; what was finished stays readable.
     SimulationError
         If a simulation fails and `on_failure` is "raise", or if all of them fail.
+    RuntimeError
+        If the executor cannot go on: its scheduler is lost, its client is closed, it was shut down, or a
+        process of its pool died. The message says which; finished rows are in the store, where there is one.
 
     Notes
     -----

@@ -228,7 +228,13 @@ def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, desti
         # The process that has tried the first rows has compiled the model already.
         started = simulation.isolated.take_over() if whole else None
         for chunk, parameters in simulate_chunks(
-            way.simulator, prior, whole, cores=options.cores, executor=options.executor, started=started
+            way.simulator,
+            prior,
+            whole,
+            cores=options.cores,
+            executor=options.executor,
+            started=started,
+            store=options.store,
         ):
             bar.advance(task, _keep(simulation, destination, chunk, parameters))
     simulation.clock.lap("simulate")

@@ -1,4 +1,5 @@
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import weakref
 from functools import partial
 
 import pytest
+from joblib.externals.loky.backend import context
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_kbr.arrays import cores as machine
@@ -369,6 +371,51 @@ def test_no_more_cores_are_used_than_are_asked_for(monkeypatch, asked, cores):
     all_of_them = machine.cores()
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
     assert machine.cores() == (cores or all_of_them)
+
+
+V2, V1 = "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_{}_us"
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({V2: "200000 100000"}, 2),
+        ({V2: "150000 100000"}, 2),  # half a core more is rounded up
+        ({V2: "50000 100000"}, 1),
+        ({V2: "max 100000"}, 64),
+        ({V1.format("quota"): "300000", V1.format("period"): "100000"}, 3),
+        ({V1.format("quota"): "-1", V1.format("period"): "100000"}, 64),
+        ({}, 64),
+    ],
+)
+def test_the_quota_of_a_container_bounds_the_cores(monkeypatch, files, count):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("LOKY_MAX_CPU_COUNT", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    monkeypatch.setattr(os.path, "exists", lambda path: path in files)
+    monkeypatch.setattr(context, "open", lambda path: io.StringIO(files[path]), raising=False)
+    machine._given.cache_clear()
+    try:
+        assert machine.cores() == count
+        monkeypatch.setenv("OMP_NUM_THREADS", "48")
+        assert machine.cores() == min(count, 48)
+        monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+        assert machine.cores() == 1
+    finally:
+        machine._given.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinities")
+def test_a_change_of_affinity_changes_the_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before, all_of_them = os.sched_getaffinity(0), machine.cores()
+    try:
+        os.sched_setaffinity(0, sorted(before)[:1])
+        assert machine.cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert machine.cores() == all_of_them
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

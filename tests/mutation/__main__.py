@@ -19,6 +19,8 @@ import sys
 import time
 from pathlib import Path
 
+import joblib
+
 from tests.mutation.mutants import Mutant, mutants_of
 from tests.mutation.run import measured, outcomes, preload
 from tests.mutation.tables import Sample, record_again, record_sample, survivors_of
@@ -62,7 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("rooms", nargs="*", default=[], help=f"of {', '.join(ROOMS)}; all where left out")
     parser.add_argument("--most", type=int, default=150, help="mutants of a room, drawn at random; 0 for all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="processes")
     parser.add_argument("--file", default="", help="only files whose path holds this")
     parser.add_argument("--survivors", action="store_true", help="only what survived, in today's files")
     parser.add_argument("--tests", nargs="*", default=[], help="these instead of the room's own")

@@ -94,7 +94,73 @@ def test_a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, tmp_pat
         killer.join(timeout=60)
         assert cluster.workers[0].poll() == -signal.SIGKILL
         assert len(client.nthreads()) == 1
+        # A scheduler that imports PyMC stands still for seconds.
+        assert not client.run_on_scheduler(lambda: {"pymc", "pytensor", "pymc_kbr"} & set(sys.modules))
     same(table(draws, model(models.normal_by_hand)), there)  # the same numbers, without the waiting
+
+
+def when_begun(store, action):
+    """Do something in a thread once a store has some rows."""
+
+    def wait():
+        while not store.exists() or len(pk.StoredTable.open(store)) < 20:
+            time.sleep(0.05)
+        action()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tmp_path, monkeypatch):
+    made, plain = model(slow), model(models.normal_by_hand)
+
+    def cancel(client):
+        from distributed import Future
+
+        client.cancel([Future(key, client) for key in list(client.futures)])
+
+    first = Client(cluster.address, timeout=60)
+    mine = tmp_path / "mine"  # workers run in the folder above
+    mine.mkdir()
+    (mine / "only_here.py").write_text("def fn(rng, m, s, size=None):\n    return rng.normal(m, s, size)\n")
+    monkeypatch.syspath_prepend(mine)
+    import only_here
+
+    with pytest.raises(RuntimeError, match=r"cannot import what .*need .*only_here.*install it"):
+        table(50, model(only_here.fn), executor=first, batched=False)
+    losses = [
+        (lambda client: cancel(client), r"cluster at tcp://\S+ cancelled its work while \d+ chunk"),
+        (lambda client: client.close(), r"the Dask client was closed while \d+ chunk"),
+        (lambda client: cluster.processes[0].kill(), r"the Dask scheduler at tcp://\S+ was lost while \d+"),
+    ]
+    clients = [first, first, Client(cluster.address, timeout=60)]
+    for number, (client, (lose, words)) in enumerate(zip(clients, losses, strict=True)):
+        store = tmp_path / f"{number}.zarr"
+        thread = when_begun(store, lambda lose=lose, client=client: lose(client))
+        with pytest.raises(RuntimeError, match=words) as raised:
+            table(2000, made, executor=client, store=store)
+        thread.join(timeout=60)
+        assert "crashed" not in str(raised.value)
+        assert f"are in the store {store}" in str(raised.value)
+        assert len(pk.StoredTable.open(store)) >= 20
+    with pytest.raises(ValueError, match=r"takes no work .*make another one"):
+        table(50, made, executor=first)
+    same(table(2000, plain, store=store), table(2000, plain))
+    clients[-1].close()
+
+
+def test_a_cluster_without_a_worker_is_waited_for_with_words(tmp_path):
+    cluster = Cluster(tmp_path, workers=0)
+    try:
+        with Client(cluster.address, timeout=60) as client:
+            starter = threading.Timer(1, cluster.worker, (0,))
+            starter.start()
+            with pytest.warns(UserWarning, match=r"cluster at tcp://\S+ has no worker; simulations wait"):
+                made = table(200, model(models.normal_by_hand), executor=client)
+            same(made, table(200, model(models.normal_by_hand)))
+    finally:
+        cluster.end()
 
 
 def test_chunks_in_flight_are_few(monkeypatch):
@@ -134,6 +200,81 @@ def test_a_pool_of_processes_can_be_given_and_says_what_it_ran_when_it_breaks(tm
     whole = table(4000, model(models.normal_by_hand))
     finished = kept.statistics[0 : len(kept)]
     assert np.isin(finished[:, 0], whole.statistics[:, 0]).all()
+
+
+def test_a_worker_that_memory_kills_is_named_with_its_signal():
+    def killed(rng, mean, scale, size=None):
+        if mean > 2.9:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return models.normal_by_hand(rng, mean, scale, size)
+
+    from loky import ProcessPoolExecutor
+
+    words = r"died \(SIGKILL\(-9\), as the system does when memory runs out\).*cores=2.*finished are lost"
+    with ProcessPoolExecutor(1) as executor, pytest.raises(RuntimeError, match=words):
+        table(4000, model(killed), executor=executor)
+
+
+class Stops(concurrent.futures.ThreadPoolExecutor):
+    """Is shut down by itself after some tasks."""
+
+    def __init__(self, tasks, **options):
+        super().__init__(1, **options)
+        self.tasks = tasks
+
+    def submit(self, *arguments):
+        self.tasks -= 1
+        if self.tasks < 0:
+            self.shutdown(wait=False, cancel_futures=True)
+        return super().submit(*arguments)
+
+
+def no_start():
+    raise ArithmeticError("no start")
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: Stops(3), r"executor (cancelled its work|takes no more work).* shut ?down"),
+        (lambda: Stops(9, initializer=no_start), r"threads did not start|takes no work .*initializer failed"),
+    ],
+)
+def test_an_executor_that_ends_is_no_simulator_that_crashes(made, words, monkeypatch):
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", 2)
+    with made() as executor, pytest.raises((RuntimeError, ValueError), match=words) as raised:
+        table(200, model(slow), executor=executor)
+    assert "crashed" not in str(raised.value)
+
+
+def test_an_executor_that_is_shut_down_is_refused_before_any_work():
+    calls = []
+
+    def counts(rng, mean, scale, size=None):
+        calls.append(mean)
+        return models.normal_by_hand(rng, mean, scale, size)
+
+    executor = concurrent.futures.ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(ValueError, match=r"takes no work .*after shutdown.*make another one"):
+        table(50, model(counts), executor=executor)
+
+    class OfWorkers:
+        def get_client(self):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=r"give .*Client: Client\(cluster\) where this is a cluster"):
+        table(50, model(counts), executor=OfWorkers())
+
+    class Sends:
+        def submit(self, *arguments):
+            return "a receipt"
+
+    with pytest.raises(
+        TypeError, match=r"submit returned str, no future; give a concurrent.futures.Executor"
+    ):
+        table(50, model(counts), executor=Sends())
+    assert not calls
 
 
 @pytest.mark.parametrize("given", ["threads", 2, concurrent.futures.ThreadPoolExecutor])

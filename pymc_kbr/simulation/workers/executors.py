@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -13,6 +14,8 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
+from concurrent.futures.thread import BrokenThreadPool
+from pathlib import Path
 from typing import Any, Protocol
 
 import cloudpickle
@@ -20,7 +23,7 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
-from pymc_kbr.simulation.workers.isolated import processes, simulate_alone
+from pymc_kbr.simulation.workers.isolated import exit_code, processes, simulate_alone
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled
 from pymc_kbr.simulation.workers.time_limit import can_be_interrupted
 from pymc_kbr.simulation.workers.undisturbed import undisturbed
@@ -34,6 +37,12 @@ MOST_BLOCKS, MOST_STORED_BLOCKS = 4, 64
 
 CHUNKS_A_WORKER = 4
 """Chunks that are handed out at most for each worker, under way or waiting: this bounds the memory here."""
+
+UNKNOWN_WORKERS = 8
+"""Workers that an executor is taken to have where it does not say how many."""
+
+SECONDS_A_LOOK = 1.0
+"""How often a given executor is looked at. To ask a Dask cluster for its workers takes milliseconds."""
 
 Work = tuple[int, np.ndarray]
 """First row and parameters of a chunk that is under way."""
@@ -54,11 +63,140 @@ class WorkersDied(Exception):
     ----------
     work : list of (int, ndarray)
         What was under way.
+    finished : bool
+        Whether it has finished any chunk before.
     """
 
-    def __init__(self, work: list[Work]) -> None:
+    def __init__(self, work: list[Work], finished: bool) -> None:
         super().__init__("workers died")
-        self.work = work
+        self.work, self.finished = work, finished
+
+
+class GivenExecutor:
+    """An executor of the caller's: what is handed to it, how many workers it has, and why it cannot go on.
+
+    Parameters
+    ----------
+    executor : concurrent.futures.Executor or dask.distributed.Client
+    """
+
+    def __init__(self, executor: Any) -> None:
+        # A Dask client, or the executor that one has made.
+        self._client = executor if hasattr(executor, "get_executor") else getattr(executor, "_client", None)
+        self._executor: Executor = (
+            executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
+        )
+        self._looked, self._workers = -np.inf, 1
+        self._waits = False
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Run a function of a module in a worker; see `concurrent.futures.Executor.submit`."""
+        if self._client is None:
+            return self._executor.submit(task, *arguments)
+        # Dask's scheduler unpickles what it passes on, and would import PyMC with a function of ours.
+        return self._executor.submit(_by_name(), task.__module__, task.__name__, *arguments)
+
+    def check_connection(self) -> None:
+        """Raise ConnectionError if a Dask client has no connection to a scheduler."""
+        if self._client is not None and self._client.status != "running":
+            raise ConnectionError(f"the Dask client is {self._client.status}")
+
+    def look(self) -> None:
+        """See how many workers a Dask cluster has.
+
+        Raises
+        ------
+        ConnectionError
+            If the client has no connection to a scheduler.
+
+        Warns
+        -----
+        UserWarning
+            If there is no worker, once until one comes.
+        """
+        self.check_connection()
+        if self._client is None:
+            return
+        self._looked = time.monotonic()
+        workers = sum(self._client.nthreads().values())
+        if not workers and not self._waits:
+            warnings.warn(
+                f"the Dask cluster at {self._address} has no worker; simulations wait until one comes",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._waits, self._workers = not workers, max(1, workers)
+
+    def limit(self) -> int:
+        """How many chunks may be under way now."""
+        if self._client is None:
+            return CHUNKS_A_WORKER * (getattr(self._executor, "_max_workers", None) or UNKNOWN_WORKERS)
+        if time.monotonic() - self._looked > SECONDS_A_LOOK:
+            self.look()
+        return CHUNKS_A_WORKER * self._workers
+
+    def lost(self, error: BaseException) -> bool:
+        """Whether an error of a task is not of the task, but of the executor."""
+        no_client = self._client is not None and self._client.status != "running"
+        return no_client or isinstance(error, BrokenExecutor | CancelledError)
+
+    def why(self, died: WorkersDied) -> str:
+        """What has happened to it, and what may be done."""
+        cause = died.__cause__
+        first, parameters = died.work[0]
+        under_way = (
+            f"while {len(died.work)} chunk(s) were under way, rows {first} to {first + len(parameters) - 1} "
+            "among them"
+        )
+        if self._client is not None:
+            if self._client.status in ("closing", "closed"):
+                return f"the Dask client was closed {under_way}"
+            if self._client.status != "running" or isinstance(cause, OSError):
+                return (
+                    f"the connection to the Dask scheduler at {self._address} was lost {under_way}: the "
+                    "scheduler has ended, or the network has failed"
+                )
+            if isinstance(cause, CancelledError):
+                return (
+                    f"the Dask cluster at {self._address} cancelled its work {under_way}: it was restarted, "
+                    "or somebody cancelled the futures"
+                )
+        elif isinstance(cause, BrokenThreadPool):
+            return f"the executor's threads did not start ({cause}), {under_way}"
+        elif isinstance(cause, BrokenExecutor):
+            code = exit_code(cause)
+            memory = ", as the system does when memory runs out" if code and "SIGKILL" in code else ""
+            ended = f" ({code}{memory})" if code else ""
+            begin = (
+                ""
+                if died.finished
+                else "it had finished nothing: its processes may not start at all, as in a script that "
+                'starts them without `if __name__ == "__main__":`; otherwise '
+            )
+            return (
+                f"a worker process died{ended}, and the executor with it, {under_way}: {begin}the simulator "
+                "crashed it, or memory ran out; with cores=2 in place of executor= such a row is found and "
+                "named"
+            )
+        elif isinstance(cause, CancelledError):
+            return f"the executor cancelled its work {under_way}: it was shut down"
+        return f"the executor takes no more work ({type(cause).__name__}: {cause}) {under_way}"
+
+    @property
+    def _address(self) -> str:
+        scheduler = getattr(self._client, "scheduler", None)
+        return str(getattr(scheduler, "address", "an unknown address"))
+
+
+def _by_name() -> Callable[..., Any]:
+    """A function that calls one of a module; pickled by value, as it is no name of this module."""
+
+    def simulate_rows(module: str, name: str, *arguments: Any) -> Any:
+        from importlib import import_module
+
+        return getattr(import_module(module), name)(*arguments)
+
+    return simulate_rows
 
 
 def rows_a_chunk(
@@ -94,18 +232,19 @@ def simulate_chunks(
     cores: int,
     executor: Executor | Any | None,
     started: Executor | None = None,
+    store: str | Path | None = None,
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
     """Run some pieces of a table, and yield the chunk and the parameters of each as it is done, in any order.
 
     Parameters are taken slice by slice, when their piece is handed out. Batches run in threads, since
     NumPy lets go of the interpreter's lock; single rows run in worker processes, and where one of these
     dies, what was under way runs again in processes of its own. `started` are such processes that are there
-    already.
+    already; `store` is where finished rows are kept.
 
     Raises
     ------
     RuntimeError
-        If the given executor cannot go on.
+        If the given executor cannot go on; it says why, and where the finished rows are.
     """
     if not pieces:
         return
@@ -114,17 +253,19 @@ def simulate_chunks(
         executor is None and simulator.batch is None and (simulator.timeout is not None or cores > 1)
     )
     if executor is not None:
-        pool, workers = _as_executor(executor)
-        submit = _pickled(simulator, pool)
+        given = GivenExecutor(executor)
         try:
-            yield from _in_flight(simulator, submit, prior, waiting, CHUNKS_A_WORKER * workers)
+            yield from _in_flight(
+                simulator, _pickled(simulator, given), prior, waiting, given.limit, given=given
+            )
         except WorkersDied as died:
-            first, parameters = died.work[0]
-            raise RuntimeError(
-                f"a worker process died, and the executor with it, while {len(died.work)} chunk(s) were "
-                f"under way, rows {first} to {first + len(parameters) - 1} among them: the simulator crashed "
-                "it, or memory ran out; with cores=2 in place of executor= such a row is found and named"
-            ) from died.__cause__
+            kept = (
+                "the rows that were finished are lost; with store= they are kept, and the same call goes on"
+                if store is None
+                else f"the rows that were finished are in the store {store}: the same call with an executor "
+                "that works, or with cores=, simulates the others"
+            )
+            raise RuntimeError(f"{given.why(died)}. {kept[0].upper()}{kept[1:]}") from died.__cause__
     elif in_processes and (len(pieces) > 1 or simulator.timeout is not None or started):
         count = min(cores, len(pieces))
         while True:
@@ -132,7 +273,7 @@ def simulate_chunks(
                 with processes(count, started) as workers_:
                     started = None
                     submit = _pickled(simulator, workers_)
-                    yield from _in_flight(simulator, submit, prior, waiting, CHUNKS_A_WORKER * count)
+                    yield from _in_flight(simulator, submit, prior, waiting, lambda: CHUNKS_A_WORKER * count)
                 return
             except WorkersDied as died:
                 under_way = died.work
@@ -144,7 +285,7 @@ def simulate_chunks(
                 lambda s, p: threads.submit(simulator.simulate, s, p),
                 prior,
                 waiting,
-                CHUNKS_A_WORKER * cores,
+                lambda: CHUNKS_A_WORKER * cores,
             )
     else:
         for piece in waiting:
@@ -184,26 +325,34 @@ def check_executor(executor: Any, timeout: float | None) -> None:
     ValueError
         If there is a time limit and the executor's tasks cannot be interrupted.
     """
+    advice = "give a concurrent.futures.Executor or a dask.distributed.Client"
     if isinstance(executor, type) or not (hasattr(executor, "submit") or hasattr(executor, "get_executor")):
-        raise TypeError(
-            f"executor is {shown(executor)}; give a concurrent.futures.Executor or a dask.distributed.Client"
-        )
+        client = ": Client(cluster) where this is a cluster" if hasattr(executor, "get_client") else ""
+        raise TypeError(f"executor is {shown(executor)}; {advice}{client}")
+    if getattr(executor, "asynchronous", False):
+        raise TypeError("executor is an asynchronous Dask client; make one with asynchronous=False")
+    given = GivenExecutor(executor)
+    try:
+        given.check_connection()
+        future = given.submit(can_be_interrupted)
+    except Exception as error:
+        raise ValueError(
+            f"executor takes no work ({type(error).__name__}: {error}); it was shut down, or what it works "
+            "with has ended: make another one"
+        ) from error
+    if not isinstance(future, Future):
+        raise TypeError(f"executor's submit returned {type(future).__name__}, no future; {advice}")
     # Only a worker itself knows whether it runs tasks where a signal reaches them.
-    if timeout is not None and not _as_executor(executor)[0].submit(can_be_interrupted).result():
+    if timeout is not None and not future.result():
         raise ValueError(
             f"timeout is {timeout:g} and the executor runs its tasks in threads, which cannot be interrupted"
             "; take cores= or an executor of processes, or end the simulation inside the simulator"
         )
 
 
-def _as_executor(executor: Any) -> tuple[Executor, int]:
-    """The executor, that of a Dask client among them, and the number of its workers."""
-    if hasattr(executor, "get_executor"):
-        return executor.get_executor(pure=False), max(1, sum(executor.nthreads().values()))
-    return executor, getattr(executor, "_max_workers", None) or 8
-
-
-def _pickled(simulator: RowSimulator, executor: Executor) -> Callable[[int, np.ndarray], Future[Chunk]]:
+def _pickled(
+    simulator: RowSimulator, executor: Executor | GivenExecutor
+) -> Callable[[int, np.ndarray], Future[Chunk]]:
     # Pickled once: workers keep what they have compiled for as long as these bytes are the same.
     payload = cloudpickle.dumps(simulator)
     return lambda start, parameters: executor.submit(simulate_pickled, payload, start, parameters)
@@ -214,40 +363,78 @@ def _in_flight(
     submit: Callable[[int, np.ndarray], Future[Chunk]],
     prior: PriorDraws,
     waiting: Iterable[range],
-    limit: int,
+    limit: Callable[[], int],
+    given: GivenExecutor | None = None,
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
     running: dict[Future[Chunk], Work] = {}
     lost: list[Work] = []
     cause: BaseException | None = None
+    finished = warned = False
     try:
         while True:
             for piece in waiting if cause is None else ():
                 parameters = prior[slice(piece.start, piece.stop)]
                 try:
+                    full = len(running) + 1 >= limit()
                     running[submit(piece.start, parameters)] = (piece.start, parameters)
-                except BrokenExecutor as error:
+                except Exception as error:
+                    if given is None and not isinstance(error, BrokenExecutor):
+                        raise
                     cause = error
                     lost.append((piece.start, parameters))
                     break
-                if len(running) >= limit:
+                if full:
                     break
             if not running:
                 break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            wait(running, SECONDS_A_LOOK if given else None, return_when=FIRST_COMPLETED)
+            # `wait` does not see futures that the shutdown of a pool has cancelled.
+            done = [future for future in running if future.done()]
+            if given is not None and not done:
+                try:
+                    given.look()
+                except Exception as error:
+                    # Its futures may never be done: a client that is closed forgets them.
+                    cause = error
+                    lost.extend(running.values())
+                    break
             for future in done:
                 work = running.pop(future)
                 try:
-                    yield future.result(), work[1]
-                except (BrokenExecutor, CancelledError) as error:
-                    cause = error
-                    lost.append(work)
+                    chunk = future.result()
                 except Exception as error:
+                    if isinstance(error, BrokenExecutor | CancelledError) or (given and given.lost(error)):
+                        cause = error
+                        lost.append(work)
                     # Dask's word for a task that has ended several workers, known here by name alone.
-                    if type(error).__name__ != "KilledWorker":
+                    elif type(error).__name__ == "KilledWorker":
+                        if not warned:
+                            _warn_of_killed(work)
+                        warned = True
+                        yield from simulate_alone(simulator, [work], 1)
+                    elif isinstance(error, ImportError) and given is not None:
+                        raise RuntimeError(
+                            f"a worker of the executor cannot import what the simulations need ({error}); "
+                            "install it where the workers run, or send it there (Dask: `client.upload_file`)"
+                        ) from error
+                    else:
                         raise
-                    yield from simulate_alone(simulator, [work], 1)
+                else:
+                    finished = True
+                    yield chunk, work[1]
     finally:
         for future in running:
             future.cancel()
     if cause is not None:
-        raise WorkersDied(lost) from cause
+        raise WorkersDied(lost, finished) from cause
+
+
+def _warn_of_killed(work: Work) -> None:
+    start, parameters = work
+    warnings.warn(
+        f"several workers of the cluster died while they ran rows {start} to {start + len(parameters) - 1}: "
+        "the simulator ends its process there, or needs more memory than a worker has. These rows, and "
+        "others that the cluster gives up, run here in a process of their own, one chunk at a time",
+        UserWarning,
+        stacklevel=3,
+    )

@@ -121,12 +121,17 @@ class Isolated:
 
     def _why(self, error: BrokenExecutor, seconds: float) -> str:
         limit = self._simulator.timeout
-        found = re.search(r"\{(.*?)\}", str(error))
-        code = found.group(1) if found else "no exit code known"
+        code = exit_code(error) or "no exit code known"
         if limit is not None and seconds > 2 * limit and "EXIT(1)" in code:  # as `time_limit` ends it
             return f"TimeoutError: it did not end within {limit:g} s, and its process had to be ended"
         memory = ", as the system does when memory runs out" if "SIGKILL" in code else ""
         return f"the simulator ended its process ({code}{memory})"
+
+
+def exit_code(error: BaseException) -> str | None:
+    """How a process has ended, such as ``SIGKILL(-9)``, from an error of loky or of our pool that says it."""
+    found = re.search(r"\{(.*?)\}", str(error))
+    return found.group(1) if found else None
 
 
 def simulate_alone(
