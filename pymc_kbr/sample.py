@@ -215,8 +215,10 @@ def sample_abc(
     scaled = in_deviations(CheckedRows.trusted(table.parameters, table.statistics, table.support), fitted)
     notes, coverage, held_out = account(fitted, stored)
     if calibration is not None:  # the coverage that was measured is that of uncorrected draws
-        drawn, coverage = recalibrated(drawn, calibration, table), None
+        (drawn, less_far), coverage = recalibrated(drawn, calibration, table), None
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
+        if less_far:
+            notes["recalibrated"] += f"; {less_far:.1%} of the draws less far, to stay in the prior's support"
     with working(progressbar, "Comparing with the rows nearest to the posterior"):
         coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     seconds.note("check")

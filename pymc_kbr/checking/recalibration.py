@@ -7,30 +7,42 @@ import numpy as np
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.tables.reference_table import ReferenceTable
 
+MOST_HALVINGS = 30
+"""Of a draw's way to where recalibration moves it; then it stays, but for a thousand millionth of the way."""
 
-def recalibrated(draws: np.ndarray, calibration: Calibration, table: ReferenceTable) -> np.ndarray:
-    """Draws (m, p), recalibrated as by `Calibration.recalibrated`.
+
+def recalibrated(
+    draws: np.ndarray, calibration: Calibration, table: ReferenceTable
+) -> tuple[np.ndarray, float]:
+    """Draws (m, p), recalibrated as by `Calibration.recalibrated`, and the share that is moved less far.
+
+    Each parameter is moved by itself. Where the support ties parameters to each other, as in a correlation
+    matrix, or has gaps, a draw that would leave it goes half as far, or a quarter, and so on.
 
     Raises
     ------
     ValueError
-        If the calibration is of other parameters, or the support does not let each be moved by itself.
+        If the calibration is of other parameters.
     """
     if calibration.names != table.parameter_names:
         raise ValueError(
             f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
         )
     moved = calibration.recalibrated(draws)
-    whole = [v.discrete for v in table.parameter_columns.variables for _ in range(v.size)]
-    for column in np.flatnonzero(whole):  # between two whole numbers a quantile is none
+    whole = np.flatnonzero([v.discrete for v in table.parameter_columns.variables for _ in range(v.size)])
+    for column in whole:  # between two whole numbers a quantile is none
         moved[:, column] = _nearest(np.unique(draws[:, column]), moved[:, column])
-    outside = ~table.support.allows(moved)
-    if np.any(outside):
-        raise ValueError(
-            f"{outside.mean():.1%} of the recalibrated draws lie outside the prior's support, which has "
-            "gaps or ties parameters to each other; recalibration moves each by itself: leave it out"
-        )
-    return moved
+    outside = np.flatnonzero(~table.support.allows(moved))
+    share = len(outside) / len(draws)
+    moved[np.ix_(outside, whole)] = draws[np.ix_(outside, whole)]
+    for halving in range(MOST_HALVINGS):
+        if not len(outside):
+            return moved, share
+        if halving:
+            moved[outside] = (moved[outside] + draws[outside]) / 2
+        outside = outside[~table.support.allows(moved[outside])]
+    moved[outside] = draws[outside]
+    return moved, share
 
 
 def _nearest(values: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from scipy.stats import gaussian_kde
 
 import pymc_kbr as pk
 from pymc_kbr.arrays import region as near_rows
-from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.support import Inside, Support
 from pymc_kbr.checking import coarseness as coarse_module
 from pymc_kbr.checking import local_classifier, predictive_check, statistic_contributions
 from pymc_kbr.checking.calibrate import _nearest_parameters
@@ -143,17 +143,37 @@ def test_recalibrated_draws_are_of_the_same_parameters_and_inside_their_support(
     u = np.random.default_rng(0).random((50, 1))
     calibration = Calibration(u, np.zeros((50, 1)), np.zeros(50), Columns.scalars(["a"]), 50)
     draws = np.random.default_rng(1).uniform(0.2, 0.8, size=(40, 1))
-    np.testing.assert_array_equal(recalibrated(draws, calibration, table), calibration.recalibrated(draws))
-    bounded = dataclasses.replace(
-        table,
-        parameters=np.abs(table.parameters) + 5.1,
-        support=Support.from_bounds({"a": (5.0, None)}, ["a"]),
-    )
-    with pytest.raises(ValueError, match="outside the prior's support"):
-        recalibrated(draws, calibration, bounded)
+    moved, less_far = recalibrated(draws, calibration, table)
+    np.testing.assert_array_equal(moved, calibration.recalibrated(draws))
+    assert less_far == 0
     other = dataclasses.replace(calibration, columns=Columns.scalars(["b"]))
     with pytest.raises(ValueError, match="parameters"):
         recalibrated(draws, other, table)
+
+
+def test_recalibrated_draws_go_less_far_where_parameters_are_tied():
+    """Draws below a line, which recalibration of each parameter by itself would carry across it."""
+    u = np.random.default_rng(0).beta(0.5, 0.5, (400, 2))  # intervals were too narrow
+    calibration = Calibration(u, np.zeros((400, 2)), np.zeros(400), Columns.scalars(["a", "b"]), 400)
+    draws = np.random.default_rng(1).dirichlet([2, 2, 0.5], size=300)[:, :2]
+    assert np.all(draws.sum(axis=1) < 1)
+    below = Inside(lambda points: points.sum(axis=1) < 1, (0, 1))
+    support = dataclasses.replace(Support.from_bounds({"a": (0, 1), "b": (0, 1)}, ["a", "b"]), inside=below)
+    table = pk.ReferenceTable.from_dataframe(
+        pd.DataFrame({"a": draws[:, 0], "b": draws[:, 1], "x": draws[:, 0]}),
+        parameters=["a", "b"],
+        statistics=["x"],
+    )
+    table = dataclasses.replace(table, support=support)
+    alone, (moved, less_far) = calibration.recalibrated(draws), recalibrated(draws, calibration, table)
+    outside = alone.sum(axis=1) >= 1
+    assert less_far == outside.mean() > 0
+    assert np.all(moved.sum(axis=1) < 1)
+    np.testing.assert_array_equal(moved[~outside], alone[~outside])
+    step, whole = (moved - draws)[outside], (alone - draws)[outside]
+    share = (step * whole).sum(axis=1) / (whole**2).sum(axis=1)
+    np.testing.assert_allclose(step, share[:, None] * whole, atol=1e-12)
+    assert np.all((share >= 0) & (share <= 0.5 + 1e-9))
 
 
 def test_whole_numbers_are_recalibrated_as_others_are():

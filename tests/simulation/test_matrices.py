@@ -104,8 +104,21 @@ def test_rounds_and_calibration_take_correlation_matrices():
         calibration = pk.calibrate(
             "rejection", whole_prior, rows=50, draws=50, random_seed=1, progressbar=False
         )
+        idata = pk.sample_abc(
+            draws=200,
+            chains=1,
+            estimator="rejection",
+            reference_table=whole_prior,
+            model=model,
+            calibration=calibration,
+            random_seed=1,
+            progressbar=False,
+        )
     assert len(calibration.names) == len(table.parameter_names)
     assert np.all(np.isfinite(table.prior_ratio))
+    entries = pk.ReferenceTable.from_arviz(idata).parameters
+    assert entries.shape[1] == len(calibration.names)
+    assert idata["posterior"].attrs["recalibrated"].startswith("marginal quantiles")
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
