@@ -33,6 +33,7 @@ from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selecti
 from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.context import model_of_table
+from pymc_kbr.simulation.model.read import refuse_without_simulator
 from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
@@ -181,6 +182,7 @@ def sample_abc(
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     table = _in_memory(reference_table)
     if table is None:
+        refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
         table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
     seconds, all_statistics, model = Seconds(), table, model_of_table(table, model)
