@@ -36,6 +36,7 @@ from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.changed_data import with_data_of
 from pymc_kbr.simulation.model.context import model_of_table
+from pymc_kbr.simulation.model.read import refuse_without_simulator
 from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.model_prior import with_its_support
 from pymc_kbr.simulation.prior.new_prior import NewPrior
@@ -189,6 +190,7 @@ def sample_abc(
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     table = _in_memory(reference_table)
     if table is None:
+        refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
         table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
     seconds, model = Seconds(), model_of_table(table, model)

@@ -150,7 +150,9 @@ def instance(name: str, value: Any, kind: type | UnionType, advice: str) -> None
     TypeError
     """
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is {shown(value)}, of the type {type(value).__name__}; give {advice}")
+        is_of = f"a {type(value).__name__}"
+        said = is_of if shown(value) == is_of else f"{shown(value)}, a {type(value).__name__}"
+        raise TypeError(f"{name} is {said}; give {advice}")
 
 
 def path_of(name: str, value: Any, of: str = "a folder") -> Path:
@@ -162,7 +164,9 @@ def path_of(name: str, value: Any, of: str = "a folder") -> Path:
         If it is neither, or empty.
     """
     if not isinstance(value, str | PathLike) or not str(value):
-        raise TypeError(f"{name} is {shown(value)}; it must be the path of {of}")
+        raise TypeError(
+            f"{name} is {shown(value)}; it must be the path of {of}, not of the type {type(value).__name__}"
+        )
     return Path(value)
 
 
@@ -181,7 +185,8 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
         That lists the names.
     """
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} is {shown(value)}; it may be {', '.join(map(repr, allowed))}")
+        between = " or " if len(allowed) == 2 else ", "
+        raise ValueError(f"{name} is {shown(value)}; it may be {between.join(map(repr, allowed))}")
 
 
 def names_of(name: str, value: Any) -> list[str]:

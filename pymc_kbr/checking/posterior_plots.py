@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -129,8 +129,7 @@ def _columns(
         if len(named) != draws.shape[1]:
             raise ValueError(f"{len(named)} names were given for {draws.shape[1]} columns")
         return named, draws, {}
-    if not (isinstance(posterior, Mapping) and "posterior" in posterior):
-        check_result("posterior", posterior)
+    check_result("posterior", posterior)
     found = _flat(posterior["posterior"])
     before = _flat(posterior["prior"]) if "prior" in posterior else {}
     return list(found), np.column_stack(list(found.values())), before

@@ -191,8 +191,8 @@ class _Plan:
             rng = np.random.default_rng(int(seeds[2]))
             self.data, self.observed = simulate_held_out(source, self.truth, rng)
         if held_out is not None:
-            known = isinstance(source, ReferenceTable)
-            names = (source.parameter_names, source.statistic_names) if known else (None, None)
+            of_table = isinstance(source, ReferenceTable)
+            names = (source.parameter_names, source.statistic_names) if of_table else (None, None)
             self.truth = parameters_by_name(held_out[0], names[0], "held_out")
             self.observed = by_name(held_out[1], names[1], "held_out")
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
+
 
 @dataclass(frozen=True, eq=False)
 class DrawnTransition:
@@ -81,7 +83,6 @@ def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
         If it is neither a function nor a PyMC model, or takes other arguments.
     """
     if hasattr(transition, "free_RVs") and hasattr(transition, "named_vars"):
-        from pymc_kbr.arrays.refusals import shown
         from pymc_kbr.simulation.one_step import OneStep
 
         return OneStep(transition, controlled)

@@ -106,6 +106,11 @@ class Posterior(WeightedAtoms):
         -------
         ndarray of shape () or (q,)
 
+        Raises
+        ------
+        TypeError
+            If `f` cannot be called.
+
         Notes
         -----
         sum_i w_i f(theta_i), eq. 2 of the localised draft, with the weights as they are: where their

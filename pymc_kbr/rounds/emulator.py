@@ -134,7 +134,7 @@ def noise_of(noise: Any, names: Sequence[str]) -> np.ndarray:
     try:
         values = in_order("noise", noise, names, "the names of the statistics")
     except TypeError as error:
-        raise TypeError(f"noise is no number, nor one for each statistic: {error}") from None
+        raise TypeError(f"noise must be a number, or one for each statistic: {error}") from None
     if values.shape not in ((), (size,)):
         raise ValueError(
             f"noise has shape {values.shape}; it must be one number or one for each of {size} statistics"

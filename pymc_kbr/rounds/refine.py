@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
 from pymc_kbr.estimators.sets.columns import most_columns
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
+from pymc_kbr.simulation.model.read import refuse_without_simulator
 from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -114,6 +115,7 @@ def refine(
     True
     """
     asked_for = _checked(draws, rounds, estimator, prior_share, random_seed, store)
+    refuse_without_simulator(model)
     forward = Forward.read(model)
     given = _default(forward) if asked_for is None else asked_for
     # In words and numbers: a store compares them with those of an earlier call.

@@ -25,6 +25,7 @@ from pymc_kbr.simulation import (
     warn_of_failures,
     weights_of,
 )
+from pymc_kbr.simulation.model.read import refuse_without_simulator
 from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
@@ -132,6 +133,7 @@ def zoom(
     """
     _check(draws, rounds, scale, random_seed, store)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
+    refuse_without_simulator(model)
     forward = Forward.read(model) if noise is None else Forward.of_columns(model)
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.names)
     forward.check_can_be_truncated()

@@ -44,9 +44,9 @@ def simulate(
         Number n of draws from the prior, each simulated once.
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. Its observed variables may
-        be `pm.Simulator`s, one or several, and beside them ordinary distributions: the density of those that
-        do not hang together with a simulator is not simulated and matched but weights the rows, with the
-        model's Potentials, as `prior_ratio`. A model all of whose densities are known is refused.
+        be `pm.Simulator`s, one or several, and ordinary distributions. Where there is a simulator, the
+        density of the others that do not hang together with it is not simulated and matched: it weights the
+        rows, with the model's Potentials, as `prior_ratio`.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same table, bit for bit, with any number of cores. A longer table of
         the same seed begins with the shorter one.

@@ -70,9 +70,11 @@ def check_result(name: str, value: Any) -> None:
     ------
     TypeError
     """
-    if not (hasattr(value, "groups") and hasattr(value, "__getitem__")) or hasattr(value, "iloc"):
+    # A result of either ArviZ, or a dict of its groups.
+    groups = isinstance(value, Mapping) and any(hasattr(group, "data_vars") for group in value.values())
+    if not (groups or hasattr(value, "groups")) or hasattr(value, "iloc"):
         raise TypeError(
-            f"{name} is {shown(value)}, of the type {type(value).__name__}; give a result of `sample_abc`, "
+            f"{name} is {shown(value)}, a {type(value).__name__}; give a result of `sample_abc`, "
             "an arviz.InferenceData or xarray.DataTree"
         )
 

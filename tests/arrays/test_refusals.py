@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pymc_kbr.arrays.points import as_points
-from pymc_kbr.arrays.refusals import positive, squarable, whole
+from pymc_kbr.arrays.refusals import positive, shown, squarable, times, whole
 
 
 @pytest.mark.parametrize("value", [1, 1e-9, np.float32(2.0), np.int64(3)])
@@ -55,3 +55,33 @@ def test_numbers_whose_squares_are_no_floats_are_refused():
     with pytest.raises(ValueError, match=r"as large as 2e\+101 in x, whose squares are no floats"):
         as_points("x", [1.0, -2e101])
     np.testing.assert_array_equal(as_points("x", [1.0, 2e101], squared=False), [[1.0], [2e101]])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (10**400, "a whole number of 1329 bits"),
+        (-(10**100), "-1e+100"),
+        (123456, "123456"),
+        (np.float64(0.5), "0.5"),
+        ("x" * 500, "'xxx"),
+        (list(range(1000)), "[0, 1, 2, 3, 4, 5, ...]"),
+        (np.zeros((100, 100)), "a ndarray"),
+    ],
+)
+def test_values_in_messages_are_short(value, words):
+    assert shown(value).startswith(words)
+    assert len(shown(value)) <= 120
+
+
+def test_ratios_in_messages_have_few_digits():
+    assert times(2.31) == "2.3 times"
+    assert times(12.345, ".1f") == "12.3 times"
+    assert times(309782715462657.3, ".1f") == times(np.inf) == "more than a million times"
+
+
+def test_a_number_that_no_float_is_is_refused():
+    with pytest.raises(ValueError, match=r"size is a whole number of 1329 bits; it must be a finite"):
+        positive("size", 10**400)
+    with pytest.raises(ValueError, match=r"count is 1e\+30; no machine"):
+        whole("count", 10**30)

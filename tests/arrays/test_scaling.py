@@ -75,3 +75,11 @@ def test_rounding_is_no_variation(rows):
 def test_statistics_that_are_all_constant_are_refused():
     with pytest.raises(ValueError, match="say nothing"):
         Scaler.fit(np.ones((5, 2)))
+
+
+def test_an_offset_that_hides_what_varies_is_told_from_a_constant():
+    rows = 1e15 + np.arange(8.0)[:, None] / 8
+    with pytest.raises(ValueError, match="vary by less than 1e-12 of their size.* subtract a constant"):
+        Scaler.fit(rows)
+    with pytest.raises(ValueError, match="all statistics are constant"):
+        Scaler.fit(np.ones((8, 2)))

@@ -194,7 +194,7 @@ def test_failures_of_all_rounds_are_kept_and_told_once():
     assert np.unique(failed.rows // 120).tolist() == [0, 1, 2, 3]
     assert failed.rows.max() < 480
     assert table.simulations == 480
-    twice = table.append(dataclasses.replace(table, seed=7))
+    twice = table.append(dataclasses.replace(table, seed=7, statistics=table.statistics + 0.25))
     assert twice.simulations == 960
 
 

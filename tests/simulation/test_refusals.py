@@ -126,7 +126,7 @@ def test_bad_models_are_refused(made, error, words):
         ({"draws": True}, TypeError, "draws is True"),
         ({"cores": 0}, ValueError, "cores is 0"),
         ({"cores": 1.5}, TypeError, "cores is 1.5"),
-        ({"on_failure": "ignore"}, ValueError, "'raise', 'drop'"),
+        ({"on_failure": "ignore"}, ValueError, "'raise' or 'drop'"),
         ({"random_seed": -1}, ValueError, "must not be negative"),
         ({"random_seed": 1.5}, TypeError, "whole number or a numpy.random.Generator"),
         ({"random_seed": "one"}, TypeError, "whole number or a numpy.random.Generator"),
@@ -266,3 +266,53 @@ def test_masked_statistics_are_refused_with_their_row(simulator):
 
     with pytest.raises(pk.SimulationError, match=r"simulation \d+ of 60 .*masked entries in what `sum_stat`"):
         pk.simulate(60, model=model(simulator, sum_stat=masked_if_large), random_seed=1, progressbar=False)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda made: pk.sample_abc(10, simulations=50, model=made, random_seed=1, progressbar=False),
+        lambda made: pk.refine(1000, model=made, random_seed=1, progressbar=False),
+        lambda made: pk.zoom(2000, model=made, random_seed=1, progressbar=False),
+    ],
+)
+def test_a_model_whose_densities_are_known_is_left_to_pymc(call):
+    with pm.Model() as made:
+        pm.Normal("y", pm.Normal("mean", 0, 1), 1, observed=[0.3, 0.8])
+    with pytest.raises(ValueError, match=r"no simulator: PyMC knows the densities of \['y'\].*`pm.sample`"):
+        call(made)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"timeout": -5}, ValueError, "timeout is -5"),
+        ({"cores": 0}, ValueError, "cores is 0"),
+        ({"on_failure": "ignore"}, ValueError, "on_failure is 'ignore'"),
+        ({"simulations": 0}, ValueError, "simulations is 0"),
+        ({"executor": 3}, TypeError, "executor is 3"),
+        ({"random_seed": -1}, ValueError, "random_seed is -1"),
+        ({"progressbar": "no"}, TypeError, "progressbar is 'no'"),
+    ],
+)
+def test_settings_of_simulations_are_checked_beside_a_table_too(settings, error, words, small_table):
+    with pytest.raises(error, match=words):
+        pk.sample_abc(10, reference_table=small_table, estimator="rejection", **settings)
+
+
+def test_settings_that_have_no_effect_beside_a_table_are_named(small_table):
+    given = {"reference_table": small_table, "estimator": pk.Rejection(3), "progressbar": False}
+    with pytest.warns(
+        UserWarning, match="simulations, cores, timeout have no effect beside a reference table"
+    ):
+        pk.sample_abc(10, cores=2, timeout=3.0, simulations=50, **given)
+
+
+def test_a_vector_of_a_plain_simulator_is_told_where_it_goes():
+    def two(rng, mean, size):
+        return np.array([rng.normal(mean.item()), 1.0, 2.0])
+
+    with pm.Model() as made:
+        pm.Simulator("y", two, pm.Normal("mean"), observed=[0.1, 0.2])
+    with pytest.raises(ValueError, match=r"shape \(3,\).*`pk.vector_simulator`"):
+        pk.simulate(20, model=made, random_seed=1, progressbar=False, batched=False)

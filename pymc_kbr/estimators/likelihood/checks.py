@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, look_exchangeable
-from pymc_kbr.arrays.refusals import one_of, shown, whole
+from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters, exact_statistic
@@ -149,7 +149,8 @@ def check_settings(particles: int, form: str, forms: tuple[str, ...], scale: Any
     whole("particles", particles)
     if particles < 10:
         raise ValueError(f"particles is {particles}; it must be at least 10")
-    one_of("form", form, ("auto", *forms))
+    if not isinstance(form, str) or form not in ("auto", *forms):
+        raise ValueError(f"form is {shown(form)}; it may be auto, {', '.join(forms)}")
     if form == "exchangeable" and scale is not True:
         raise ValueError(
             f"scale is {shown(scale)}; draws of one law have one unit: with form='exchangeable' leave it "

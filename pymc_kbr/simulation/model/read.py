@@ -110,8 +110,6 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
     known: list[GraphVariable] = []
     if not simulate_known:
         with_gaps = {name for name, value in observed_data.items() if np.any(np.isnan(value))}
-        if not with_gaps:
-            _refuse_without_simulator(observed_rvs, list(model.free_RVs))
         simulated, known = _told_apart(observed_rvs, list(model.free_RVs), with_gaps)
     observed = [_summary_of_data(rv, observed_data[rv.name]) for rv in simulated]
     summaries = [
@@ -241,9 +239,20 @@ def _told_apart(
     return [rv for rv in observed if rv not in known], known
 
 
-def _refuse_without_simulator(observed: list[GraphVariable], free: list[GraphVariable]) -> None:
-    """Refuse a model all of whose likelihood is known: simulations would be compared on raw data."""
-    if any(map(is_simulator, ancestors(observed))) or not all(_has_density(rv, free) for rv in observed):
+def refuse_without_simulator(model: pm.Model | None) -> None:
+    """Refuse a posterior by simulations of a model whose likelihood is known.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no model, or PyMC knows the densities of all that is observed.
+    """
+    model = model_in_context(model)
+    observed = list(dict.fromkeys(model.observed_RVs))
+    if not observed or any(map(is_simulator, ancestors(observed))):
+        return
+    gaps = any(np.any(np.isnan(_value(model, rv))) for rv in observed)
+    if gaps or not all(_has_density(rv, list(model.free_RVs)) for rv in observed):
         return
     raise ValueError(
         f"the model has no simulator: PyMC knows the densities of {[str(rv.name) for rv in observed]}, so "
