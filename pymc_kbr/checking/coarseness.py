@@ -11,7 +11,6 @@ import numpy as np
 from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
-from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
@@ -243,7 +242,7 @@ def _other(
         return None
     support = table.support.of_rows(table.parameters)  # near rows alone have a narrower range
     if log_prior is None:
-        log_prior = _prior_density(table, support, ratio, rng)
+        log_prior = _prior_density(table, ratio, rng)
     noise = table.noise * rng.normal(size=(len(near.rows), len(table.noise)))
     statistics, observed = table.statistics[near.rows] + noise, table.observed
     assert observed is not None
@@ -274,10 +273,9 @@ def _other(
     return None
 
 
-def _prior_density(
-    table: ReferenceTable, support: Support, ratio: np.ndarray | None, rng: np.random.Generator
-) -> LogDensity:
+def _prior_density(table: ReferenceTable, ratio: np.ndarray | None, rng: np.random.Generator) -> LogDensity:
     """The log density of the prior that all rows stand for."""
+    support = table.support.of_rows(table.parameters)
     if ratio is None:
         return fit_prior_density(table.parameters, support, rng).log_density
     rows = ratio > 0
