@@ -12,7 +12,6 @@ from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.region import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
-from pymc_kbr.arrays.support import Support
 from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
@@ -248,7 +247,7 @@ def _other(
     success = None if success is None else success.at_rows()
     support = table.support.of_rows(table.parameters)  # near rows alone have a narrower range
     if log_prior is None:
-        log_prior = _prior_density(table, support, ratio, success, rng)
+        log_prior = _prior_density(table, ratio, success, rng)
     noise = table.noise * rng.normal(size=(len(near.rows), len(table.noise)))
     statistics, observed = table.statistics[near.rows] + noise, table.observed
     assert observed is not None
@@ -281,13 +280,10 @@ def _other(
 
 
 def _prior_density(
-    table: ReferenceTable,
-    support: Support,
-    ratio: np.ndarray | None,
-    success: Success | None,
-    rng: np.random.Generator,
+    table: ReferenceTable, ratio: np.ndarray | None, success: Success | None, rng: np.random.Generator
 ) -> LogDensity:
     """The log density of the prior that all rows stand for, those of simulations that fail included."""
+    support = table.support.of_rows(table.parameters)
     weighs = success is not None and not success.condition
     if ratio is None and not weighs:
         return fit_prior_density(table.parameters, support, rng).log_density

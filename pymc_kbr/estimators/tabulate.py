@@ -61,7 +61,9 @@ def scaled(
     # What may be written to later is copied; tables' own arrays are not.
     raw = x.copy() if x.flags.writeable else x
     simulated = theta if rows.ratio is None else theta[kept]
-    support = rows.support.of_rows(simulated if draws is None else np.vstack([simulated, draws[0]]))
+    if draws is not None and draws[0].shape[1:] == simulated.shape[1:]:  # else it is refused later
+        simulated = np.vstack([simulated, draws[0]])
+    support = rows.support.of_rows(simulated)
     of_all: dict[str, Any] = {"support": support, "size": len(rows), "draws": draws, "first": raw[0]}
     of_all["success"] = rows.success
     if rows.ratio is None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.support import Block, Support
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the statistics in columns:UserWarning"),
@@ -45,7 +45,7 @@ def test_one_impossible_trial_makes_its_data_set_impossible(likelihood):
 
 
 def test_rows_are_weighted_by_the_rest():
-    likelihood = learnt(False, Support.from_bounds({"k": (-9, 9)}, ["k"], discrete=["k"]))
+    likelihood = learnt(False, Support(1, (Block((0,), smooth=False, numbers=False),)))
     lost, found = likelihood.condition([IMPOSSIBLE, POSSIBLE])
     assert lost.settings["log_evidence"] == -np.inf
     assert np.isfinite(found.settings["log_evidence"])
