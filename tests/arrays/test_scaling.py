@@ -79,7 +79,7 @@ def test_statistics_that_are_all_constant_are_refused():
 
 def test_an_offset_that_hides_what_varies_is_told_from_a_constant():
     rows = 1e15 + np.arange(8.0)[:, None] / 8
-    with pytest.raises(ValueError, match="vary by less than 1e-12 of their size.* subtract a constant"):
+    with pytest.raises(ValueError, match=r"vary by less than 1e-12 of their size.* subtract a constant"):
         Scaler.fit(rows)
     with pytest.raises(ValueError, match="all statistics are constant"):
         Scaler.fit(np.ones((8, 2)))
