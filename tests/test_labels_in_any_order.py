@@ -250,3 +250,10 @@ def test_variables_of_several_entries_are_put_in_order():
     )
     expected = np.column_stack([np.arange(6.0), np.arange(6.0, 12.0), np.arange(6.0)])
     np.testing.assert_array_equal(in_order("it", draws, names, "names"), expected)
+
+
+def test_chains_are_told_by_their_dimension():
+    draws = np.random.default_rng(1).normal([[0.5], [3.0], [3.0]], 0.1, size=(3, 100))
+    named = xr.DataArray(draws, dims=("chain", "draw"))
+    for each in (draws, named, named.T, pd.DataFrame(draws)):
+        assert pk.chain_modes(each).mode.tolist() == [0, 1, 1]

@@ -289,6 +289,12 @@ def rows_first(value: Any, other: Any) -> Any:
     return value.transpose(shared[0], ...) if len(shared) == 1 else value
 
 
+def chains_first(value: Any) -> Any:
+    """Draws of a sampler with their dimensions ``chain`` and ``draw`` first, where they have such."""
+    named = _is_data_array(value) and {"chain", "draw"} <= set(value.dims)
+    return value.transpose("chain", "draw", ...) if named else value
+
+
 def _is_data_array(value: Any) -> bool:
     return hasattr(value, "dims") and hasattr(value, "coords") and not hasattr(value, "data_vars")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.labelled import labels_of_columns, made_up, read, texts
+from pymc_kbr.arrays.labelled import chains_first, labels_of_columns, made_up, read, texts
 from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
@@ -156,7 +156,7 @@ def _flat(group: Any) -> dict[str, np.ndarray]:
     """One column an entry of a variable, its draws of all chains in a row."""
     columns: dict[str, np.ndarray] = {}
     for name, variable in group.data_vars.items():
-        values = np.asarray(variable)
+        values = np.asarray(chains_first(variable))
         values = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
         for place in np.ndindex(values.shape[1:]):
             label = f"{name}[{', '.join(map(str, place))}]" if place else str(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.labelled import chains_first
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED
 from pymc_kbr.arrays.refusals import generator_of, one_of, whole
@@ -153,7 +154,7 @@ def predictive_check(
     posterior = idata["posterior"]
     stacked = {
         str(name): np.asarray(values).reshape(-1, *values.shape[2:])
-        for name, values in posterior.data_vars.items()
+        for name, values in ((each, chains_first(held)) for each, held in posterior.data_vars.items())
     }
     count = len(next(iter(stacked.values())))
     rows = rng.choice(count, draws, replace=count < draws)

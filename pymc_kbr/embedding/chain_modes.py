@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.labelled import chains_first
 from pymc_kbr.arrays.rows import as_rows, check_finite
 
 APART = 4.0
@@ -66,7 +67,7 @@ def chain_modes(draws: Any) -> ChainModes:
     >>> found.mode.tolist(), found.means.round(1).tolist()
     ([0, 1, 1], [0.5, 3.0])
     """
-    array = as_rows("the draws", getattr(draws, "values", draws))
+    array = as_rows("the draws", chains_first(draws))
     if array.ndim != 2 or min(array.shape) < 2:
         raise ValueError(f"the draws have shape {array.shape}; give two chains or more, of two draws or more")
     check_finite("the draws", array)
