@@ -119,6 +119,8 @@ class KernelLikelihood(LearnedDensity):
     def _check(self, n: int, streamed: bool) -> None:
         check_settings(self.particles, self.form, tuple(FORMS), self.scale)
 
+    _log_mass = 0.0  # which what was saved by 0.2.0.dev0 lacks
+
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_
         of_parameters = ParameterScale.fit(table.parameters, table.support)

@@ -138,14 +138,14 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
         raise kind(f"{target} is a folder; give the name of a file, such as {target / 'estimator.npz'}")
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} is there already; give another path, or overwrite=True")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent}; make it first")
     writer = _Writer()
     root = writer.node(value, type(value).__name__)
     if not isinstance(root, list) or "object" not in writer.nodes[root[0]]:
         raise TypeError(
-            f"a {type(value).__name__} is no fitted estimator, Selection, Calibration or ModelChoice"
+            f"value is a {type(value).__name__}; give a fitted estimator, Selection, Calibration or ModelChoice"
         )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent}; make it first")
     document = {
         "format": FORMAT,
         "version": _own_version(),

@@ -86,7 +86,8 @@ def check_variable_names(
     of_results = {"chain": "chains", "draw": "draws", "sample": "the draws of all chains"}
     dims = {**others, **parameters}
     for name in dims:
-        if name in of_results:
+        # An observed variable called "sample" is in groups of its own, which nothing stacks.
+        if name in of_results and (name != "sample" or name in parameters):
             raise ValueError(
                 f"a variable is called {name!r}, which in results of ArviZ is the dimension of "
                 f"{of_results[name]}; rename it"

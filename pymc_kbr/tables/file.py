@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +87,19 @@ def write(
     handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
     os.close(handle)
     try:
-        dataset.to_netcdf(partial, engine="h5netcdf", encoding=encoding)
+        with _here():
+            dataset.to_netcdf(partial, engine="h5netcdf", encoding=encoding)
         # `mkstemp` lets nobody else read it.
         os.chmod(partial, 0o644)
         os.replace(partial, path)
     finally:
         Path(partial).unlink(missing_ok=True)
+
+
+def _here() -> AbstractContextManager[Any]:
+    """Keep xarray from writing by Dask's default scheduler, which may be that of a lost cluster."""
+    dask = sys.modules.get("dask")
+    return dask.config.set(scheduler="synchronous") if dask is not None else nullcontext()
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

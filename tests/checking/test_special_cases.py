@@ -439,7 +439,7 @@ def test_the_other_posterior_is_of_rows_with_noise_and_their_weights(monkeypatch
     noise = statistics - table.statistics[:120]
     assert noise.std() == pytest.approx(0.5, rel=0.2)
     density = coarse_module._prior_density(
-        table, np.exp(-2 * (table.parameters[:, 0] - 1) ** 2), np.random.default_rng(1)
+        table, np.exp(-2 * (table.parameters[:, 0] - 1) ** 2), None, np.random.default_rng(1)
     )
     # A standard normal times that factor is a normal of mean 4/5 and variance 1/5.
     at = density(np.array([[0.8], [-1.5]]))

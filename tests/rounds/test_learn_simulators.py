@@ -226,7 +226,7 @@ def test_arguments_are_checked():
     model = vector_model()
     with pytest.raises(ValueError, match=r"trials names \['other'\]; the model's simulators are \['y'\]"):
         learned(model, trials=["other"])
-    with pytest.raises(ValueError, match="'-inf', 'extrapolate'"):
+    with pytest.raises(ValueError, match="'-inf' or 'extrapolate'"):
         learned(model, outside="nan")
     with pytest.raises(TypeError, match=r"simulations is 1\.5"):
         learned(model, 1.5)

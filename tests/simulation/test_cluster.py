@@ -77,7 +77,7 @@ def slow(rng, mean, scale, size=None):
 def test_a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, tmp_path):
     draws, store = 400, tmp_path / "table.zarr"
     made = model(slow)
-    with Client(cluster.address, timeout=60) as client:
+    with Client(cluster.address, timeout=60, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=60)
         same(table(2500, model()), table(2500, model(), executor=client))  # batches, without a store
         with pytest.raises(ValueError, match=r"runs its tasks in threads, which cannot be interrupted"):
@@ -120,7 +120,7 @@ def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tm
 
         client.cancel([Future(key, client) for key in list(client.futures)])
 
-    first = Client(cluster.address, timeout=60)
+    first = Client(cluster.address, timeout=60, set_as_default=False)
     mine = tmp_path / "mine"  # workers run in the folder above
     mine.mkdir()
     (mine / "only_here.py").write_text("def fn(rng, m, s, size=None):\n    return rng.normal(m, s, size)\n")
@@ -134,7 +134,7 @@ def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tm
         (lambda client: client.close(), r"the Dask client was closed while \d+ chunk"),
         (lambda client: cluster.processes[0].kill(), r"the Dask scheduler at tcp://\S+ was lost while \d+"),
     ]
-    clients = [first, first, Client(cluster.address, timeout=60)]
+    clients = [first, first, Client(cluster.address, timeout=60, set_as_default=False)]
     for number, (client, (lose, words)) in enumerate(zip(clients, losses, strict=True)):
         store = tmp_path / f"{number}.zarr"
         thread = when_begun(store, lambda lose=lose, client=client: lose(client))
@@ -153,7 +153,7 @@ def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tm
 def test_a_cluster_without_a_worker_is_waited_for_with_words(tmp_path):
     cluster = Cluster(tmp_path, workers=0)
     try:
-        with Client(cluster.address, timeout=60) as client:
+        with Client(cluster.address, timeout=60, set_as_default=False) as client:
             starter = threading.Timer(1, cluster.worker, (0,))
             starter.start()
             with pytest.warns(UserWarning, match=r"cluster at tcp://\S+ has no worker; simulations wait"):

@@ -39,7 +39,7 @@ def learned(*parameters, likelihood=None, observed=X, **kwargs):
         (("a", "t"), {"group": [0, 1, 2]}, "has 3 entries, and `observed` is 4 observations"),
         (("a", "t"), {"group": [0, 1, 4, 2]}, "is 4 at observation 2; with 4 groups it may be 0 to 3"),
         (("a", "t"), {"group": [0, -1, 2, 1]}, "is -1 at observation 1"),
-        (("a", "b"), {"outside": "clip"}, "'-inf', 'extrapolate'"),
+        (("a", "b"), {"outside": "clip"}, "'-inf' or 'extrapolate'"),
         (("a", "b"), {"dims": ("day",)}, "name each dimension"),
         (("a", "b"), {"dims": ("day", "statistic")}, "dimension 'day' the length 5"),
         (({"a": 1.0, "b": 2.0},), {}, "pass the table"),
@@ -165,7 +165,7 @@ def never(rng, mean, size):
         ),
         ({"likelihood": pk.Rejection()}, TypeError, r"Rejection\(\); it must be a KernelLikelihood"),
         ({"likelihood": pk.KernelLikelihood}, TypeError, "or be left out"),
-        ({"outside": "clip"}, ValueError, "'-inf', 'extrapolate'"),
+        ({"outside": "clip"}, ValueError, "'-inf' or 'extrapolate'"),
         ({"trials": "counts"}, ValueError, r"trials names \['counts'\]; the model's simulators are \['y'\]"),
     ],
 )

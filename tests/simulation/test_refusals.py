@@ -126,7 +126,7 @@ def test_bad_models_are_refused(made, error, words):
         ({"draws": True}, TypeError, "draws is True"),
         ({"cores": 0}, ValueError, "cores is 0"),
         ({"cores": 1.5}, TypeError, "cores is 1.5"),
-        ({"on_failure": "ignore"}, ValueError, "'raise' or 'drop'"),
+        ({"on_failure": "ignore"}, ValueError, "'raise', 'drop', 'condition'"),
         ({"random_seed": -1}, ValueError, "must not be negative"),
         ({"random_seed": 1.5}, TypeError, "whole number or a numpy.random.Generator"),
         ({"random_seed": "one"}, TypeError, "whole number or a numpy.random.Generator"),

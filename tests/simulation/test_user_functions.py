@@ -295,8 +295,6 @@ def test_observed_values_by_name_are_refused():
         a = pm.Normal("a")
         with pytest.raises(TypeError, match=r"'y' is a dict, here by the names \['x', 'z'\]"):
             pk.vector_simulator("y", lambda rng, a, size: [a, a], a, observed={"x": 1.0, "z": 2.0})
-        with pytest.raises(TypeError, match="'y' is a dict"):
-            pk.set_simulator("y", lambda rng, a, size: [a, a], a, observed={"x": 1.0, "z": 2.0})
 
 
 @pytest.mark.parametrize("reserved", ["chain", "draw", "sample", "y_dim_0", "group"])

@@ -484,3 +484,10 @@ def test_a_notebook_shows_ranges_of_all_columns():
     assert "a&lt;b" in html
     assert "a<b" not in html
     assert "8.0" in html
+
+
+def test_a_table_is_saved_where_dasks_default_scheduler_is_a_lost_cluster(tmp_path):
+    dask = pytest.importorskip("dask", reason="dask (extra `dask`) is not installed")
+    with dask.config.set(scheduler="dask.distributed"):  # as a client that was lost leaves it
+        path = make().save(tmp_path / "table.nc")
+    assert np.array_equal(pk.ReferenceTable.load(path).parameters, make().parameters)
