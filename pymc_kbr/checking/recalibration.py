@@ -34,8 +34,8 @@ def recalibrated(
     tied = [column for block, free in parts if len(free) < len(block.columns) for column in block.columns]
     if len(tied) == support.size:
         raise ValueError(
-            f"the parameters {calibration.names} lie on a surface, as shares that sum to one do; recalibration "
-            "moves each by itself: leave it out"
+            f"the parameters {calibration.names} lie on a surface, as shares that sum to one do, and "
+            "recalibration moves each by itself; leave it out"
         )
     moved[:, tied] = draws[:, tied]
     whole = np.flatnonzero([v.discrete for v in table.parameter_columns.variables for _ in range(v.size)])

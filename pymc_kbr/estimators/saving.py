@@ -142,7 +142,8 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     root = writer.node(value, type(value).__name__)
     if not isinstance(root, list) or "object" not in writer.nodes[root[0]]:
         raise TypeError(
-            f"value is a {type(value).__name__}; give a fitted estimator, Selection, Calibration or ModelChoice"
+            f"value is a {type(value).__name__}; give a fitted estimator, a Selection, a Calibration or a "
+            "ModelChoice"
         )
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}; make it first")
