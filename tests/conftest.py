@@ -57,7 +57,8 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         values = item.callspec.params if hasattr(item, "callspec") else {}
         new = {(item.path, item.originalname, name, id(value)) for name, value in values.items()} - seen
-        if new or not values:
+        # Of slow statistical tests each combination runs on one interpreter alone: see `--part`.
+        if new or not values or item.get_closest_marker("statistical"):
             kept.append(item)
         seen |= new
     items[:] = kept
