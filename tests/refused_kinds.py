@@ -305,7 +305,7 @@ CALLS = {
     "table.save": (lambda path: TABLE.save(path), "path"),
     "from_arviz": (lambda idata: pk.ReferenceTable.from_arviz(idata), "idata"),
     "load": (lambda path: pk.load(path), "path"),
-    "save": (lambda value=FITTED, path="/nowhere/x.npz": pk.save(value, path), "value path"),
+    "save": (lambda value=FITTED, path="x.npz": pk.save(value, path), "value path"),
     "StoredTable.open": (lambda path: pk.StoredTable.open(path), "path"),
     "fit": (
         lambda parameters=FRAME, statistics=X, support=None, ratio=None, prior=None, log_prior=None, random_seed=1: (

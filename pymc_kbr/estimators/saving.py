@@ -31,7 +31,7 @@ from scipy.spatial import KDTree
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.memory import MOST_DEFLATED, physical_memory
-from pymc_kbr.arrays.refusals import path_of
+from pymc_kbr.arrays.refusals import of_type, path_of
 from pymc_kbr.arrays.support import Support
 
 FORMAT = 1
@@ -143,9 +143,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     writer = _Writer()
     root = writer.node(value, type(value).__name__)
     if not isinstance(root, list) or "object" not in writer.nodes[root[0]]:
-        raise TypeError(
-            f"a {type(value).__name__} is no fitted estimator, Selection, Calibration or ModelChoice"
-        )
+        raise TypeError(f"{of_type(value)} is no fitted estimator, Selection, Calibration or ModelChoice")
     document = {
         "format": FORMAT,
         "version": _own_version(),

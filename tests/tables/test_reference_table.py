@@ -72,7 +72,7 @@ def test_a_table_does_not_change_with_its_data_frame():
         ({"observed": [1.0, np.inf]}, "infinite in \\['t'\\]; give NaN"),
         ({"observed": [np.nan, np.nan]}, "all 2 statistics of the observation are missing"),
         ({"observed": {"s": 1.0}}, "lacks \\['t'\\]"),
-        ({"observed": ["x", "y"]}, "not numeric"),
+        ({"observed": ["x", "y"]}, "texts in the observation"),
         ({"bounds": {"a": (0, 0.5)}}, "outside the given bounds, the first of them row 2"),
         ({"bounds": {"s": (0, 1)}}, "the parameters are"),
         ({"bounds": {"a": (0, 1, 2)}}, r"bounds of 'a' are \(0, 1, 2\); give a pair"),
