@@ -30,8 +30,8 @@ def words_of_constant(lowest: np.ndarray, highest: np.ndarray) -> str:
         return "all statistics are constant in the reference table; they say nothing"
     column = int(np.argmax(highest - lowest))
     return (
-        f"all statistics vary by less than {LEAST_RANGE:g} of their size, which is as little as rounding "
-        f"makes: that in column {column} lies between {lowest[column]:.17g} and {highest[column]:.17g}; "
+        f"all statistics vary by less than {LEAST_RANGE:g} of their size, which may be rounding: "
+        f"that in column {column} lies between {lowest[column]:.17g} and {highest[column]:.17g}; "
         f"{OFFSET}"
     )
 
@@ -56,9 +56,9 @@ def warn_of_constant(
     if np.any(dropped & ~same):
         first = int(np.flatnonzero(dropped & ~same)[0])
         words.append(
-            f"the statistics {called(dropped & ~same)} vary by less than {LEAST_RANGE:g} of their size, the "
-            f"first from {lowest[first]:.17g} to {highest[first]:.17g}, which is as little as rounding makes "
-            f"({OFFSET}, if it is more than that); they"
+            f"the statistics {called(dropped & ~same)} vary by less than {LEAST_RANGE:g} of their size (the "
+            f"first from {lowest[first]:.17g} to {highest[first]:.17g}), which may be rounding ({OFFSET}, if "
+            "it says something); they"
         )
     for one in words:
         warnings.warn(f"{one} are dropped", ConstantWarning, stacklevel=stacklevel + 1)

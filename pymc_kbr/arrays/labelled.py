@@ -253,16 +253,21 @@ def floats(what: str, value: Any, *, gaps: bool = False) -> np.ndarray:
     return np.asarray(array, dtype=float)
 
 
+def refuse_unknown_lengths(what: str, value: Any) -> None:
+    """Refuse a Dask array that does not know how long it is."""
+    if any(np.isnan(length) for length in value.shape):
+        raise ValueError(
+            f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long they are "
+            "by `compute_chunk_sizes()`"
+        )
+
+
 def _array_of(what: str, value: Any) -> np.ndarray:
     """An array of any type from one without labels, or from nested sequences; with its mask."""
     if hasattr(value, "nnz") and not isinstance(value, np.ndarray):
         raise TypeError(f"{what}: a sparse {type(value).__name__} is given; give a dense array: `toarray()`")
     if hasattr(value, "dask") and hasattr(value, "compute"):
-        if any(np.isnan(length) for length in value.shape):
-            raise ValueError(
-                f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long "
-                "they are by `compute_chunk_sizes()`"
-            )
+        refuse_unknown_lengths(what, value)
         value = value.compute()
     try:
         # NumPy takes the numbers under a mask for values, also where masked rows stand in a list.

@@ -80,7 +80,7 @@ class StoredTable:
         Warns
         -----
         UserWarning
-            Once its rows are looked at, if some were finished and are damaged or gone, or what tells so is.
+            When its rows are first read, if finished rows, or the checksums that show damage, are gone.
 
         Examples
         --------
@@ -110,8 +110,8 @@ class StoredTable:
             )
         if self.store.unverified:
             warnings.warn(
-                f"the store {self.store.path} has lost what its array 'digest' said of its chunks: whether "
-                "some were exchanged or taken from another store is not to be seen",
+                f"the store {self.store.path} has lost the checksums in its array 'digest': whether chunks "
+                "were exchanged, or taken from another store, cannot be seen",
                 UserWarning,
                 stacklevel=2,
             )
@@ -184,8 +184,9 @@ class StoredTable:
         messages[np.isin(rows, self.store.beyond)] = BEYOND
         if np.any(messages == ""):
             raise ValueError(
-                f"{self.store.path} is damaged: why the rows {rows[messages == ''][:5].tolist()} failed is "
-                "gone; the call of `simulate` that made it makes them anew"
+                f"{self.store.path} is damaged: the messages of the failed rows "
+                f"{rows[messages == ''][:5].tolist()} are gone; the call of `simulate` that made it makes "
+                "them anew"
             )
         ratio = self.store.array(PRIOR_RATIO) if has_prior_ratio(self.store, self.rows) else None
         parameters = self.store.at("parameters", rows)

@@ -191,7 +191,7 @@ def test_rows_are_not_appended_a_second_time(part):
     again = make(FRAME.iloc[part])
     with pytest.raises(ValueError, match=f"{len(again)} row.* of the table to append are in this one"):
         table.append(again)
-    with pytest.raises(ValueError, match="3 row\(s\) of the table to append"):
+    with pytest.raises(ValueError, match=r"3 row\(s\) of the table to append"):
         table.append(table)
     assert len(table.append(of_other_rows(table))) == 6
 
@@ -200,7 +200,7 @@ def test_whole_numbers_may_agree_by_chance():
     counts = pd.DataFrame({"a": [1, 2, 3, 1], "s": [0, 1, 0, 1], "t": [1, 1, 0, 0]})
     one, other = make(counts), make(counts.iloc[::-1])
     assert len(one.append(other)) == 8
-    with pytest.raises(ValueError, match="4 row\(s\) of the table to append"):
+    with pytest.raises(ValueError, match=r"4 row\(s\) of the table to append"):
         one.append(make(counts))
 
 
