@@ -85,7 +85,7 @@ def test_a_store_keeps_the_meaning_of_the_last_call(tmp_path):
     assert pk.simulate(50, on_failure="condition", **how).origin.on_failure == "condition"
     assert pk.StoredTable.open(tmp_path / "t.zarr").origin.on_failure == "condition"
     assert pk.simulate(60, on_failure="drop", **how).origin.on_failure == "drop"
-    with pytest.raises(ValueError, match="'raise' or 'drop', or 'condition'"):
+    with pytest.raises(ValueError, match="'raise', 'drop', 'condition'"):
         pk.simulate(60, on_failure="leave", **how)
 
 
@@ -102,7 +102,10 @@ def test_rounds_and_bounds_have_failures_too(where):
 
 
 def test_warnings_say_what_a_failure_means():
-    for meaning, words in (("drop", "count for less"), ("condition", "says nothing of the parameters")):
+    for meaning, words in (
+        ("drop", "become less probable"),
+        ("condition", "say nothing about the parameters"),
+    ):
         with pytest.warns(UserWarning, match=words):
             pk.simulate(100, model=model_of("square"), random_seed=1, on_failure=meaning, progressbar=False)
 

@@ -257,8 +257,8 @@ def refuse_unknown_lengths(what: str, value: Any) -> None:
     """Refuse a Dask array that does not know how long it is."""
     if any(np.isnan(length) for length in value.shape):
         raise ValueError(
-            f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long they are "
-            "by `compute_chunk_sizes()`"
+            f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long they "
+            "are by `compute_chunk_sizes()`"
         )
 
 

@@ -78,8 +78,8 @@ def warn_of_failures(failed: int, draws: int, on_failure: str, stacklevel: int) 
     """Warn where more than `MANY_FAILURES` of the simulations failed, and say what that means."""
     if failed > MANY_FAILURES * draws:
         meaning = (
-            "failures say nothing about the parameters (on_failure='condition'): the likelihood is that of the "
-            "data given success, and the prior stays as it is"
+            "failures say nothing about the parameters (on_failure='condition'): the likelihood is that of "
+            "the data given success, and the prior stays as it is"
             if on_failure == "condition"
             else "the data were observed, so parameters at which simulations fail more often become less "
             "probable (on_failure='drop'); if a failure says nothing about the parameters, pass "

@@ -85,10 +85,14 @@ def compare_rows(
             stacklevel=7,
         )
     if changed and np.any(done):
+        found = (
+            f"{same} of its rows were simulated again and are the same, so the call goes on with this store"
+            if same
+            else "the call goes on with this store, and none of its rows could be compared"
+        )
         warnings.warn(
             f"the code of the simulators has changed since the store {held.path} was made "
-            f"({shortened('; '.join(changed), 300)}); {same} of its rows were simulated again and are the "
-            "same, so the call goes on with this store; choose another one if other rows would differ",
+            f"({shortened('; '.join(changed), 300)}); {found}; choose another one if other rows would differ",
             UserWarning,
             stacklevel=7,
         )
