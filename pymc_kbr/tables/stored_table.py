@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import path_of
+from pymc_kbr.arrays.refusals import one_of, path_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
@@ -264,8 +264,7 @@ class StoredTable:
         ValueError
             If there is no such meaning.
         """
-        if meaning not in ON_FAILURE[1:]:
-            raise ValueError(f"the meaning of failures is {meaning!r}; it may be 'drop' or 'condition'")
+        one_of("the meaning of failures", meaning, ON_FAILURE[1:])
         return dataclasses.replace(self, on_failure=meaning)
 
     def without_missing(self) -> StoredTable:

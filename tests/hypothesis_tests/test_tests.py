@@ -223,7 +223,7 @@ GOOD = np.random.default_rng(0).normal(size=(30, 2))
         (GOOD, {"kernel": "laplace", "bandwidth": "bayesian"}, "which is for the Gaussian kernel"),
         (GOOD, {"kernel": Laplace(1.0), "bandwidth": 2.0}, "which has its own; give one"),
         (GOOD, {"null": "gamma"}, "take statistic='biased'"),
-        (GOOD, {"null": "normal"}, "null is 'normal'; it may be 'permutation', 'gamma'"),
+        (GOOD, {"null": "normal"}, "null is 'normal'; it may be 'permutation' or 'gamma'"),
         (GOOD, {"form": "block"}, "their mean is normal from about 20"),
         (GOOD, {"features": 1}, "features is 1"),
     ],

@@ -400,7 +400,7 @@ def test_evidence_of_each_model_is_of_its_own_rows(rows, monkeypatch):
         def __init__(self, particles):
             self.number = len(fits)
 
-        def fit(self, parameters, statistics, support, ratio=None, random_seed=None):
+        def fit(self, parameters, statistics, support, ratio=None, success=None, random_seed=None):
             fits.append((parameters, statistics, ratio))
             return self
 
