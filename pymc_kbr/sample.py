@@ -98,12 +98,12 @@ def sample_abc(
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
-        Simulations made before, with `simulate` or elsewhere; then nothing is simulated, and a warning says
-        which settings of simulations have no effect. Its
-        observation is conditioned on; but where the data of the model were changed since it was simulated,
-        as by `pm.set_data`, these are, with a warning. An observation that was given to the table itself
-        (`with_observed`) is what it is. Of a `StoredTable` the estimator reads all rows, a part at a time;
-        warnings, and the choice of "auto", look at 20,000.
+        Simulations made before, with `simulate` or elsewhere; then nothing is simulated, and a warning names
+        the settings of simulations that have no effect. The posterior is that of the table's observation. If
+        the data of the model were changed since the simulation, as by `pm.set_data`, it is that of the
+        model's present data, with a warning; an observation that was set by `with_observed` takes precedence.
+        The estimator reads all rows of a `StoredTable`, a part at a time; warnings, and the choice of "auto",
+        use 20,000 of them.
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. With a reference table it
         is only needed for dims, coords and deterministic variables.
@@ -117,8 +117,8 @@ def sample_abc(
         the attribute ``recalibrated`` of the result says so.
     random_seed : int or numpy.random.Generator, optional
     cores, executor, store, on_failure, timeout, progressbar
-        As in `simulate`. What a failed simulation means is kept by the table, and is that of a reference
-        table: with "drop" the posterior and ``log_evidence`` include the probability of success.
+        As in `simulate`. A reference table has its own meaning of failed simulations: with "drop" the
+        posterior and ``log_evidence`` include the probability of success.
     rounds : int or str, optional
         In how many rounds the simulations are made, the later ones at draws of the posterior so far, as by
         `refine`; with one, all are draws of the prior. "auto": up to half of them are such draws; where these

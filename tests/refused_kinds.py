@@ -274,10 +274,10 @@ CALLS = {
     ),
     "prior_sensitivity": (lambda result: pk.prior_sensitivity(result), "result"),
     "to_arviz": (
-        lambda posterior=POSTERIOR, draws=5, chains=2, random_seed=1, table=None, model=None: pk.to_arviz(
-            posterior, draws, chains=chains, random_seed=random_seed, table=table, model=model
+        lambda posterior=POSTERIOR, draws=5, chains=2, random_seed=1, **more: pk.to_arviz(
+            posterior, draws, chains=chains, random_seed=random_seed, **{"table": TABLE, **more}
         ),
-        "posterior draws chains random_seed table model",
+        "posterior draws chains random_seed table model prior weights estimator timings notes log_densities",
     ),
     "from_dataframe": (
         lambda df=FRAME, parameters=("a",), statistics=("b",), observed=None, bounds=None, discrete=None: (
@@ -305,7 +305,7 @@ CALLS = {
     "table.save": (lambda path: TABLE.save(path), "path"),
     "from_arviz": (lambda idata: pk.ReferenceTable.from_arviz(idata), "idata"),
     "load": (lambda path: pk.load(path), "path"),
-    "save": (lambda value=FITTED, path="/nowhere/x.npz": pk.save(value, path), "value path"),
+    "save": (lambda value=FITTED, path="x.npz": pk.save(value, path), "value path"),
     "StoredTable.open": (lambda path: pk.StoredTable.open(path), "path"),
     "fit": (
         lambda parameters=FRAME, statistics=X, support=None, ratio=None, prior=None, log_prior=None, random_seed=1: (
@@ -636,6 +636,11 @@ NOT_CALLED = {
     ): "none five minus_one zero half nan infinite huge object true class function tensor complex",
     ("plot_posterior", "posterior"): "cube",
     ("table.save", "path"): "text",
+    ("to_arviz", "weights"): "none",
+    ("to_arviz", "estimator"): "text",
+    ("to_arviz", "timings"): "none dict",
+    ("to_arviz", "notes"): "none dict",
+    ("to_arviz", "log_densities"): "none dict",
     ("table.load", "path"): "text",
     ("load", "path"): "text",
     ("save", "path"): "text",

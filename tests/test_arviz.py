@@ -4,6 +4,7 @@ import warnings
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -266,3 +267,23 @@ def test_another_prior_is_the_prior_of_the_result(small_table, known):
     prior = group(result, "prior")
     np.testing.assert_array_equal(prior["a"][0], small_table.parameters[1, 0] if known else 0.5)
     assert ("prior_predictive" in (result.children if ARVIZ_MAJOR else result.groups())) == known
+
+
+def test_a_table_or_model_of_other_parameters_is_refused(rng):
+    frame = pd.DataFrame(rng.normal(size=(50, 2)), columns=["a", "s"])
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"], observed=[0.1])
+    posterior = pk.Rejection(10).fit(table).condition([0.1])
+    other = pk.ReferenceTable.from_dataframe(
+        frame.rename(columns={"a": "b"}), parameters=["b"], statistics=["s"]
+    )
+    with pytest.raises(ValueError, match=r"the table has the parameters \['b'\]; the posterior has \['a'\]"):
+        pk.to_arviz(posterior, 5, table=other)
+    with pm.Model() as model:
+        pm.Normal("b")
+    with pytest.raises(ValueError, match=r"the model has no variables \['a'\]"):
+        pk.to_arviz(posterior, 5, table=table, model=model)
+    for weights in (np.ones(49), np.full(50, np.nan), -np.ones(50)):
+        with pytest.raises(ValueError, match="weights have shape"):
+            pk.to_arviz(posterior, 5, table=table, weights=weights)
+    with pytest.raises(ValueError, match="no table is given"):
+        pk.to_arviz(posterior, 5, weights=np.ones(50))

@@ -251,7 +251,7 @@ def test_sets_whose_rows_are_alike_have_finite_columns(features, alike):
         ([[1.0, np.nan]], "missing or infinite"),
         ([np.ones((3, 2)), np.ones((3, 1))], "data set 1 has 1 column"),
         ([np.ones((3, 2, 2))], "3 dimensions"),
-        (["abc"], "type of data set 0"),
+        (["abc"], "texts in data set 0"),
         (3.0, "sequence of arrays"),
         ("abc", "sequence of arrays"),
         ([np.ones((4, 2))], r"columns \[0, 1\] are constant"),

@@ -73,5 +73,5 @@ def test_chains_are_parted_where_their_means_are_far_apart():
         pk.chain_modes(chains[:1])
     with pytest.raises(ValueError, match="the draws hold NaN or infinity"):
         pk.chain_modes(np.where(chains > 3.0, np.nan, chains))
-    with pytest.raises(TypeError, match=r"^the type of the draws is"):
+    with pytest.raises(TypeError, match="texts in the draws"):
         pk.chain_modes([["a", "b"], ["c", "d"]])

@@ -102,7 +102,10 @@ def test_rounds_and_bounds_have_failures_too(where):
 
 
 def test_warnings_say_what_a_failure_means():
-    for meaning, words in (("drop", "count for less"), ("condition", "says nothing of the parameters")):
+    for meaning, words in (
+        ("drop", "become less probable"),
+        ("condition", "say nothing about the parameters"),
+    ):
         with pytest.warns(UserWarning, match=words):
             pk.simulate(100, model=model_of("square"), random_seed=1, on_failure=meaning, progressbar=False)
 

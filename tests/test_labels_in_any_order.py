@@ -193,7 +193,12 @@ def test_a_step_of_a_filter_reads_labels():
         (pd.DataFrame({"s": pd.Categorical(["x"]), "t": [1.0], "u": [2.0]}), TypeError, "'s': 'category'"),
         (pd.DataFrame({"s": pd.to_datetime(["2020"]), "t": [1.0], "u": [2.0]}), TypeError, "datetime64"),
         (xr.DataArray(np.ones(3, dtype="m8[s]")), TypeError, "timedelta64"),
-        ([1.0, 2**53 + 1, 2], None, ""),
+        ([1.0, 2**53 + 1, 2], ValueError, r"such as 9007199254740993"),
+        ([1.0, 2.0**53 + 2, 2**60], None, ""),
+        (pd.Series({"s": 2**53 + 1, "t": 0.5, "u": 1}, dtype=object), ValueError, "9007199254740993"),
+        ([1.0, 10**400, 2], ValueError, "such as a whole number of 1329 bits"),
+        ([1.0, None, 2.0], TypeError, "there is None in .*NaN where one is missing"),
+        ({"s": 1.0, "t": pd.NA, "u": 2.0}, TypeError, "there is <NA> in .*'t'"),
         (
             np.array([1, 2**53 + 1, 2]),
             ValueError,
@@ -257,3 +262,65 @@ def test_chains_are_told_by_their_dimension():
     named = xr.DataArray(draws, dims=("chain", "draw"))
     for each in (draws, named, named.T, pd.DataFrame(draws)):
         assert pk.chain_modes(each).mode.tolist() == [0, 1, 1]
+
+
+def test_every_reader_takes_a_data_frame_of_one_row():
+    row, turned = np.array([0.1, 0.9, 0.2]), pd.DataFrame({"u": [0.2], "s": [0.1], "t": [0.9]})
+    assert pk.observation_support(TABLE, turned).distance == pk.observation_support(TABLE, row).distance
+    one, two = (
+        pk.local_classifier_test(pk.Rejection(20), TABLE, x, rows=30, permutations=3, random_seed=1)
+        for x in (turned, row)
+    )
+    assert one.statistic == two.statistic
+    np.testing.assert_array_equal(TABLE.with_observed(turned).observed, row)
+
+
+def test_labels_are_found_wherever_a_container_keeps_them():
+    polars = pytest.importorskip("polars")
+    rows = pd.DataFrame({"u": [0.2, 0.3], "s": [0.1, 0.4], "t": [0.9, 0.8]})
+    expected = FITTED.weights(rows[NAMES].to_numpy())
+    for value in (
+        polars.from_pandas(rows).to_struct("row"),
+        xr.DataArray(rows, dims=("row", "column"), coords={"name": ("column", ["u", "s", "t"])}),
+        xr.DataArray(
+            rows, dims=("row", "column"), coords={"column": [0, 1, 2], "name": ("column", ["u", "s", "t"])}
+        ),
+        list(rows.to_records(index=False)),
+    ):
+        np.testing.assert_array_equal(FITTED.weights(value), expected)
+
+
+def test_entries_with_other_labels_of_rows_are_refused():
+    x = {name: X[name] for name in NAMES}
+    pk.Localised(20).fit(THETA, x)
+    x["t"] = x["t"][::-1]
+    with pytest.raises(ValueError, match="rows of 's' and of 't' have other labels"):
+        pk.Localised(20).fit(THETA, x)
+    with pytest.raises(ValueError, match="rows of 's' and of 't' have other labels"):
+        pk.ReferenceTable.from_dataframe(x, parameters=["s"], statistics=["t", "u"])
+
+
+def test_masked_columns_are_gaps():
+    columns = {name: X[name].to_numpy() for name in NAMES}
+    columns["t"] = np.ma.array(columns["t"], mask=np.arange(60) == 7)
+    with pytest.raises(ValueError, match="row 7 in 't'"):
+        pk.ReferenceTable.from_dataframe(columns, parameters=["s"], statistics=["t", "u"])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "pyarrow", "duckdb", "dict", "data set"])
+def test_columns_that_are_not_named_may_hold_anything(kind):
+    frame = X.assign(when=pd.to_datetime("2020-01-01"), who="me")
+    narwhals = pytest.importorskip("narwhals")
+    if kind in ("polars", "lazy", "pyarrow", "duckdb"):
+        backend = kind if kind == "pyarrow" else "polars"
+        pytest.importorskip(kind if kind in ("duckdb", "pyarrow") else "polars")
+        made = narwhals.from_dict({n: frame[n].to_list() for n in frame}, backend=backend).to_native()
+        made = made.lazy() if kind == "lazy" else made
+        if kind == "duckdb":
+            made = pytest.importorskip("duckdb").from_df(frame)
+    else:
+        made = {"pandas": frame, "dict": dict(frame.items()), "data set": frame.to_xarray()}[kind]
+    table = pk.ReferenceTable.from_dataframe(made, parameters=["s"], statistics=["t", "u"])
+    np.testing.assert_array_equal(table.statistics, X[["t", "u"]])
+    with pytest.raises((TypeError, ValueError), match="'who'"):
+        pk.ReferenceTable.from_dataframe(made, parameters=["s"], statistics=["t", "who"])

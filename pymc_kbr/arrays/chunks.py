@@ -38,21 +38,6 @@ def is_chunked(rows: Any) -> bool:
     return in_parts and hasattr(rows, "shape") and hasattr(rows, "ndim")
 
 
-def refuse_unknown_lengths(*sides: Any) -> None:
-    """Refuse Dask arrays that do not know how long they are.
-
-    Raises
-    ------
-    ValueError
-    """
-    for side in sides:
-        if any(length != length for length in side.shape):
-            raise ValueError(
-                f"an array of unknown chunks, of shape {side.shape}, is given; say how long they are by "
-                "`compute_chunk_sizes()`"
-            )
-
-
 class Chunks:
     """Rows (n, d) of a source, read block by block, and changed by a function on the way.
 

@@ -30,19 +30,38 @@ def words_of_constant(lowest: np.ndarray, highest: np.ndarray) -> str:
         return "all statistics are constant in the reference table; they say nothing"
     column = int(np.argmax(highest - lowest))
     return (
-        f"all statistics vary by less than {LEAST_RANGE:g} of their size, which is as little as rounding "
-        f"makes: that in column {column} lies between {lowest[column]:.17g} and {highest[column]:.17g}; "
-        "subtract a constant from it where it is simulated, and from the data"
+        f"all statistics vary by less than {LEAST_RANGE:g} of their size, which may be rounding: "
+        f"that in column {column} lies between {lowest[column]:.17g} and {highest[column]:.17g}; "
+        f"{OFFSET}"
     )
 
 
-def warn_of_constant(which: str, *, stacklevel: int) -> None:
-    """Say that statistics, as they are called, are dropped."""
-    warnings.warn(
-        f"the statistics {which} are constant in the reference table; they are dropped",
-        ConstantWarning,
-        stacklevel=stacklevel + 1,
-    )
+OFFSET = "subtract a constant from it where it is simulated, and from the data"
+"""What to do about a statistic whose mean is very large beside its deviation."""
+
+
+def warn_of_constant(
+    names: Sequence[str] | None, lowest: np.ndarray, highest: np.ndarray, *, stacklevel: int
+) -> None:
+    """Say which columns, of these ranges (d,), are dropped, by their names where there are some."""
+    dropped, same = ~varying(lowest, highest), lowest == highest
+
+    def called(columns: np.ndarray) -> str:
+        numbers = np.flatnonzero(columns).tolist()
+        return f"in columns {numbers}" if names is None else ", ".join(repr(names[i]) for i in numbers)
+
+    words = []
+    if np.any(dropped & same):
+        words.append(f"the statistics {called(dropped & same)} are constant in the reference table; they")
+    if np.any(dropped & ~same):
+        first = int(np.flatnonzero(dropped & ~same)[0])
+        words.append(
+            f"the statistics {called(dropped & ~same)} vary by less than {LEAST_RANGE:g} of their size (the "
+            f"first from {lowest[first]:.17g} to {highest[first]:.17g}), which may be rounding ({OFFSET}, if "
+            "it says something); they"
+        )
+    for one in words:
+        warnings.warn(f"{one} are dropped", ConstantWarning, stacklevel=stacklevel + 1)
 
 
 _SILENT = silence(ConstantWarning)
@@ -59,11 +78,11 @@ def constants_told(statistics: np.ndarray, names: Sequence[str], *, stacklevel: 
     stacklevel : int
         Of the warning, as seen by the caller.
     """
-    kept = varying(statistics.min(axis=0), statistics.max(axis=0))
+    lowest, highest = statistics.min(axis=0), statistics.max(axis=0)
+    kept = varying(lowest, highest)
     if np.all(kept) or not np.any(kept):  # where none varies there will be an error
         yield
         return
-    listed = ", ".join(repr(name) for name, varies in zip(names, kept, strict=True) if not varies)
-    warn_of_constant(listed, stacklevel=stacklevel + 2)
+    warn_of_constant(names, lowest, highest, stacklevel=stacklevel + 2)
     with _SILENT:
         yield

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import LARGEST_FLOAT, of_type, shown
 
 Labels = tuple[Any, ...]
 
@@ -73,7 +73,7 @@ def labels_of_columns(value: Any) -> Labels | None:
         return _names_of_frame(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return tuple(value._fields)
-    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+    if _is_structured(value):
         return tuple(value.dtype.names)
     return None
 
@@ -86,7 +86,7 @@ def is_labelled(value: Any) -> bool:
         or _is_data_array(value)
         or _is_frame(value)
         or (isinstance(value, tuple) and hasattr(value, "_fields"))
-        or (isinstance(value, np.ndarray) and value.dtype.names is not None)
+        or _is_structured(value)
     )
 
 
@@ -122,22 +122,48 @@ def read(what: str, value: Any, names: Sequence[str] | None = None, *, gaps: boo
         return _of_frame(what, value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _of_columns(what, dict(zip(value._fields, value, strict=True)), names, gaps)
-    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+    if _is_structured(value):
         return _of_columns(what, {field: value[field] for field in value.dtype.names}, names, gaps)
     if isinstance(value, list | tuple) and any(map(is_labelled, value)):
         return _of_rows(what, value, names, gaps)
     return Labelled(floats(what, value, gaps=gaps))
 
 
-def columns_of(what: str, value: Any) -> dict[str, np.ndarray] | None:
-    """The columns of a container by their names, in their own types; None where it is none, or of pandas."""
+def columns_of(what: str, value: Any, asked: Sequence[str] | None = None) -> dict[str, np.ndarray] | None:
+    """The columns of a container by their names, in their own types; None where it is none, or of pandas.
+
+    Masked entries are NaN. Of data frames those that are asked for (all without) must hold numbers.
+    """
     if _is_dataset(value):
-        return {_text(name): np.asarray(value[name].data) for name in value.data_vars}
+        value = {name: value[name].data for name in value.data_vars}
     if isinstance(value, Mapping):
-        return {_text(name): np.asarray(column) for name, column in value.items()}
-    if isinstance(value, np.ndarray) and value.dtype.names is not None:
-        return {field: value[field] for field in value.dtype.names}
-    return _columns_of_frame(what, value) if _is_frame(value) else None
+        _refuse_unlike_rows(what, value)
+        return {_text(name): _unmasked(what, column) for name, column in value.items()}
+    if _is_structured(value):
+        return {field: _unmasked(what, value[field]) for field in value.dtype.names}
+    return _columns_of_frame(what, value, asked) if _is_frame(value) else None
+
+
+def _unmasked(what: str, value: Any) -> np.ndarray:
+    """An array of any type; masked entries are NaN."""
+    array = _array_of(what, value)
+    if not np.ma.is_masked(array):
+        return np.asarray(array)
+    check_kind(what, array.dtype)
+    filled: np.ndarray = np.ma.filled(array.astype(float), np.nan)
+    return filled
+
+
+def _refuse_unlike_rows(what: str, columns: Mapping[Any, Any]) -> None:
+    """Refuse columns whose own labels of rows differ, or stand in another order."""
+    labels = {_text(name): labels_of_rows(column) for name, column in columns.items()}
+    first, *others = [(name, index) for name, index in labels.items() if index is not None] or [("", None)]
+    for name, index in others:
+        if len(index) == len(first[1]) and not index.equals(first[1]):
+            raise ValueError(
+                f"in {what} the rows of {first[0]!r} and of {name!r} have other labels, or another order; "
+                "make one data frame of them, or drop the labels: `to_numpy()`"
+            )
 
 
 def in_order(
@@ -207,50 +233,81 @@ def some(names: Sequence[str]) -> str:
 
 def floats(what: str, value: Any, *, gaps: bool = False) -> np.ndarray:
     """An array of floats from one without labels, or from nested sequences; itself where it is one."""
-    if hasattr(value, "nnz") and not isinstance(value, np.ndarray):
-        raise TypeError(f"{what}: a sparse {type(value).__name__} is given; give a dense array: `toarray()`")
-    if hasattr(value, "dask") and hasattr(value, "compute"):
-        if any(np.isnan(length) for length in value.shape):
-            raise ValueError(
-                f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long "
-                "they are by `compute_chunk_sizes()`"
-            )
-        value = value.compute()
-    # NumPy takes the numbers under a mask for values, also where masked rows stand in a list.
-    parts = value if isinstance(value, list | tuple) else [value]
-    masked = sum(int(np.ma.count_masked(part)) for part in parts if isinstance(part, np.ma.MaskedArray))
+    array = _array_of(what, value)
+    masked = int(np.ma.count_masked(array)) if isinstance(array, np.ma.MaskedArray) else 0
     if masked and not gaps:
         raise ValueError(
             f"{masked} masked entries in {what}; leave their rows out, or fill them: a mask is not kept"
         )
     if masked:
-        value = np.ma.stack(parts) if isinstance(value, list | tuple) else value
-        check_kind(what, value.dtype)
-        return np.ma.filled(value.astype(float), np.nan)
+        return _unmasked(what, array)
+    if array.dtype.kind == "O":
+        _refuse_objects(what, array)
+    check_kind(what, array.dtype)
+    if array.dtype.kind in "iu":
+        refuse_inexact(what, array)
+    elif array.dtype.kind == "f" and isinstance(value, list | tuple) and np.any(np.abs(array) >= EXACT):
+        # Beside a float NumPy rounds whole numbers before they can be looked at.
+        own = np.asarray(value, dtype=object).ravel()
+        refuse_inexact(what, np.array([one for one in own if isinstance(one, int)], dtype=object))
+    return np.asarray(array, dtype=float)
+
+
+def refuse_unknown_lengths(what: str, value: Any) -> None:
+    """Refuse a Dask array that does not know how long it is."""
+    if any(np.isnan(length) for length in value.shape):
+        raise ValueError(
+            f"{what}: a Dask array of unknown chunks, of shape {value.shape}, is given; say how long they "
+            "are by `compute_chunk_sizes()`"
+        )
+
+
+def _array_of(what: str, value: Any) -> np.ndarray:
+    """An array of any type from one without labels, or from nested sequences; with its mask."""
+    if hasattr(value, "nnz") and not isinstance(value, np.ndarray):
+        raise TypeError(f"{what}: a sparse {type(value).__name__} is given; give a dense array: `toarray()`")
+    if hasattr(value, "dask") and hasattr(value, "compute"):
+        refuse_unknown_lengths(what, value)
+        value = value.compute()
     try:
-        array = np.asarray(value)
+        # NumPy takes the numbers under a mask for values, also where masked rows stand in a list.
+        if isinstance(value, list | tuple) and any(isinstance(part, np.ma.MaskedArray) for part in value):
+            return np.ma.stack(value)
+        return np.asanyarray(value) if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
     except Exception as error:  # also what tensors of other devices, or with gradients, raise
         raise ValueError(
             f"no array of numbers can be made of {what} ({shown(error)}); give rows of one length, of "
             "numbers alone; of a tensor, `tensor.detach().cpu()`"
         ) from None
-    if array.dtype.kind == "O" and array.ndim == 0:
-        raise TypeError(f"{what}: {shown(value)} is given, which is no array of numbers")
-    check_kind(what, array.dtype)
-    if array.dtype.kind in "iu":
-        refuse_inexact(what, array)
-    return np.asarray(array, dtype=float)
+
+
+def _refuse_objects(what: str, array: np.ndarray) -> None:
+    """Refuse what NumPy has no type for; huge whole numbers are objects, too."""
+    found = [array.item()] if array.ndim == 0 else array.ravel().tolist()
+    refuse_inexact(what, np.array([one for one in found if isinstance(one, int)], dtype=object))
+    odd = [one for one in found if not hasattr(one, "__float__")]
+    if odd:
+        raise TypeError(
+            f"there is {shown(odd[0])} in {what}; give real numbers, and NaN where one is missing"
+        )
+
+
+KINDS = {"U": "texts", "T": "texts", "S": "bytes", "M": "dates", "m": "durations", "V": "records"}
+"""What NumPy's types that are no numbers hold, by the letters of their kinds."""
 
 
 def check_kind(name: str, kind: np.dtype) -> None:
     """Refuse a type of numbers that are not real, or of what is no number."""
     if kind.kind == "c":
         raise TypeError(
-            f"the type of {name} is {kind}; the imaginary part would be lost: give real and imaginary "
-            "parts as columns"
+            f"there are complex numbers in {name} (type {kind}); the imaginary part would be lost: give real "
+            "and imaginary parts as columns"
         )
     if kind.kind not in "fiub":
-        raise TypeError(f"the type of {name} is {kind}; give real numbers, as by `astype(float)`")
+        # As floats dates would be counts of nanoseconds.
+        hint = "such as days since the first one" if kind.kind in "mM" else "as by `astype(float)`"
+        holds = KINDS.get(kind.kind, "objects")
+        raise TypeError(f"there are {holds} in {name} (type {kind}); give real numbers, {hint}")
 
 
 def refuse_inexact(what: str, whole: np.ndarray) -> None:
@@ -258,10 +315,11 @@ def refuse_inexact(what: str, whole: np.ndarray) -> None:
     if not whole.size or (int(whole.min()) >= -EXACT and int(whole.max()) <= EXACT):
         return
     far = whole[(whole > EXACT) | (whole < -EXACT)]
-    lost = [number for number in far[:1000].tolist() if int(float(number)) != number]
+    lost = [n for n in far[:1000].tolist() if abs(n) > LARGEST_FLOAT or int(float(n)) != n]
     if lost:
+        example = lost[0] if abs(lost[0]) < 10**20 else shown(lost[0])
         raise ValueError(
-            f"there are whole numbers beyond 2**53 in {what}, such as {lost[0]}, which floats would round to "
+            f"there are whole numbers beyond 2**53 in {what}, such as {example}, which floats would round to "
             "others; give them from another origin, in larger units, or as floats if their last digits do "
             "not matter: `astype(float)`"
         )
@@ -295,6 +353,11 @@ def chains_first(value: Any) -> Any:
     return value.transpose("chain", "draw", ...) if named else value
 
 
+def _is_structured(value: Any) -> bool:
+    """Whether it is a structured array, or a row of one."""
+    return isinstance(value, np.ndarray | np.void) and value.dtype.names is not None
+
+
 def _is_data_array(value: Any) -> bool:
     return hasattr(value, "dims") and hasattr(value, "coords") and not hasattr(value, "data_vars")
 
@@ -306,8 +369,13 @@ def _is_dataset(value: Any) -> bool:
 def _is_frame(value: Any) -> bool:
     """Whether it is a data frame of another package than pandas."""
     # Of the type: a frame that is not computed yet would look for its columns to say that it has some.
-    named = hasattr(type(value), "columns") or hasattr(value, "column_names")
+    named = hasattr(type(value), "columns") or hasattr(value, "column_names") or _is_column_of_structs(value)
     return named and not (is_pandas(value) or isinstance(value, type))
+
+
+def _is_column_of_structs(value: Any) -> bool:
+    """Whether it is a column of polars that has columns itself, whose names NumPy would drop."""
+    return hasattr(value, "struct") and hasattr(getattr(value, "dtype", None), "fields")
 
 
 def _variables(value: Any) -> dict[Any, Any]:
@@ -316,6 +384,8 @@ def _variables(value: Any) -> dict[Any, Any]:
 
 
 def _names_of_frame(value: Any) -> Labels:
+    if _is_column_of_structs(value):
+        return tuple(field.name for field in value.dtype.fields)
     if hasattr(value, "collect_schema"):
         return tuple(value.collect_schema().names())
     return tuple(value.column_names if hasattr(value, "column_names") else value.columns)
@@ -352,23 +422,23 @@ def _of_pandas(what: str, value: Any) -> Labelled:
 
 
 def _of_frame(what: str, value: Any) -> Labelled:
-    columns = _columns_of_frame(what, value)
+    columns = _columns_of_frame(what, value, None)
     for name, column in columns.items():
         if column.dtype.kind in "iu":
             refuse_inexact(f"{what}, {name!r}", column)
     return Labelled(np.stack([np.asarray(c, dtype=float) for c in columns.values()], axis=-1), tuple(columns))
 
 
-def _columns_of_frame(what: str, value: Any) -> dict[str, np.ndarray]:
+def _columns_of_frame(what: str, value: Any, asked: Sequence[str] | None) -> dict[str, np.ndarray]:
     """The columns of a data frame that narwhals reads, which is imported for it alone."""
     try:
         from pymc_kbr.arrays.frames import columns_of_frame
     except ImportError:
         raise TypeError(
-            f"{what}: a {type(value).__name__} is given, and narwhals, which reads it, is not installed; "
+            f"{what}: {of_type(value)} is given, and narwhals, which reads it, is not installed; "
             "install it, or give a data frame of pandas or an array"
         ) from None
-    return columns_of_frame(what, value)
+    return columns_of_frame(what, value.struct.unnest() if _is_column_of_structs(value) else value, asked)
 
 
 def _of_rows(what: str, rows: Sequence[Any], names: Sequence[str] | None, gaps: bool) -> Labelled:
@@ -398,6 +468,7 @@ def _of_columns(what: str, columns: Mapping[Any, Any], names: Sequence[str] | No
     known, labels, parts = list(names or ()), list[Any](), list[np.ndarray]()
     arrays = [value for value in columns.values() if _is_data_array(value)]
     shared = [dim for dim in arrays[0].dims if all(dim in one.dims for one in arrays)] if arrays else []
+    rows: dict[Any, Any] = {}
     for key, value in columns.items():
         name, said = _text(key), f"{what}, entry {_text(key)!r}"
         entries = (
@@ -407,6 +478,7 @@ def _of_columns(what: str, columns: Mapping[Any, Any], names: Sequence[str] | No
             value = value.transpose(*shared, ...)
         if not entries:
             numbers = read(said, value, gaps=gaps).values
+            rows[key] = value
             parts.append(_rows_first(numbers[..., None]))
             labels.append(key)
             continue
@@ -417,6 +489,7 @@ def _of_columns(what: str, columns: Mapping[Any, Any], names: Sequence[str] | No
     if len({part.shape[:-1] for part in parts}) > 1:
         shapes = {_text(key): part.shape[:-1] for key, part in zip(columns, parts, strict=True)}
         raise ValueError(f"the entries of {what} have the shapes {shown(shapes)}; give all the same")
+    _refuse_unlike_rows(what, rows)
     return Labelled(np.concatenate(parts, axis=-1), tuple(labels))
 
 
@@ -441,18 +514,15 @@ def _of_data_array(what: str, value: Any, names: Sequence[str] | None, gaps: boo
     numbers = floats(what, value.data, gaps=gaps)
     if not value.dims:
         return Labelled(numbers)
-    own = [_labels_of_dim(value, dim) for dim in value.dims]
     known = set(names or ())
-    within = [
-        None if labels is None else tuple(f"{value.name}[{_text(one)}]" for one in labels) for labels in own
-    ]
+    own = [(i, labels) for i, dim in enumerate(value.dims) for labels in _all_labels_of_dim(value, dim)]
+    within = [(i, tuple(f"{value.name}[{_text(one)}]" for one in labels)) for i, labels in own]
     for several in (own, within):
-        axes = [
-            i for i, labels in enumerate(several) if labels is not None and set(texts(labels) or ()) == known
-        ]
-        if len(axes) == 1:
-            return Labelled(_rows_first(np.moveaxis(numbers, axes[0], -1)), several[axes[0]])
-    last = own[-1]
+        found = {i: labels for i, labels in several if set(texts(labels) or ()) == known}
+        if len(found) == 1:
+            ((axis, labels),) = found.items()
+            return Labelled(_rows_first(np.moveaxis(numbers, axis, -1)), labels)
+    last = _labels_of_dim(value, value.dims[-1])
     if made_up(last) and names is not None and _is_square_of_dims(value, len(names)):
         raise ValueError(
             f"{what}: an array of the dims {value.dims} is given, both of length {len(names)}, and no "
@@ -469,5 +539,17 @@ def _is_square_of_dims(value: Any, size: int) -> bool:
 
 def _labels_of_dim(value: Any, dim: Any) -> Labels | None:
     """The labels of a dimension that a coordinate gives; None where it has none."""
+    found = _all_labels_of_dim(value, dim)
+    return next((labels for labels in found if not made_up(labels)), found[0] if found else None)
+
+
+def _all_labels_of_dim(value: Any, dim: Any) -> list[Labels]:
+    """Those of its index, and those of other coordinates along it that name each place."""
     index = value.indexes.get(dim)
-    return None if index is None else tuple(index)
+    others = [
+        tuple(c.values.tolist())
+        for name, c in value.coords.items()
+        if name != dim and tuple(c.dims) == (dim,) and c.dtype.kind in "UOT"
+    ]
+    named = [labels for labels in others if len({*labels}) == len(labels) and isinstance(labels[0], str)]
+    return named if index is None else [tuple(index), *named]

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from pymc_kbr.arrays.labelled import Labelled, in_order, labels_of_columns, made_up, texts
+from pymc_kbr.arrays.labelled import Labelled, in_order, is_labelled, labels_of_columns, made_up, texts
 from pymc_kbr.arrays.support import Support
 
 
@@ -139,8 +139,22 @@ def by_name(
     >>> by_name({"sd": 2.0, "mean": 1.0}, ["mean", "sd"])
     array([1., 2.])
     """
-    of = "the names of the statistics that the estimator was fitted on"
-    return in_order(what, observed, names, of, gaps=gaps)
+    return in_order(what, observed, names, "the names of the statistics", gaps=gaps)
+
+
+def one_by_name(observed: Any, names: Sequence[str] | None, *, more: bool = False) -> np.ndarray:
+    """One observation in the order of the names of a table; a data frame of one row is one, too.
+
+    Labels may have others beside them with `more`, and masked entries are missing (NaN): see `by_name`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> one_by_name(pd.DataFrame({"sd": [2.0], "mean": [1.0]}), ["mean", "sd"])
+    array([1., 2.])
+    """
+    found = in_order("the observation", observed, names, "the names of the statistics", gaps=True, more=more)
+    return found[0] if found.ndim == 2 and len(found) == 1 and is_labelled(observed) else found
 
 
 def parameters_by_name(
@@ -153,5 +167,4 @@ def parameters_by_name(
     >>> parameters_by_name({"sd": [2.0], "mean": [1.0]}, ["mean", "sd"])
     array([[1., 2.]])
     """
-    of = "the names of the parameters that the estimator was fitted on"
-    return in_order(what, parameters, names, of)
+    return in_order(what, parameters, names, "the names of the parameters")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from os import PathLike
 from pathlib import Path
 from types import UnionType
@@ -48,11 +48,24 @@ def shown(value: Any) -> str:
         text = short.repr(value)
     elif hasattr(value, "shape") or hasattr(value, "__array__"):
         # Of arrays and data frames the kind says more than the first numbers.
-        text = f"a {type(value).__name__}"
+        text = of_type(value)
     else:
         text = repr(value)
     text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def of_type(value: Any) -> str:
+    """The type of a value with its article.
+
+    Examples
+    --------
+    >>> of_type({}), of_type(1)
+    ('a dict', 'an int')
+    """
+    name = type(value).__name__
+    # The letters of `ndarray` are spoken one by one.
+    return f"an {name}" if name[0] in "aeioAEIO" or name.startswith("nd") else f"a {name}"
 
 
 def times(ratio: float, digits: str = ".2g") -> str:
@@ -150,9 +163,13 @@ def instance(name: str, value: Any, kind: type | UnionType, advice: str) -> None
     TypeError
     """
     if not isinstance(value, kind):
-        is_of = f"a {type(value).__name__}"
-        said = is_of if shown(value) == is_of else f"{shown(value)}, a {type(value).__name__}"
-        raise TypeError(f"{name} is {said}; give {advice}")
+        raise TypeError(f"{name} is {named(value)}; give {advice}")
+
+
+def named(value: Any) -> str:
+    """A value with its type, in the words of a message."""
+    words, kind = shown(value), of_type(value)
+    return words if words == kind or value is None else f"{words}, {kind}"
 
 
 def path_of(name: str, value: Any, of: str = "a folder") -> Path:
@@ -189,20 +206,21 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
         raise ValueError(f"{name} is {shown(value)}; it may be {between.join(map(repr, allowed))}")
 
 
-def names_of(name: str, value: Any) -> list[str]:
-    """A list of names. A single text is none, since it is a sequence of letters, too.
+def names_of(name: str, value: Any, kinds: type | UnionType = str) -> list[Any]:
+    """A list of names, which are texts or of other kinds. A single text is a sequence of letters, too.
 
     Raises
     ------
     TypeError
-        If it is a text, or no sequence of texts.
+        If it is a single text, or no sequence of names.
     """
     if isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}; give a list of names: [{value!r}]")
-    if not isinstance(value, Iterable) or isinstance(value, Mapping) or hasattr(value, "dtypes"):
+        raise TypeError(f"{name} is {shown(value)}; give a list of names: [{shown(value)}]")
+    # A set has no order, and columns would come in another one in each process.
+    if not isinstance(value, Iterable) or isinstance(value, Mapping | Set) or hasattr(value, "dtypes"):
         raise TypeError(f"{name} is {shown(value)}; give a list of names")
     found = list(value)
-    wrong = [one for one in found if not isinstance(one, str)]
+    wrong = [one for one in found if not isinstance(one, kinds)]
     if wrong:
         raise TypeError(f"{name} has the entry {shown(wrong[0])}; give a list of names, which are texts")
     return found

@@ -80,7 +80,9 @@ def refuse_unlike_labels(first: str, one: Any, second: str, other: Any) -> None:
         If both have labels for their rows, as data frames do, and these differ or stand in another order.
     """
     labels = labels_of_rows(one), labels_of_rows(other)
-    if labels[0] is not None and labels[1] is not None and not labels[0].equals(labels[1]):
+    if labels[0] is None or labels[1] is None or len(labels[0]) != len(labels[1]):
+        return  # sides of unequal length are refused as such where they are compared
+    if not labels[0].equals(labels[1]):
         raise ValueError(
             f"the rows of {first} and of {second} have other labels, or another order; bring them into one "
             "order, as by `second.loc[first.index]`, or drop the labels: `to_numpy()`"

@@ -206,9 +206,9 @@ def _without_mass(posterior: Posterior) -> Concern | None:
         return None
     return Concern(
         "support",
-        f"{share:.0%} of the adjusted posterior lay where the prior has no mass, and was left out: the "
-        "regression does not know of gaps or ends that tie parameters to each other; compare with "
-        "estimator='kernel_likelihood', or write the prior by parameters that are free of each other",
+        f"the adjustment moved {share:.0%} of the posterior to where the prior has no mass, and this part "
+        "was left out: a regression does not see gaps in the prior, nor limits of one parameter that depend "
+        "on another; compare with estimator='kernel_likelihood', or use parameters whose limits are constant",
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import gaussian_kde
 from sklearn.base import clone
 
-from pymc_kbr.arrays.names import by_name, refuse_sets
+from pymc_kbr.arrays.names import one_by_name, refuse_sets
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -81,7 +81,7 @@ def one_observation(table: ReferenceTable, observed: Any) -> np.ndarray:
         If there is none, it has another shape, or is not finite.
     """
     refuse_sets(table)
-    found = table.observed if observed is None else by_name(observed, table.statistic_names)
+    found = table.observed if observed is None else one_by_name(observed, table.statistic_names)
     if found is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
     d = table.statistics.shape[1]

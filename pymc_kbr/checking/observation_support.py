@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.names import by_name, refuse_sets
+from pymc_kbr.arrays.names import one_by_name, refuse_sets
 from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -93,7 +93,7 @@ def observation_support(
     """
     check_table("table", table)
     refuse_sets(table)
-    observed = table.observed if observed is None else by_name(observed, table.statistic_names, gaps=True)
+    observed = table.observed if observed is None else one_by_name(observed, table.statistic_names)
     if observed is None:
         raise ValueError("the reference table has no observation; give one, or set it with `with_observed`")
     if observed.shape != (table.statistics.shape[1],):

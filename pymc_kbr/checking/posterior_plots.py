@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.labelled import chains_first, labels_of_columns, made_up, read, texts
+from pymc_kbr.arrays.labelled import chains_first, read, some
 from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import POSTERIOR, PRIOR, TRUTH
@@ -167,14 +167,14 @@ def _flat(group: Any) -> dict[str, np.ndarray]:
 def _truths(truth: Any, columns: list[str]) -> dict[str, float]:
     if truth is None:
         return {}
-    labels = labels_of_columns(truth)
-    if labels is not None and not made_up(labels):
-        truth = dict(zip(texts(labels) or (), np.ravel(read("the truth", truth).values), strict=True))
-        unknown = sorted(set(truth) - set(columns))
-        if unknown:
-            raise ValueError(f"{unknown} are not parameters; there are {columns}")
-        return {name: float(value) for name, value in truth.items()}
-    values = np.ravel(as_rows("the truth", truth))
-    if len(values) != len(columns):
-        raise ValueError(f"the truth has {len(values)} values; the posterior has {len(columns)} columns")
-    return dict(zip(columns, values.tolist(), strict=True))
+    found = read("the truth", truth, columns)
+    names = found.names or tuple(columns)
+    if found.values.size != len(names):
+        raise ValueError(
+            f"the truth has {found.values.size} values for the {len(names)} parameters {some(names)}; give "
+            "one for each"
+        )
+    unknown = sorted(set(names) - set(columns))
+    if unknown:
+        raise ValueError(f"{unknown} are not parameters; there are {columns}")
+    return dict(zip(names, found.values.ravel().tolist(), strict=True))

@@ -66,13 +66,13 @@ class Adjusted(Estimator):
 
     Notes
     -----
-    Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Whole numbers
-    of many values are moved, too, and rounded so that their variance stays. Atoms on an edge of the support,
-    and discrete parameters of few values or that are labels, stay where they are. Where a parameter has
-    values with a probability of their own (a spike at zero), rows at such a value keep it, and are moved
-    among themselves; a logistic regression says how much weight they have together. Where that space does
-    not say all of the support (`Support.inside`), atoms that are moved to where the prior has no mass are
-    left out; their share of the weight is `share_outside_support` of the posterior's `settings`.
+    Atoms are moved in the unconstrained space of the prior's support, so that none leaves it. Discrete
+    parameters of many values are moved, too, and rounded so that their variance stays. Atoms on an edge of
+    the support, labels, and discrete parameters of few values stay where they are. If a parameter has a value
+    with a probability of its own (a spike at zero), rows at that value keep it and are adjusted separately;
+    a logistic regression estimates their total weight. If the transform does not describe all of the support
+    (`Support.inside`), atoms that are moved to where the prior has no mass are left out; their share of the
+    weight is `share_outside_support` in the posterior's `settings`.
 
     Of a table that is read a part at a time the rows that carry weight are read and moved; regressions on the
     whole table ("kernel_ridge") are then fitted to 20,000 rows, spread evenly over it.

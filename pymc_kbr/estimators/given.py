@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.chunks import is_chunked, refuse_unknown_lengths
+from pymc_kbr.arrays.chunks import is_chunked
+from pymc_kbr.arrays.labelled import refuse_unknown_lengths
 from pymc_kbr.arrays.names import Names, is_table, labels_of
 from pymc_kbr.arrays.rows import as_rows, read_pair
 from pymc_kbr.arrays.support import Support
@@ -74,7 +75,8 @@ class Given:
                     side if is_chunked(side) else as_rows(name, side)
                     for name, side in (("the parameters", parameters), ("the statistics", statistics))
                 )
-                refuse_unknown_lengths(theta, x)
+                refuse_unknown_lengths("the parameters", theta)
+                refuse_unknown_lengths("the statistics", x)
                 return cls(theta, x, support, ratio, prior, names, success)
             theta, x = read_pair(parameters, statistics)
             return cls(theta.values, x.values, support, ratio, prior, Names.of_sides(theta, x), success)

@@ -31,7 +31,7 @@ from scipy.spatial import KDTree
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.memory import MOST_DEFLATED, physical_memory
-from pymc_kbr.arrays.refusals import path_of
+from pymc_kbr.arrays.refusals import of_type, path_of
 from pymc_kbr.arrays.support import Support
 
 FORMAT = 1
@@ -142,8 +142,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
     root = writer.node(value, type(value).__name__)
     if not isinstance(root, list) or "object" not in writer.nodes[root[0]]:
         raise TypeError(
-            f"value is a {type(value).__name__}; give a fitted estimator, a Selection, a Calibration or a "
-            "ModelChoice"
+            f"value is {of_type(value)}; give a fitted estimator, a Selection, a Calibration or a ModelChoice"
         )
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}; make it first")
@@ -168,7 +167,7 @@ def save(value: Any, path: str | Path, *, overwrite: bool = False) -> Path:
 
 @default_arithmetic
 def load(path: str | Path) -> Any:
-    """Read what `save` wrote; nothing that the file says is run, whoever made it.
+    """Read what `save` wrote; no code from the file is run, whoever made it.
 
     Parameters
     ----------
@@ -188,9 +187,9 @@ def load(path: str | Path) -> Any:
 
     Notes
     -----
-    Only classes of this package are made, without their constructors, and no attribute of the file takes
-    the place of a method. So a file from elsewhere can hold wrong numbers, but no code. What it asks of
-    memory is bounded by its size (1,032 times) and by this machine's memory.
+    Only objects of this package's own classes are created, their constructors are not called, and no
+    attribute in the file replaces a method. So a file from elsewhere can hold wrong numbers, but no code. It
+    can use at most 1,032 times its size of memory, and no more than this machine has.
 
     Examples
     --------
@@ -476,8 +475,8 @@ class _Writer:
     def _refused(value: Any, where: str) -> TypeError:
         return TypeError(
             f"{where} is a {type(value).__name__}, which cannot be saved without running code when it is "
-            "read; a learned likelihood under a model's own prior is saved before it is given that "
-            "(`fit(table)`), and a table by its own `save`"
+            "read; save a learned likelihood as `fit(table)` leaves it, without a model's prior, and a table "
+            "by its own `save`"
         )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import arviz as az
@@ -13,9 +15,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.labelled import some
 from pymc_kbr.arrays.names import parameters_by_name
-from pymc_kbr.arrays.refusals import generator_of, shown, whole
-from pymc_kbr.arrays.rows import check_finite
+from pymc_kbr.arrays.refusals import generator_of, instance, path_of, shown, whole
+from pymc_kbr.arrays.rows import as_rows, check_finite
 from pymc_kbr.tables.checks import check_variable_names, usual_dims
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.prior_rows import PriorRows
@@ -98,8 +101,8 @@ def to_arviz(
     Raises
     ------
     TypeError, ValueError
-        If chains is no whole number above zero, the draws given are no chains of one length, or a variable
-        has the name of a dimension.
+        If an argument is of another kind, the draws given are no chains of one length, the table, the model
+        or the weights are not those of the posterior, or a variable has the name of a dimension.
 
     Examples
     --------
@@ -109,17 +112,15 @@ def to_arviz(
     >>> dict(idata["posterior"].sizes)
     {'chain': 2, 'draw': 10}
     """
-    if not hasattr(posterior, "simplex_weights") or not hasattr(posterior, "atoms"):
-        raise TypeError(f"posterior is {shown(posterior)}; give a Posterior, as `condition` makes one")
-    if table is not None and not hasattr(table, "parameter_columns"):
-        raise TypeError(f"table is {shown(table)}; give a ReferenceTable")
-    if model is not None and not hasattr(model, "named_vars_to_dims"):
-        raise TypeError(f"model is {shown(model)}; give a pymc.Model")
+    _check_kinds(posterior, table, model, prior, store, estimator)
+    for name, value in (("timings", timings), ("notes", notes), ("log_densities", log_densities)):
+        instance(name, value, Mapping | NoneType, "a dict")
     whole("chains", chains)
     drawn = _drawn(posterior, draws, chains, random_seed)
     p = drawn.shape[1]
     names = posterior.names or [f"theta_{i}" for i in range(p)]
     columns = table.parameter_columns if table else Columns.scalars(list(names))
+    _check_together(posterior, table, model, weights)
     attributes = _attributes(posterior, table, estimator, timings or {}) | (notes or {})
     dims, coords = _dims(columns, model)
     statistics = {} if table is None else _dims(table.statistic_columns, model)[0]
@@ -149,6 +150,53 @@ def to_arviz(
         # What a group says of itself stands above what is said of all.
         dataset.attrs = attributes | dataset.attrs
     return pack(groups)
+
+
+def _check_kinds(posterior: Any, table: Any, model: Any, prior: Any, store: Any, estimator: Any) -> None:
+    """Refuse arguments of another kind than `to_arviz` takes."""
+    if not hasattr(posterior, "simplex_weights") or not hasattr(posterior, "atoms"):
+        raise TypeError(f"posterior is {shown(posterior)}; give a Posterior, as `condition` makes one")
+    if table is not None and not hasattr(table, "parameter_columns"):
+        raise TypeError(f"table is {shown(table)}; give a ReferenceTable")
+    if model is not None and not hasattr(model, "named_vars_to_dims"):
+        raise TypeError(f"model is {shown(model)}; give a pymc.Model")
+    if prior is not None and not (hasattr(prior, "ratio") and hasattr(prior, "draws")):
+        raise TypeError(f"prior is {shown(prior)}; give a NewPrior, or leave it out")
+    if store is not None:
+        path_of("store", store)
+    instance("estimator", estimator, str, "its name")
+
+
+def _check_together(posterior: Any, table: Any, model: Any, weights: Any) -> None:
+    """Refuse a table, a model or weights that are not those of the posterior."""
+    names = posterior.names if table is None else table.parameter_names
+    if table is not None and posterior.names is not None and list(posterior.names) != list(names):
+        raise ValueError(
+            f"the table has the parameters {some(names)}; the posterior has {some(posterior.names)}: give "
+            "the table that its estimator was fitted to"
+        )
+    if table is not None and posterior.atoms.shape[1] != len(names):
+        raise ValueError(
+            f"the table has {len(names)} parameters; the posterior has {posterior.atoms.shape[1]}: give the "
+            "table that its estimator was fitted to"
+        )
+    variables = [variable.name for variable in table.parameter_columns.variables] if table else names or ()
+    unknown = [name for name in variables if model is not None and name not in model.named_vars]
+    if unknown:
+        raise ValueError(
+            f"the model has no variables {some(unknown)}, which are parameters of the posterior; give the "
+            "model that was simulated, or leave it out"
+        )
+    if weights is None:
+        return
+    if table is None:
+        raise ValueError("weights are of the rows of a table, and no table is given; give it, or no weights")
+    found = as_rows("weights", weights)
+    if found.shape != (len(table),) or not np.all(np.isfinite(found) & (found >= 0)):
+        raise ValueError(
+            f"weights have shape {found.shape}; give a finite one that is not negative for each of the "
+            f"{len(table)} rows of the table"
+        )
 
 
 def _drawn(

@@ -182,8 +182,8 @@ def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:
 def _warn_of_likelihood(likelihood: Any, names: list[str]) -> None:
     warnings.warn(
         f"simulations of {', '.join(map(repr, names))} fail more often at some parameters than at others, "
-        f"and the likelihood, a {type(likelihood).__name__}, has no probability of success: it is that of "
-        "simulations that succeed alone; take a KernelLikelihood, or on_failure='condition'",
+        f"and the likelihood, a {type(likelihood).__name__}, does not include the probability of success: it "
+        "describes successful simulations only; take a KernelLikelihood, or on_failure='condition'",
         PosteriorWarning,
         stacklevel=4,
     )

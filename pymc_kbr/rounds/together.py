@@ -106,6 +106,6 @@ def _refuse_with_rounds(rounds: int | str, prior: Any, reference_table: Any, sto
         )
     if prior is not None:
         raise ValueError(
-            f"rounds is {shown(rounds)} and another prior is given, whose posterior the rounds do not go to; "
-            "leave one of them out, or simulate from the model with the other prior"
+            f"rounds is {shown(rounds)} and another prior is given; rounds simulate near the posterior under "
+            "the model's own prior: leave one of them out, or simulate from the model with the other prior"
         )

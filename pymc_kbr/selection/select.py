@@ -15,7 +15,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
-from pymc_kbr.arrays.refusals import flag, generator_of, shown
+from pymc_kbr.arrays.refusals import flag, generator_of, of_type, shown
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
@@ -146,7 +146,7 @@ def select(
     """
     if not isinstance(table, ReferenceTable | StoredTable):
         raise TypeError(
-            f"a {type(table).__name__} is given; select takes a ReferenceTable or a StoredTable: make one, "
+            f"{of_type(table)} is given; select takes a ReferenceTable or a StoredTable: make one, "
             "as by `ReferenceTable.from_dataframe`"
         )
     refuse_sets(table)

@@ -78,11 +78,11 @@ def warn_of_failures(failed: int, draws: int, on_failure: str, stacklevel: int) 
     """Warn where more than `MANY_FAILURES` of the simulations failed, and say what that means."""
     if failed > MANY_FAILURES * draws:
         meaning = (
-            "failures are a condition that says nothing of the parameters (on_failure='condition'): the "
-            "posterior is that of the prior and of the data given that a simulation succeeds"
+            "failures say nothing about the parameters (on_failure='condition'): the likelihood is that of "
+            "the data given success, and the prior stays as it is"
             if on_failure == "condition"
-            else "data were observed, so parameters at which simulations fail more often count for less "
-            "(on_failure='drop'); where a failure says nothing of the parameters, pass "
+            else "the data were observed, so parameters at which simulations fail more often become less "
+            "probable (on_failure='drop'); if a failure says nothing about the parameters, pass "
             "on_failure='condition', or take `table.with_on_failure('condition')`"
         )
         warnings.warn(

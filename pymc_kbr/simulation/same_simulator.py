@@ -79,16 +79,20 @@ def compare_rows(
             same += int(np.sum(~np.isnan(now).any(axis=1)))
     if failed:
         warnings.warn(
-            f"{failed} of {same + failed} rows of the store {held.path} that were simulated again fail now, "
-            "and had not failed; they stay as they are, and others may fail",
+            f"{same + failed} rows of the store {held.path} were simulated again, and {failed} of them fail "
+            "now; the stored rows stay as they are, but new rows may fail, too",
             UserWarning,
             stacklevel=7,
         )
     if changed and np.any(done):
+        found = (
+            f"{same} of its rows were simulated again and are the same, so the call goes on with this store"
+            if same
+            else "the call goes on with this store, and none of its rows could be compared"
+        )
         warnings.warn(
-            f"the code of the simulators is not that which the store {held.path} was made with "
-            f"({shortened('; '.join(changed), 300)}); {same} of its rows were simulated again and came out "
-            "the same, so that it goes on with them; choose another store if others would not",
+            f"the code of the simulators has changed since the store {held.path} was made "
+            f"({shortened('; '.join(changed), 300)}); {found}; choose another one if other rows would differ",
             UserWarning,
             stacklevel=7,
         )

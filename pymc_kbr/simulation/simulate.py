@@ -68,11 +68,11 @@ def simulate(
         What to do about a simulation that raises, returns NaN, infinity, numbers beyond 1e300 or no numbers,
         exceeds `timeout` or ends its worker process: stop, or leave the row out and keep its parameters in
         `ReferenceTable.failures`.
-        With "drop" a failure is an outcome that was not observed: there are data, so the probability of the
-        data includes that of success, and parameters at which simulations fail more often count for less.
-        With "condition" a failure is an accident that says nothing of the parameters: the data are those of
-        simulations that succeed, and the prior stays as it is. Either way the probability of success given
-        the parameters is learnt from the failures, and all estimators go by it.
+        With "drop" a failure is an outcome that was not observed: the likelihood includes the probability of
+        success, and parameters at which simulations fail more often become less probable. With "condition" a
+        failure is an accident that says nothing about the parameters: the likelihood is that of the data
+        given success, and the prior stays as it is. In both cases the probability of success given the
+        parameters is learnt from the failures, and all estimators use it.
         `ReferenceTable.with_on_failure` changes the meaning afterwards. A store keeps failed rows; "raise"
         simulates them again, the others do not.
     batched : bool, optional

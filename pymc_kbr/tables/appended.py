@@ -52,8 +52,8 @@ def appended(one: Any, other: Any) -> Any:
     copies = 0 if _of_other_seeds(one, other) else _copies(one, other)
     if copies:
         raise ValueError(
-            f"{copies} rows of the table to append are rows of this one, in all digits: a second time they "
-            "would only look like more simulations; leave them out, or simulate others"
+            f"{copies} row(s) of the table to append are in this one, too, to the last digit: a second time "
+            "they would only look like more simulations; leave them out, or simulate others"
         )
     return dataclasses.replace(
         one,

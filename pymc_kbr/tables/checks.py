@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_kbr.arrays.labelled import in_order, is_labelled
+from pymc_kbr.arrays.labelled import in_order
+from pymc_kbr.arrays.names import one_by_name
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import as_rows, check_range, refuse_unlike_labels
 from pymc_kbr.arrays.scaling import deviations
@@ -272,11 +273,5 @@ def observation(observed: Any, names: list[str]) -> np.ndarray | None:
     """
     if observed is None:
         return None
-    of = "the names of the table's statistics"
-    try:
-        found = in_order("the observation", observed, names, of, gaps=True, more=True)
-    except TypeError as error:
-        raise ValueError(f"the observation is not numeric ({error}); give one number a statistic") from None
-    if found.ndim == 2 and len(found) == 1 and is_labelled(observed):
-        found = found[0]  # a data frame of one row
-    return np.array(found)  # a copy, as the table makes it read-only
+    # A copy, as the table makes it read-only.
+    return np.array(one_by_name(observed, names, more=True))

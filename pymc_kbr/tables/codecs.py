@@ -140,6 +140,6 @@ def _check_dataset(name: str, dataset: h5py.Dataset, *, compressed: bool) -> Non
     most = dataset.id.get_storage_size() * (MOST_DEFLATED if compressed else 1)
     if dataset.size and dataset.nbytes > min(most, physical_memory()):
         raise ValueError(
-            f"its dataset {name!r} needs {dataset.nbytes} bytes; the file holds {most} of them at most, and "
-            f"there are {physical_memory():.3g} of memory"
+            f"its dataset {name!r} needs {dataset.nbytes:.3g} bytes; the file holds at most {most:.3g}, and "
+            f"this machine has {physical_memory():.3g} of memory"
         )

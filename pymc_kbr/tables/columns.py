@@ -70,8 +70,9 @@ class Variable:
         columns = flat[:, self.kept]
         if not np.allclose(self.whole(columns).reshape(flat.shape), flat, rtol=1e-9, atol=1e-12):
             raise ValueError(
-                f"entries of {self.name!r} that were the same in all draws, or equal to others, are so no "
-                "more; make what varies so seldom a variable of its own"
+                f"some entries of {self.name!r} were constant, or equal to other entries, in the first "
+                "draws, and in later ones they are not; make entries that vary so rarely a variable of "
+                "their own"
             )
         return columns
 

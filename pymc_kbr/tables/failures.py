@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import one_of
+
 ON_FAILURE = ("raise", "drop", "condition")
 """What becomes of a table when a simulation fails."""
 
@@ -55,8 +57,7 @@ def meaning_of_failures(table: Any, meaning: str) -> dict[str, Any]:
     ValueError
         If the meaning is none.
     """
-    if meaning not in ON_FAILURE[1:]:
-        raise ValueError(f"the meaning of failures is {meaning!r}; it may be 'drop' or 'condition'")
+    one_of("the meaning of failures", meaning, ON_FAILURE[1:])
     origin = replace(table.origin, on_failure=meaning)
     return {"origin": origin, "provenance": provenance_with(table.provenance, origin)}
 

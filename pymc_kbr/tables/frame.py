@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.labelled import columns_of, is_pandas, labels_of_columns, texts
-from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.refusals import named, names_of, shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, observation
@@ -40,8 +40,8 @@ def fields_of(
     discrete: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The fields of a table, for the arguments of `ReferenceTable.from_dataframe`, with its errors."""
-    df = _as_pandas(df)
     parameters, statistics = _names("parameters", parameters), _names("statistics", statistics)
+    df = _as_pandas(df, [*parameters, *statistics])
     check_columns(df, parameters, statistics)
     return {
         **_parameters_of(df, parameters, bounds, discrete),
@@ -77,18 +77,16 @@ def fields_of_sets(
     }
 
 
-def _as_pandas(df: Any) -> pd.DataFrame:
+def _as_pandas(df: Any, asked: list[str] | None = None) -> pd.DataFrame:
     """A data frame of any package, or a dict of columns, as one of pandas with texts for names."""
     import pandas as pd
 
     if is_pandas(df) and hasattr(df, "columns"):
         return df.set_axis(list(texts(labels_of_columns(df)) or ()), axis=1)
-    columns = columns_of("the data frame", df)
+    columns = columns_of("the data frame", df, asked)
     if columns is None:
-        raise TypeError(
-            f"df is {shown(df)}, of the type {type(df).__name__}; give a data frame, a column for each "
-            "parameter and each statistic, or a dict of columns"
-        )
+        advice = "a data frame, a column for each parameter and each statistic, or a dict of columns"
+        raise TypeError(f"df is {named(df)}; give {advice}")
     wrong = {name: column.shape for name, column in columns.items() if column.ndim != 1}
     if wrong or len({len(column) for column in columns.values()}) > 1:
         raise ValueError(
@@ -99,15 +97,8 @@ def _as_pandas(df: Any) -> pd.DataFrame:
 
 
 def _names(side: str, names: Any) -> list[str]:
-    """Names of columns as a list of texts; a single text is none, since it is a sequence of letters, too."""
-    if isinstance(names, str):
-        raise TypeError(f"{side} is {shown(names)}; give a list of names: [{names!r}]")
-    if not isinstance(names, Iterable):
-        raise TypeError(f"{side} is {shown(names)}; give a list of names of columns")
-    wrong = [name for name in names if not isinstance(name, str | tuple | int | np.integer)]
-    if wrong:
-        raise TypeError(f"{side} has the entry {shown(wrong[0])}; give a list of names of columns")
-    return list(texts(tuple(names)) or ())
+    """Names of columns as a list of texts."""
+    return list(texts(tuple(names_of(side, names, str | tuple | int | np.integer))) or ())
 
 
 def _parameters_of(

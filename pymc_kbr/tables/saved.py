@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import named
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.failures import Failures
@@ -74,7 +74,7 @@ def check_result(name: str, value: Any) -> None:
     groups = isinstance(value, Mapping) and any(hasattr(group, "data_vars") for group in value.values())
     if not (groups or hasattr(value, "groups")) or hasattr(value, "iloc"):
         raise TypeError(
-            f"{name} is {shown(value)}, a {type(value).__name__}; give a result of `sample_abc`, "
+            f"{name} is {named(value)}; give a result of `sample_abc`, "
             "an arviz.InferenceData or xarray.DataTree"
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import path_of
+from pymc_kbr.arrays.refusals import one_of, path_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
@@ -80,7 +80,7 @@ class StoredTable:
         Warns
         -----
         UserWarning
-            Once its rows are looked at, if some were finished and are damaged or gone, or what tells so is.
+            When its rows are first read, if finished rows, or the checksums that show damage, are gone.
 
         Examples
         --------
@@ -110,8 +110,8 @@ class StoredTable:
             )
         if self.store.unverified:
             warnings.warn(
-                f"the store {self.store.path} has lost what its array 'digest' said of its chunks: whether "
-                "some were exchanged or taken from another store is not to be seen",
+                f"the store {self.store.path} has lost the checksums in its array 'digest': whether chunks "
+                "were exchanged, or taken from another store, cannot be seen",
                 UserWarning,
                 stacklevel=2,
             )
@@ -184,8 +184,9 @@ class StoredTable:
         messages[np.isin(rows, self.store.beyond)] = BEYOND
         if np.any(messages == ""):
             raise ValueError(
-                f"{self.store.path} is damaged: why the rows {rows[messages == ''][:5].tolist()} failed is "
-                "gone; the call of `simulate` that made it makes them anew"
+                f"{self.store.path} is damaged: the messages of the failed rows "
+                f"{rows[messages == ''][:5].tolist()} are gone; the call of `simulate` that made it makes "
+                "them anew"
             )
         ratio = self.store.array(PRIOR_RATIO) if has_prior_ratio(self.store, self.rows) else None
         parameters = self.store.at("parameters", rows)
@@ -263,8 +264,7 @@ class StoredTable:
         ValueError
             If there is no such meaning.
         """
-        if meaning not in ON_FAILURE[1:]:
-            raise ValueError(f"the meaning of failures is {meaning!r}; it may be 'drop' or 'condition'")
+        one_of("the meaning of failures", meaning, ON_FAILURE[1:])
         return dataclasses.replace(self, on_failure=meaning)
 
     def without_missing(self) -> StoredTable:

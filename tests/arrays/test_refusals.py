@@ -66,7 +66,7 @@ def test_numbers_whose_squares_are_no_floats_are_refused():
         (np.float64(0.5), "0.5"),
         ("x" * 500, "'xxx"),
         (list(range(1000)), "[0, 1, 2, 3, 4, 5, ...]"),
-        (np.zeros((100, 100)), "a ndarray"),
+        (np.zeros((100, 100)), "an ndarray"),
     ],
 )
 def test_values_in_messages_are_short(value, words):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pymc_kbr.arrays.constants import ConstantWarning
 from pymc_kbr.arrays.scaling import Scaler, deviations, nonzero, unit_deviations, units_of
 
 HUGE, TINY = 1e307, 1e-307
@@ -83,3 +84,14 @@ def test_an_offset_that_hides_what_varies_is_told_from_a_constant():
         Scaler.fit(rows)
     with pytest.raises(ValueError, match="all statistics are constant"):
         Scaler.fit(np.ones((8, 2)))
+
+
+def test_a_statistic_of_a_large_offset_is_not_called_constant():
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.normal(size=50), 1e15 + rng.normal(size=50), np.ones(50)])
+    with pytest.warns(ConstantWarning) as caught:
+        Scaler.fit(x)
+    constant, offset = (str(one.message) for one in caught)
+    assert "[2] are constant" in constant
+    assert "[1] vary by less than" in offset
+    assert "subtract a constant" in offset

@@ -212,7 +212,7 @@ def test_a_tables_prior_goes_by_its_names(small_table):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"truth": [1.0]}, "the truth has 1 values; the posterior has 2 columns"),
+        ({"truth": [1.0]}, "the truth has 1 values for the 2 parameters"),
         ({"truth": {"c": 1.0}}, r"\['c'\] are not parameters; there are \['parameter 0', 'parameter 1'\]"),
         ({"names": ["a"]}, "1 names were given for 2 columns"),
         ({"prior": np.ones((4, 3))}, "the prior has 3 columns; the posterior has 2"),

@@ -438,9 +438,8 @@ def test_the_other_posterior_is_of_rows_with_noise_and_their_weights(monkeypatch
     np.testing.assert_array_equal(given["ratio"], ratio[:120])
     noise = statistics - table.statistics[:120]
     assert noise.std() == pytest.approx(0.5, rel=0.2)
-    density = coarse_module._prior_density(
-        table, np.exp(-2 * (table.parameters[:, 0] - 1) ** 2), None, np.random.default_rng(1)
-    )
+    ratio = np.exp(-2 * (table.parameters[:, 0] - 1) ** 2)
+    density = coarse_module._prior_density(table, ratio, None, np.random.default_rng(1))
     # A standard normal times that factor is a normal of mean 4/5 and variance 1/5.
     at = density(np.array([[0.8], [-1.5]]))
     assert at[0] - at[1] == pytest.approx(0.5 * 2.3**2 * 5, rel=0.4)

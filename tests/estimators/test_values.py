@@ -62,5 +62,5 @@ def test_every_row_that_is_read_in_parts_is_moved_as_in_memory(adjustment):
 
 @pytest.mark.parametrize(("theta", "x", "side"), [(THETA + 0j, X, "parameters"), (THETA, X + 0j, "statist")])
 def test_complex_rows_on_the_disk_are_refused_by_name(theta, x, side):
-    with pytest.raises(TypeError, match=f"type of the {side}.*imaginary part"):
+    with pytest.raises(TypeError, match=f"complex numbers in the {side}.*imaginary part"):
         pk.Rejection(10).fit(Parts(theta), Parts(x))

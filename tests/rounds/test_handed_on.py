@@ -234,7 +234,7 @@ DRAWS = np.zeros((5, 1))
         ({"statistics": ["s0"], "rounds": "auto"}, "leave rounds out"),
         ({"rounds": 2, "reference_table": a_table(30)}, "of which nothing is simulated"),
         ({"rounds": 2, "store": "folder"}, "which holds one table"),
-        ({"rounds": "auto", "prior": DRAWS}, "whose posterior the rounds do not go to"),
+        ({"rounds": "auto", "prior": DRAWS}, "another prior is given"),
     ],
 )
 def test_what_is_refused_together_is_taken_apart(given, words):

@@ -442,7 +442,7 @@ def test_code_that_changed_is_said_where_the_rows_are_the_same(then, now, words,
     path = tmp_path / "t.zarr"
     made = table(100, of_rate(then), store=path, batched=False)
     with pytest.warns(
-        UserWarning, match=f"{words}.*; [0-9]+ of its rows were simulated again and came out the same"
+        UserWarning, match=f"{words}.*; [0-9]+ of its rows were simulated again and are the same"
     ):
         same(table(100, of_rate(now), store=path), made)
     with pytest.warns(UserWarning, match=words):
@@ -498,7 +498,7 @@ def test_a_simulator_that_fails_now_is_said(tmp_path):
     def license_expired(rng, rate, size=None):
         raise RuntimeError("no licence")
 
-    with pytest.warns(UserWarning, match=r"rows of the store .* that were simulated again fail now"):
+    with pytest.warns(UserWarning, match=r"were simulated again, and [0-9]+ of them fail now"):
         same(table(50, of_rate(license_expired), store=path), made)
 
 

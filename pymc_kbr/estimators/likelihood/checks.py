@@ -153,6 +153,6 @@ def check_settings(particles: int, form: str, forms: tuple[str, ...], scale: Any
         raise ValueError(f"form is {shown(form)}; it may be auto, {', '.join(forms)}")
     if form == "exchangeable" and scale is not True:
         raise ValueError(
-            f"scale is {shown(scale)}; draws of one law have one unit: with form='exchangeable' leave it "
-            "at True"
+            f"scale is {shown(scale)}; exchangeable statistics have one unit: with form='exchangeable' "
+            "leave it at True"
         )

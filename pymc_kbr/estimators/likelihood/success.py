@@ -212,8 +212,8 @@ def refuse_weighted_for_success(table: Any, why: str) -> None:
     """
     if weighting_of(table).weighted_for_success:
         raise ValueError(
-            f"simulations of the table failed, more often at some parameters than at others, and its "
-            f"failures are a condition (on_failure='condition'), so that its rows are no draws of the prior; "
-            f"{why}: take the table where a failure is an outcome that was not observed, "
-            "`table.with_on_failure('drop')`, or mend the simulator"
+            "simulations failed more often at some parameters than at others, so with on_failure='condition' "
+            f"the rows of the table are no draws of the prior; {why}: take "
+            "`table.with_on_failure('drop')`, if a failure is an outcome that was not observed, or mend the "
+            "simulator"
         )

@@ -218,12 +218,12 @@ def _failed(tables: dict[str, ReferenceTable]) -> np.ndarray:
         words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
         condition = any(t.origin.on_failure == "condition" for t in tables.values() if len(t.failures))
         meaning = (
-            "the probabilities are given that a simulation succeeds (on_failure='condition'), whatever its "
-            "model; where a failure is an outcome that was not observed, take `with_on_failure('drop')` of "
-            "each table"
+            "the probabilities are conditional on success (on_failure='condition'), so how often a model "
+            "fails does not count; if a failure is an outcome that was not observed, take "
+            "`with_on_failure('drop')` of each table"
             if condition
-            else "data were observed, so a model counts for less as its simulations fail more often "
-            "(on_failure='drop'); where a failure says nothing of the model, take "
+            else "the data were observed, so a model that fails more often is less probable "
+            "(on_failure='drop'); if a failure says nothing about the model, take "
             "`with_on_failure('condition')` of each table, or mend the simulator"
         )
         warnings.warn(

@@ -170,9 +170,8 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
     meanings = {table.origin.on_failure for table in tables.values() if len(table.failures)}
     if len(meanings) > 1:
         raise ValueError(
-            "failures are outcomes that were not observed (on_failure='drop') in some tables and a condition "
-            "(on_failure='condition') in others, whose evidences do not compare; give all tables one meaning "
-            "by `with_on_failure`"
+            "some tables have on_failure='drop' and others on_failure='condition', and their evidences "
+            "cannot be compared; give all tables one meaning of failures by `with_on_failure`"
         )
     named = {str(name): table for name, table in tables.items()}
     if len(named) < len(tables):

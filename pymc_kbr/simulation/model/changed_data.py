@@ -58,13 +58,13 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
     known = [name for name in changed if name in graph.known_names]
     if known:
         raise ValueError(
-            f"the data of {known} are no longer those by whose density the rows of the reference table are "
-            "weighted; simulate a table from the model as it is now, or leave the model out"
+            f"the rows of the reference table are weighted by the density of the data of {known}, and these "
+            "data were changed since; simulate a table from the model as it is now, or leave the model out"
         )
     warnings.warn(
         f"the data of {changed} were changed in the model since the reference table was simulated; the "
-        "model's are conditioned on, as they are now. For those of the table leave the model out, or give "
-        "them with `table.with_observed(table.observed)`",
+        "posterior is that of the model's present data. For the table's data leave the model out, or pass "
+        "`table.with_observed(table.observed)`",
         UserWarning,
         stacklevel=3,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pymc as pm
 
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import named
 from pymc_kbr.simulation.model.imputation import without_imputation
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -19,7 +19,7 @@ def check_model(name: str, model: Any) -> None:
     TypeError
     """
     if not isinstance(model, pm.Model):
-        raise TypeError(f"{name} is {shown(model)}, of the type {type(model).__name__}; give a pymc.Model")
+        raise TypeError(f"{name} is {named(model)}; give a pymc.Model")
 
 
 def model_in_context(model: pm.Model | None) -> pm.Model:

@@ -70,8 +70,8 @@ class Proposal:
                 return made
             made[outside] = self._drawn(len(outside), rng)
         raise ValueError(
-            f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, and so they do "
-            f"when they are drawn {MOST_REDRAWN} times again; simulate draws of the prior (`simulate`)"
+            f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, also after "
+            f"{MOST_REDRAWN} further draws of each; simulate draws of the prior (`simulate`)"
         )
 
     def _drawn(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -208,7 +208,7 @@ def check_can_be_proposed(support: Support, columns: Columns) -> None:
         if not is_free(block):
             names = [columns.names[column] for column in block.columns]
             raise ValueError(
-                f"rounds at posterior draws need parameters that a bijection frees, and {names} are "
-                "discrete, have point masses, are angles, or constrained in another way; simulate draws of "
-                "the prior instead (`simulate`), or take parameters that are free"
+                f"rounds at posterior draws need parameters with a transform to an unconstrained space, and "
+                f"{names} are discrete, have point masses, are angles, or are constrained in another way; "
+                "simulate draws of the prior instead (`simulate`), or use other parameters"
             )
