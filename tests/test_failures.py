@@ -85,7 +85,7 @@ def test_a_store_keeps_the_meaning_of_the_last_call(tmp_path):
     assert pk.simulate(50, on_failure="condition", **how).origin.on_failure == "condition"
     assert pk.StoredTable.open(tmp_path / "t.zarr").origin.on_failure == "condition"
     assert pk.simulate(60, on_failure="drop", **how).origin.on_failure == "drop"
-    with pytest.raises(ValueError, match="'raise' or 'drop', or 'condition'"):
+    with pytest.raises(ValueError, match="'raise', 'drop', 'condition'"):
         pk.simulate(60, on_failure="leave", **how)
 
 

@@ -7,7 +7,7 @@ what it is given. Neither may reach the arrays of a table, or the constants of a
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -184,6 +184,8 @@ def numbers_of(
         If no array of real numbers can be made of it, or whole numbers are wanted and it has others.
     """
     try:
+        if isinstance(result, Mapping):
+            raise TypeError("names have no order here")
         made = np.array(as_rows("what it returned", result))
     except (TypeError, ValueError) as error:
         known = f" of shape {shape}" if None not in shape else ""
