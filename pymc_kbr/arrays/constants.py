@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from pymc_kbr.arrays.process_wide import silence
+from pymc_kbr.arrays.users_line import users_line
 
 LEAST_RANGE = 1e-12
 """Of a column, over its largest value: what varies by rounding alone is constant."""
@@ -36,12 +37,12 @@ def words_of_constant(lowest: np.ndarray, highest: np.ndarray) -> str:
     )
 
 
-def warn_of_constant(which: str, *, stacklevel: int) -> None:
+def warn_of_constant(which: str) -> None:
     """Say that statistics, as they are called, are dropped."""
     warnings.warn(
         f"the statistics {which} are constant in the reference table; they are dropped",
         ConstantWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=users_line(),
     )
 
 
@@ -49,21 +50,19 @@ _SILENT = silence(ConstantWarning)
 
 
 @contextmanager
-def constants_told(statistics: np.ndarray, names: Sequence[str], *, stacklevel: int) -> Iterator[None]:
+def constants_told(statistics: np.ndarray, names: Sequence[str]) -> Iterator[None]:
     """Within it no fit warns of constant statistics: it is done before, once and by their names.
 
     Parameters
     ----------
     statistics : ndarray of shape (n, d)
     names : sequence of str, length d
-    stacklevel : int
-        Of the warning, as seen by the caller.
     """
     kept = varying(statistics.min(axis=0), statistics.max(axis=0))
     if np.all(kept) or not np.any(kept):  # where none varies there will be an error
         yield
         return
     listed = ", ".join(repr(name) for name, varies in zip(names, kept, strict=True) if not varies)
-    warn_of_constant(listed, stacklevel=stacklevel + 2)
+    warn_of_constant(listed)
     with _SILENT:
         yield

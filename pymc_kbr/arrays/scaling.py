@@ -62,7 +62,7 @@ class Scaler:
         if not np.any(kept):
             raise ValueError(words_of_constant(lowest, highest))
         if warns and not np.all(kept):
-            warn_of_constant(f"in columns {np.flatnonzero(~kept).tolist()}", stacklevel=6)
+            warn_of_constant(f"in columns {np.flatnonzero(~kept).tolist()}")
         return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)
 
     @property

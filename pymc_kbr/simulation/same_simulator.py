@@ -18,6 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.first_rows import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, FirstRows
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
@@ -82,7 +83,7 @@ def compare_rows(
             f"{failed} of {same + failed} rows of the store {held.path} that were simulated again fail now, "
             "and had not failed; they stay as they are, and others may fail",
             UserWarning,
-            stacklevel=7,
+            stacklevel=users_line(),
         )
     if changed and np.any(done):
         warnings.warn(
@@ -90,7 +91,7 @@ def compare_rows(
             f"({shortened('; '.join(changed), 300)}); {same} of its rows were simulated again and came out "
             "the same, so that it goes on with them; choose another store if others would not",
             UserWarning,
-            stacklevel=7,
+            stacklevel=users_line(),
         )
 
 
