@@ -1,13 +1,15 @@
 """Whatever error state of NumPy a user has set, the package computes the same."""
 
 import inspect
+import traceback
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.arithmetic import DEFAULT, default_arithmetic, errors_of_caller
+from pymc_kbr.arrays.arithmetic import DEFAULT, errors_of_caller
 from tests.models import two_statistics, vector_model
 
 
@@ -74,25 +76,40 @@ def test_functions_of_the_user_see_the_state_that_the_user_has_set():
     assert dict.fromkeys(DEFAULT, "warn") | {"under": "ignore"} == DEFAULT
 
 
-@default_arithmetic
-def warns():
-    warnings.warn("at the line of the caller", UserWarning, stacklevel=2)
+def constant_statistics():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "x"]).assign(y=1.0)
+    return pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["x", "y"])
 
 
-@default_arithmetic
-def warns_for_its_caller():
-    warns_within()
+def failures(rng, mean, scale, size):
+    return two_statistics(rng, mean, scale, size) * (np.nan if rng.random() < 0.5 else 1)
 
 
-@default_arithmetic
-def warns_within():
-    warnings.warn("at the line of the caller's caller", UserWarning, stacklevel=3)
-
-
-def test_warnings_point_to_the_line_that_they_are_meant_for():
+def test_warnings_point_to_the_line_that_has_called_the_package():
+    table, model, how = (
+        constant_statistics(),
+        vector_model(failures),
+        {"random_seed": 1, "progressbar": False},
+    )
+    lines, frame = {}, inspect.currentframe()
     with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        here = inspect.currentframe().f_lineno
-        warns()
-        warns_for_its_caller()
-    assert [(one.filename, one.lineno) for one in found] == [(__file__, here + 1), (__file__, here + 2)]
+        warnings.simplefilter("always", UserWarning)
+        lines["constant"] = frame.f_lineno + 1
+        pk.Rejection().fit(table)
+        lines["constant by name"] = frame.f_lineno + 1
+        pk.select(table, candidates=["rejection"], **how)
+        lines["failures"] = frame.f_lineno + 1
+        pk.simulate(100, model=model, on_failure="drop", **how)
+        lines["of rounds"] = frame.f_lineno + 1
+        pk.zoom(600, model=model, on_failure="drop", rounds=2, **how)
+    places = {(one.filename, one.lineno) for one in found if issubclass(one.category, UserWarning)}
+    assert places == {(__file__, line) for line in lines.values()}
+
+
+def test_tracebacks_show_the_source_of_each_frame():
+    with pytest.raises(ValueError, match="accepted") as raised:
+        pk.Rejection(-1).fit(constant_statistics())
+    frames = traceback.extract_tb(raised.tb)
+    assert len(frames) > 2
+    assert all(frame.line for frame in frames)

@@ -75,8 +75,6 @@ def _of_function(function: Any) -> Any:
         finally:
             _OF_CALLER.reset(token)
 
-    # Python leaves frames out of `stacklevel` whose file has this name: warnings point to the user's line.
     wrapper: Any = entered
-    wrapper.__code__ = wrapper.__code__.replace(co_filename=f"{__file__}: importlib._bootstrap")
     wrapper.in_default_arithmetic = True
     return wrapper

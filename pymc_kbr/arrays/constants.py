@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from pymc_kbr.arrays.process_wide import silence
+from pymc_kbr.arrays.users_line import users_line
 
 LEAST_RANGE = 1e-12
 """Of a column, over its largest value: what varies by rounding alone is constant."""
@@ -40,9 +41,7 @@ OFFSET = "subtract a constant from it where it is simulated, and from the data"
 """What to do about a statistic whose mean is very large beside its deviation."""
 
 
-def warn_of_constant(
-    names: Sequence[str] | None, lowest: np.ndarray, highest: np.ndarray, *, stacklevel: int
-) -> None:
+def warn_of_constant(names: Sequence[str] | None, lowest: np.ndarray, highest: np.ndarray) -> None:
     """Say which columns, of these ranges (d,), are dropped, by their names where there are some."""
     dropped, same = ~varying(lowest, highest), lowest == highest
 
@@ -61,28 +60,26 @@ def warn_of_constant(
             "it says something); they"
         )
     for one in words:
-        warnings.warn(f"{one} are dropped", ConstantWarning, stacklevel=stacklevel + 1)
+        warnings.warn(f"{one} are dropped", ConstantWarning, stacklevel=users_line())
 
 
 _SILENT = silence(ConstantWarning)
 
 
 @contextmanager
-def constants_told(statistics: np.ndarray, names: Sequence[str], *, stacklevel: int) -> Iterator[None]:
+def constants_told(statistics: np.ndarray, names: Sequence[str]) -> Iterator[None]:
     """Within it no fit warns of constant statistics: it is done before, once and by their names.
 
     Parameters
     ----------
     statistics : ndarray of shape (n, d)
     names : sequence of str, length d
-    stacklevel : int
-        Of the warning, as seen by the caller.
     """
     lowest, highest = statistics.min(axis=0), statistics.max(axis=0)
     kept = varying(lowest, highest)
     if np.all(kept) or not np.any(kept):  # where none varies there will be an error
         yield
         return
-    warn_of_constant(names, lowest, highest, stacklevel=stacklevel + 2)
+    warn_of_constant(names, lowest, highest)
     with _SILENT:
         yield

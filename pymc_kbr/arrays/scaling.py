@@ -62,7 +62,7 @@ class Scaler:
         if not np.any(kept):
             raise ValueError(words_of_constant(lowest, highest))
         if warns and not np.all(kept):
-            warn_of_constant(None, lowest, highest, stacklevel=6)
+            warn_of_constant(None, lowest, highest)
         return cls(centre, np.where(kept & scaled, deviation, 1.0), kept)
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from pymc_kbr.arrays.refusals import times
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.edges import edge_messages
 from pymc_kbr.checking.signs import Signs
@@ -104,7 +105,7 @@ def warn(concerns: list[Concern]) -> None:
     """Show concerns as warnings, but for the one of which the estimator has warned itself."""
     for concern in concerns:
         if concern.name != "impossible":
-            warnings.warn(concern.message, PosteriorWarning, stacklevel=4)
+            warnings.warn(concern.message, PosteriorWarning, stacklevel=users_line())
 
 
 def _misspecified(seen: Signs) -> Concern | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.comparison.scores import KEYS
 
 
@@ -51,7 +52,9 @@ class ComparisonFile:
         # Only of what is known to be a comparison's: what a killed process left of a line would be joined to
         # the next one.
         if whole < len(content):
-            warnings.warn(f"the last line of {path} was not finished and is computed again", stacklevel=3)
+            warnings.warn(
+                f"the last line of {path} was not finished and is computed again", stacklevel=users_line()
+            )
             with path.open("r+b") as file:
                 file.truncate(whole)
 

@@ -15,6 +15,7 @@ from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers
 from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.estimators.summaries.common_scale import CommonScale
@@ -46,7 +47,7 @@ def warn_of_outliers(table: FittedTable) -> None:
             f"{times(found.deviation / found.of_the_rest)} that of the rest: measured by it all others "
             "are alike, and it hardly counts; leave these rows out, or take the statistic's logarithm",
             UserWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
 
 
@@ -61,7 +62,7 @@ def warn_of_strange(table: FittedTable) -> None:
             "Regressions and the choice of an estimator hang on these rows, and they may be among the atoms; "
             "leave them out if they went wrong",
             UserWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
 
 
@@ -88,7 +89,7 @@ def warn_of_copies(table: FittedTable) -> None:
             "and a learned likelihood above all, takes noise for knowledge, and the posterior may be far too "
             "narrow; leave the copies out, as with `drop_duplicates()` of a data frame",
             PosteriorWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
 
 
@@ -128,7 +129,7 @@ def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | No
                 "hangs on the largest of them; give its lower bound to the table, as "
                 "`Support.from_bounds({name: (0, None)}, names)`, or take its logarithm for the parameter",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=users_line(),
             )
 
 
@@ -169,7 +170,7 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Names) -> None:
             f"{x[off[:, column], column][0]:.6g} in the data: the model cannot make the data, and the "
             "posterior does not know of it; look at the simulator and the statistic, or leave it out",
             PosteriorWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
 
 
@@ -181,7 +182,7 @@ def warn_of_standing_for(found: list[tuple[int, float, float]], names: Names) ->
             f"few values, and few have {other:.15g} beside it: the likelihood is that of {other:.15g}; "
             "simulate more, or nearer",
             PosteriorWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
 
 

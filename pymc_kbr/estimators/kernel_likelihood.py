@@ -240,8 +240,10 @@ class KernelLikelihood(LearnedDensity):
         points, logs, success = self._rows, self._log_weights, table.success
         if success is not None and success.draws is not None and table.draws is None:
             points, weights = success.draws  # rows are few where simulations fail
-            logs = None if np.ptp(weights) == 0 else np.log(weights[weights > 0])
-            points = points if logs is None else points[weights > 0]
+            # Of whole numbers those at which all failed may be none of the rows'.
+            kept = (weights > 0) & table.support.contains(points)
+            points, weights = points[kept], weights[kept]
+            logs = None if np.ptp(weights) == 0 else np.log(weights)
         return fit_prior_density(points, table.support, rng, log_weights=logs).log_density
 
     def _within(self, log_prior: LogDensity) -> LogDensity:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from pymc_kbr.arrays.names import by_name, parameters_by_name
 from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.simulated_region import SimulatedRegion
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.checks import check_scaled, impossible, warn_of_impossible, warn_of_standing_for
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -91,7 +92,7 @@ class LearnedDensity(Estimator):
         worst = None if column is None else f"column {column}" if names is None else repr(names[column])
         message = refuted(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
         if message is not None:
-            warnings.warn(message, PosteriorWarning, stacklevel=3)
+            warnings.warn(message, PosteriorWarning, stacklevel=users_line())
 
     def prepare(self, observed: ArrayLike) -> Prepared:
         """Observations in the units of the fit, for `log_density`.

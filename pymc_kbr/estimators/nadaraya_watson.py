@@ -11,6 +11,7 @@ from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import one_of, shown, squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.row_weights import RowWeights
@@ -154,7 +155,7 @@ class NadarayaWatson(Estimator):
                 f"the {rows.shape[1]} nearest rows hold all but {left_out:.1%} of the weight, and the "
                 "others are left out: take a smaller bandwidth, or Localised",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_line(),
             )
         return RowWeights(similar / kept[:, None], rows, settings={"left_out": left_out})
 

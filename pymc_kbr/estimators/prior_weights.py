@@ -16,6 +16,7 @@ from scipy.linalg import pinvh
 from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.rows import as_rows, check_range
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.embedding.density_ratio import (
     RATIO_REGULARISATIONS,
     RatioChoice,
@@ -255,7 +256,7 @@ def check_prior(draws: np.ndarray, weights: np.ndarray, parameters: np.ndarray) 
         f"{where}: little was simulated there, and this part of the prior plays next to no part in the "
         "posterior; simulate a table from this prior, or narrow it",
         UserWarning,
-        stacklevel=4,
+        stacklevel=users_line(),
     )
 
 

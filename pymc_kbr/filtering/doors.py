@@ -12,6 +12,7 @@ from pymc_kbr.arrays.labelled import in_order
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.refusals import positive, shown, times, whole
 from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.filtering.conditioning import RULES
@@ -138,7 +139,7 @@ def warn_of_outliers(training: Training) -> None:
                 "of the rest: measured by it all others are alike, and it hardly counts; leave these rows "
                 "out, or take the column's logarithm",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=users_line(),
             )
 
 
@@ -161,7 +162,7 @@ def warn_of_far(rows: np.ndarray, trained: np.ndarray) -> None:
             "such observations, and what is said of the state is an extrapolation; look at its units, "
             "put NaN where it is an error, or train on a sequence with such observations",
             PosteriorWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
 
 

@@ -9,6 +9,8 @@ from typing import Self
 
 import numpy as np
 
+from pymc_kbr.arrays.users_line import users_line
+
 RAISE = 10.0
 """Factor by which a ridge is raised when a factorisation fails."""
 
@@ -118,5 +120,5 @@ def warn_raised(given: float, used: float, raised: int) -> None:
         f"ridge was raised {raised} time(s) by a factor of at least {RAISE:g}, to {used:.3g}; take a larger "
         "regularisation, or leave it out to have it chosen",
         UserWarning,
-        stacklevel=6,
+        stacklevel=users_line(),
     )

@@ -12,6 +12,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import flag, whole
 from pymc_kbr.arrays.scaling import deviations, nonzero
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
@@ -185,7 +186,7 @@ def _warn_of_errors(error: float, size: int, noise: bool) -> None:
             f"{size} together {error * np.sqrt(size):.2g}, and likelihoods are off by as much; zoom in "
             "further, or simulate more rows",
             UserWarning,
-            stacklevel=3,
+            stacklevel=users_line(),
         )
     elif not noise and error > LARGE_ERROR:
         warnings.warn(
@@ -193,5 +194,5 @@ def _warn_of_errors(error: float, size: int, noise: bool) -> None:
             "table; where the simulator is noisy put an estimator on the table itself, otherwise simulate "
             "more rows, or zoom in",
             UserWarning,
-            stacklevel=3,
+            stacklevel=users_line(),
         )

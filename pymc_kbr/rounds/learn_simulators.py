@@ -14,6 +14,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import check_seed, names_of, one_of, path_of, shown, whole
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters
 from pymc_kbr.estimators.likelihood.success import Success
@@ -185,7 +186,7 @@ def _warn_of_likelihood(likelihood: Any, names: list[str]) -> None:
         f"and the likelihood, a {type(likelihood).__name__}, does not include the probability of success: it "
         "describes successful simulations only; take a KernelLikelihood, or on_failure='condition'",
         PosteriorWarning,
-        stacklevel=4,
+        stacklevel=users_line(),
     )
 
 

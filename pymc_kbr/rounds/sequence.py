@@ -75,7 +75,7 @@ class Rounds:
         self.options = dataclasses.replace(self.options, failures_told=False)
         table = self._made()
         on_failure = self.options.on_failure
-        warn_of_failures(len(table.failures), self.asked["draws"], on_failure, stacklevel=4)
+        warn_of_failures(len(table.failures), self.asked["draws"], on_failure)
         return table
 
     def _made(self) -> ReferenceTable:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pymc_kbr.arrays.refusals import names_of, shown
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.when_coarse import check_rounds
@@ -52,7 +53,7 @@ def warn_of_no_effect(options: SimulationOptions) -> None:
             f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect beside a reference table: "
             "nothing is simulated",
             UserWarning,
-            stacklevel=3,
+            stacklevel=users_line(),
         )
 
 

@@ -184,7 +184,7 @@ def zoom(
         )
         idle = 0 if narrowed else MOST_IDLE_ROUNDS if last else idle + 1
     table = _without_noise(add(draws - spent, bounds), noise_kept(deviations))
-    warn_of_failures(len(table.failures), draws, on_failure, stacklevel=3)
+    warn_of_failures(len(table.failures), draws, on_failure)
     return table
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
@@ -107,7 +108,7 @@ def fitted_for(
     UserWarning
         If the other prior weights few rows, or statistics are constant.
     """
-    with constants_told(table.statistics, table.statistic_names, stacklevel=3):
+    with constants_told(table.statistics, table.statistic_names):
         if estimator is not None:
             with working(progressbar, f"Fitting {type(estimator).__name__}"):
                 return _given(table, estimator, new, stored, rng).under(log_prior)
@@ -186,7 +187,7 @@ def warn_of_few(effective_sample_size: float, rows: int) -> None:
             "from the new prior, or a larger one; where the ratio is that of two models, and the new prior "
             "not much narrower in any parameter, leave `model` out, for a ratio that is estimated and smooth",
             UserWarning,
-            stacklevel=3,
+            stacklevel=users_line(),
         )
 
 

@@ -18,6 +18,7 @@ from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.refusals import flag, generator_of, of_type, shown
 from pymc_kbr.arrays.subsample import weighted_order
 from pymc_kbr.arrays.tails import heavy_where_defined
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
 from pymc_kbr.estimators.likelihood.few_of_many import dependent_of_many
@@ -156,7 +157,7 @@ def select(
     sides = loaded.parameters, loaded.statistics, loaded.support
     rows = CheckedRows.trusted(*sides, weighting.ratio, weighting.success)
     limits: dict[str, Any] = {"work": work, "time_budget": time_budget, "progressbar": progressbar}
-    with constants_told(loaded.statistics, loaded.statistic_names, stacklevel=2):
+    with constants_told(loaded.statistics, loaded.statistic_names):
         chosen = choose(rows, candidates=candidates, rng=rng, **limits).named(loaded)
         return on_all_rows(chosen, table, rng) if isinstance(table, StoredTable) else chosen
 
@@ -269,7 +270,7 @@ def _warn_of_time(found: Selection, time_budget: float | None) -> None:
         "the same seed may choose differently; give more seconds, or leave `time_budget` out, and take less "
         "`work` where it lasts too long",
         UserWarning,
-        stacklevel=4,
+        stacklevel=users_line(),
     )
 
 

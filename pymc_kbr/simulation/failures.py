@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.tables.failures import Failures
 
@@ -71,10 +72,10 @@ def check_failures(draws: int, failures: dict[int, str], on_failure: str, *, tol
             {},
         )
     if told:
-        warn_of_failures(len(failures), draws, on_failure, stacklevel=6)
+        warn_of_failures(len(failures), draws, on_failure)
 
 
-def warn_of_failures(failed: int, draws: int, on_failure: str, stacklevel: int) -> None:
+def warn_of_failures(failed: int, draws: int, on_failure: str) -> None:
     """Warn where more than `MANY_FAILURES` of the simulations failed, and say what that means."""
     if failed > MANY_FAILURES * draws:
         meaning = (
@@ -89,5 +90,5 @@ def warn_of_failures(failed: int, draws: int, on_failure: str, stacklevel: int) 
             f"{failed} of {draws} simulations ({failed / draws:.1%}) failed and were dropped, and their "
             f"parameters are in `table.failures`: {meaning}",
             UserWarning,
-            stacklevel=stacklevel,
+            stacklevel=users_line(),
         )

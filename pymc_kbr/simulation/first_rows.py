@@ -18,6 +18,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.random.type import RandomType
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
 from pymc_kbr.simulation.model.user_functions import compiled, plainly
@@ -163,7 +164,7 @@ def _repeatable(
                 "randomness from elsewhere than its `rng` argument, so random_seed cannot repeat "
                 "this table; draw everything from `rng`",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_line(),
             )
             return False
     return True

@@ -14,6 +14,7 @@ from pytensor.graph.basic import Constant
 
 from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
 from pymc_kbr.simulation.model.graphs import Program
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
@@ -261,7 +262,7 @@ def _warn_of_unused(graph: ModelGraph) -> None:
             f"the {' and the '.join(unused)} belong to PyMC's own SMC-ABC and play no part here: estimators "
             "measure distances of statistics by themselves; `sum_stat` is used",
             UnusedSettingWarning,
-            stacklevel=2,
+            stacklevel=users_line(),
         )
 
 

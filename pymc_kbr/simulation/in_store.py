@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.destination import pieces_of
 from pymc_kbr.simulation.failures import check_failures
 from pymc_kbr.simulation.first_rows import FirstRows
@@ -77,7 +78,7 @@ class Stored:
                 f"{damaged} of {len(pieces)} chunks of the store {self._store.path} are damaged, as a power "
                 "cut can leave them; they are simulated again",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=users_line(),
             )
         return [piece for piece, state in zip(pieces, states, strict=True) if state in wanted]
 

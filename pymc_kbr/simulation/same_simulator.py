@@ -18,6 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.first_rows import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, FirstRows
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
@@ -82,7 +83,7 @@ def compare_rows(
             f"{same + failed} rows of the store {held.path} were simulated again, and {failed} of them fail "
             "now; the stored rows stay as they are, but new rows may fail, too",
             UserWarning,
-            stacklevel=7,
+            stacklevel=users_line(),
         )
     if changed and np.any(done):
         found = (
@@ -94,7 +95,7 @@ def compare_rows(
             f"the code of the simulators has changed since the store {held.path} was made "
             f"({shortened('; '.join(changed), 300)}); {found}; choose another one if other rows would differ",
             UserWarning,
-            stacklevel=7,
+            stacklevel=users_line(),
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import one_of, path_of
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.tables.checks import check_observed
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.errors import describe
@@ -106,14 +107,14 @@ class StoredTable:
                 f"{lost} of {self.store.rows} rows of the store {self.store.path} were finished, and are "
                 "damaged or gone; the call of `simulate` that made it makes them anew",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_line(),
             )
         if self.store.unverified:
             warnings.warn(
                 f"the store {self.store.path} has lost the checksums in its array 'digest': whether chunks "
                 "were exchanged, or taken from another store, cannot be seen",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_line(),
             )
         return self.store.status()[: self.rows]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.pictures.pyplot import pyplot
 from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.users_line import users_line
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -66,7 +67,9 @@ def once_axes(plot: Callable[P, Result]) -> Callable[P, Result]:
         if "axes" in named:
             if named.get("ax") is not None:
                 raise TypeError("`ax` and `axes` were given; they are the same: write `ax`")
-            warnings.warn("`axes=` is called `ax=` now, and goes in 0.4", FutureWarning, stacklevel=2)
+            warnings.warn(
+                "`axes=` is called `ax=` now, and goes in 0.4", FutureWarning, stacklevel=users_line()
+            )
             named["ax"] = named.pop("axes")
         return plot(*given, **named)
 

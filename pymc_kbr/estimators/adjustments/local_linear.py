@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.adjustments.adjustment import Adjustment, squared_residual_logarithms
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
@@ -80,7 +81,7 @@ class LocalLinearAdjustment(Adjustment):
                 "are not; take fewer statistics, scale='linear_posterior_mean', or the adjustment "
                 "'kernel_ridge'",
                 PosteriorWarning,
-                stacklevel=2,
+                stacklevel=users_line(),
             )
         coefficients = inverse @ (root * z)
         residuals = z - design @ coefficients

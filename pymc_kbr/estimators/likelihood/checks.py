@@ -11,6 +11,7 @@ from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, look_exchangeable
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters, exact_statistic
 
 FEWEST_FOR_FORM, ROWS_A_COLUMN = 50, 5
@@ -99,7 +100,7 @@ def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
             "covariances, among them or with a parameter, differ from column to column, and what is in their "
             "order is lost, or they are sorted and as evenly spaced as quantiles are; take another form",
             UserWarning,
-            stacklevel=2,
+            stacklevel=users_line(),
         )
 
 

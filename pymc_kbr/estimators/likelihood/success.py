@@ -37,6 +37,8 @@ class Success:
     ----------
     logit : Logit
     of_parameters : ParameterScale
+    atoms : tuple of (int, float)
+        Columns, and values that the prior gives a probability of their own: so have they one of success.
     draws : pair of ndarray of shape (l, p) and (l,), optional
         Points, and weights, that stand for the prior: of successes and failures together. Left out where the
         prior is known at the rows that succeeded alone.
@@ -51,6 +53,7 @@ class Success:
 
     logit: Logit
     of_parameters: ParameterScale
+    atoms: tuple[tuple[int, float], ...]
     draws: tuple[np.ndarray, np.ndarray] | None
     share: float
     least: float
@@ -72,16 +75,22 @@ class Success:
         is a probability given the parameters, so it does not depend on where these were drawn.
         """
         n, points = len(succeeded), np.vstack([succeeded, failed])
-        above = np.arange(len(points)) < n
-        of_parameters = ParameterScale.fit(points, support)
-        some = spread_out(len(points), MOST_SIMULATIONS)
-        with one_blas_thread():
-            theta = of_parameters(points[some])
-            logit = fit_share(theta, above[some], np.random.default_rng(SEED), Effort())
-            least = float(logit.at(Inputs(theta, np.zeros((len(theta), 1))))[above[some]].min())
         each = np.ones(len(points)) if weights is None else np.concatenate(weights)
         share = float(each[:n].sum() / each.sum())
-        return cls(logit, of_parameters, (points, each / each.sum()), share, least, condition)
+        some = spread_out(len(points), MOST_SIMULATIONS)
+        points, above, each = points[some], some < n, each[some]
+        of_parameters = ParameterScale.fit(points, support)
+        atoms = tuple(
+            (column, atom)
+            for block in support.of_rows(points).blocks
+            for column, values in zip(block.columns, block.atoms, strict=False)
+            for atom in values
+        )
+        with one_blas_thread():
+            theta = _coordinates(of_parameters, atoms, points)
+            logit = fit_share(theta, above, np.random.default_rng(SEED), Effort())
+            least = float(logit.at(Inputs(theta, np.zeros((len(theta), 1))))[above].min())
+        return cls(logit, of_parameters, atoms, (points, each / each.sum()), share, least, condition)
 
     @property
     def constant(self) -> bool:
@@ -100,7 +109,8 @@ class Success:
         return reached
 
     def _logits(self, parameters: Any, xp: Any = np) -> Any:
-        return self.logit(self.of_parameters(parameters, xp), self._no_past, xp, shared=True)[:, 0]
+        theta = _coordinates(self.of_parameters, self.atoms, parameters, xp)
+        return self.logit(theta, self._no_past, xp, shared=True)[:, 0]
 
     def log_probability(self, parameters: Any, xp: Any = np) -> Any:
         """Log probabilities (k,) at parameters (k, p), an array or a tensor.
@@ -137,6 +147,18 @@ class Success:
         return points, weights * (self.reached(points) if self.condition else self(points))
 
 
+def _coordinates(
+    of_parameters: ParameterScale, atoms: tuple[tuple[int, float], ...], parameters: Any, xp: Any = np
+) -> Any:
+    """Parameters (k, p) in coordinates in which the logit is smooth: of each atom there is one more."""
+    free = of_parameters(parameters, xp)
+    if not atoms:
+        return free
+    columns, values = zip(*atoms, strict=True)
+    apart = xp.abs(parameters[:, list(columns)] - np.array(values))
+    return xp.concatenate([free, xp.where(apart > 0, 0.0, 1.0)], axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class RowWeighting:
     """How a table's rows, all of which succeeded, stand for its prior.
@@ -160,7 +182,7 @@ class RowWeighting:
 
 
 _LEARNT: WeakKeyDictionary[Any, tuple[ReferenceType[Any], Success]] = WeakKeyDictionary()
-"""By the failures of a table: tables of other statistics or observations share them."""
+"""By the failures of a table, or its store: tables of other statistics or observations share them."""
 
 
 def weighting_of(table: Any) -> RowWeighting:
@@ -171,24 +193,30 @@ def weighting_of(table: Any) -> RowWeighting:
     failures, ratio = getattr(table, "failures", None), table.prior_ratio
     if failures is None or not len(failures):
         return RowWeighting(ratio, None)
-    succeeded = table.parameters
-    if not isinstance(succeeded, np.ndarray):
-        succeeded = succeeded[0 : len(table)]
-    success = _learnt(table, succeeded, ratio)
+    success = _learnt(table, ratio)
     if success is None:
         return RowWeighting(ratio, None)
     found = RowWeighting(ratio, success)
     if found.weighted_for_success:
-        rare = np.exp(-success.log_probability(succeeded))
+        rare = np.exp(-success.log_probability(_whole(table.parameters)))
         return RowWeighting(rare if ratio is None else ratio * rare, success)
     return found
 
 
-def _learnt(table: Any, succeeded: np.ndarray, ratio: np.ndarray | None) -> Success | None:
+def _whole(parameters: Any) -> np.ndarray:
+    """The rows of a table, those that stay on the disk read."""
+    whole: np.ndarray = parameters if isinstance(parameters, np.ndarray) else parameters[0 : len(parameters)]
+    return whole
+
+
+def _learnt(table: Any, ratio: np.ndarray | None) -> Success | None:
     failures, condition = table.failures, table.origin.on_failure == "condition"
-    known = _LEARNT.get(failures)
+    # Those of a store are the same in all its tables, of which each reads them by itself.
+    key = getattr(table, "store", failures)
+    rows = table.parameters if key is failures else key
+    known = _LEARNT.get(key)
     # The rows, too: some of a table that stays on the disk have the same failures.
-    if known is None or known[0]() is not table.parameters:
+    if known is None or known[0]() is not rows:
         # Those of rounds may lie beyond the last bounds, as rows do that are left out.
         inside = table.support.contains(failures.parameters)
         if not np.any(inside):
@@ -196,9 +224,10 @@ def _learnt(table: Any, succeeded: np.ndarray, ratio: np.ndarray | None) -> Succ
         weights = None
         if ratio is not None and failures.prior_ratio is not None:
             weights = ratio, failures.prior_ratio[inside]
-        found = Success.fit(succeeded, failures.parameters[inside], table.support, weights)
-        known = ref(table.parameters), found
-        _LEARNT[failures] = known
+        lost = failures.parameters[inside]
+        found = Success.fit(_whole(table.parameters), lost, table.support, weights)
+        known = ref(rows), found
+        _LEARNT[key] = known
     return known[1] if known[1].condition == condition else replace(known[1], condition=condition)
 
 

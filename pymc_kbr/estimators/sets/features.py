@@ -16,6 +16,7 @@ from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.sets.moments import moment_names, moments_of
 from pymc_kbr.estimators.sets.shapes import directions, shape_names, shapes_of
 from pymc_kbr.estimators.summaries import PosteriorMean
@@ -198,7 +199,7 @@ class SetFeatures(BaseEstimator):
                 f"{self.sizes_[1]}: the posterior would be one for other sizes; simulate data sets of these "
                 "sizes, too",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_line(),
             )
         columns = self.features(sets)
         if self.estimated_ is not None:

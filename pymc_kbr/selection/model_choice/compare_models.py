@@ -11,6 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.selection.model_choice.data_sets import as_statistics, columns_by_model
 from pymc_kbr.selection.model_choice.held_out import cross_validate
@@ -207,7 +208,7 @@ def _warn_of_far(rows: Rows, observed: np.ndarray) -> None:
             f"these are from each other (the first is in row {far[0]}): no model may make such data, and how "
             "probable each is rests on a formula beyond its rows; look at `observation_support`",
             PosteriorWarning,
-            stacklevel=3,
+            stacklevel=users_line(),
         )
 
 
@@ -229,6 +230,6 @@ def _failed(tables: dict[str, ReferenceTable]) -> np.ndarray:
         warnings.warn(
             f"simulations failed more often in some models ({words}): {meaning}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=users_line(),
         )
     return np.array(list(shares.values()))

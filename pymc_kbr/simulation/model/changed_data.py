@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pymc as pm
 
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.model.read import QUICK, read_model
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -66,7 +67,7 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
         "posterior is that of the model's present data. For the table's data leave the model out, or pass "
         "`table.with_observed(table.observed)`",
         UserWarning,
-        stacklevel=3,
+        stacklevel=users_line(),
     )
     return dataclasses.replace(table, observed=graph.observed, observed_data=graph.observed_data)
 

@@ -12,7 +12,11 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
-from pymc_kbr.simulation.model.vector_simulator import check_simulator, vector_simulator
+from pymc_kbr.simulation.model.vector_simulator import (
+    check_simulator,
+    refuse_without_order,
+    vector_simulator,
+)
 
 
 @default_arithmetic
@@ -73,6 +77,7 @@ def set_simulator(
     [y]
     """
     check_simulator(name, fn)
+    refuse_without_order(name, observed, "rows, as the simulator returns them")
     data = DataSets.of([observed])
     asked = np.array([data.sizes[0]]) if sizes is None else _sizes(sizes)
     most = int(max(asked.max(), data.sizes[0] if sizes is None else 0)) if largest is None else largest

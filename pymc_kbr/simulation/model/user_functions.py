@@ -185,7 +185,7 @@ def numbers_of(
     """
     try:
         if isinstance(result, Mapping):
-            raise TypeError("names are not looked at")
+            raise TypeError("names have no order here")
         made = np.array(as_rows("what it returned", result))
     except (TypeError, ValueError) as error:
         known = f" of shape {shape}" if None not in shape else ""

@@ -127,18 +127,26 @@ def _tensor(name: str, place: int, parameter: Any) -> Any:
         ) from None
 
 
+def refuse_without_order(name: str, observed: Any, wanted: str) -> None:
+    """Refuse observed values whose order is not that of a simulator: a dict or a set."""
+    if isinstance(observed, Mapping | Set):
+        names = f", here by the names {list(observed)}" if isinstance(observed, Mapping) else ""
+        raise TypeError(
+            f"the observed value of {name!r} is a {type(observed).__name__}{names}; give a list or an array "
+            f"of {wanted}"
+        )
+
+
 def _in_order_of_coords(name: str, observed: Any, dims: Any) -> np.ndarray:
     """Observed values as numbers, what is labelled in the order of the coords of its dimension."""
     model = pm.Model.get_context(error_if_none=False)
     dim = dims if isinstance(dims, str) or dims is None or len(dims) != 1 else dims[0]
     coords = model.coords.get(dim) if model is not None and isinstance(dim, str) else None
-    if isinstance(observed, Set) or (isinstance(observed, Mapping) and coords is None):
-        names = f", here by the names {list(observed)}" if isinstance(observed, Mapping) else ""
-        raise TypeError(
-            f"the observed value of {name!r} is a {type(observed).__name__}{names}; give a list or an array "
-            "of the statistics, in the order in which the simulator returns them, or `dims=` with their "
-            "names as coords"
+    if isinstance(observed, Set) or coords is None:
+        wanted = (
+            "the statistics, in the order in which the simulator returns them, or `dims=` with their names "
         )
+        refuse_without_order(name, observed, f"{wanted}as coords")
     of = f"the coords of its dims {dim!r}"
     return in_order(f"the observed value of {name!r}", observed, texts(coords), of, gaps=True)
 

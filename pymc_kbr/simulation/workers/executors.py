@@ -22,6 +22,7 @@ import cloudpickle
 import numpy as np
 
 from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.workers.isolated import exit_code, processes, simulate_alone
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, simulate_pickled
@@ -123,7 +124,7 @@ class GivenExecutor:
             warnings.warn(
                 f"the Dask cluster at {self._address} has no worker; simulations wait until one comes",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_line(),
             )
         self._waits, self._workers = not workers, max(1, workers)
 
@@ -436,5 +437,5 @@ def _warn_of_killed(work: Work) -> None:
         "the simulator ends its process there, or needs more memory than a worker has. These rows, and "
         "others that the cluster gives up, run here in a process of their own, one chunk at a time",
         UserWarning,
-        stacklevel=3,
+        stacklevel=users_line(),
     )
