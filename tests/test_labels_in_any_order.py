@@ -324,3 +324,10 @@ def test_columns_that_are_not_named_may_hold_anything(kind):
     np.testing.assert_array_equal(table.statistics, X[["t", "u"]])
     with pytest.raises((TypeError, ValueError), match="'who'"):
         pk.ReferenceTable.from_dataframe(made, parameters=["s"], statistics=["t", "who"])
+
+
+def test_a_data_set_of_one_labelled_row_is_a_row():
+    frame = pd.DataFrame({"u": [1.0, 3.0], "v": [2.0, 5.0]})
+    for row in ({"v": 2.0, "u": 1.0}, frame[["v", "u"]].to_records(index=False)[0]):
+        table = pk.ReferenceTable.from_sets(pd.DataFrame({"a": [1.0, 2.0]}), [frame, row])
+        assert table.data_sets("data")[1].tolist() == [[1.0, 2.0]]

@@ -138,7 +138,8 @@ def _one(number: int, value: Any, names: Sequence[str] | None) -> np.ndarray:
     name = f"data set {number}"
     rows = in_order(name, value, None if _is_column(value) else names, OF_FIRST)
     if rows.ndim == 1:
-        rows = rows[:, None]
+        # One number for each name is a row of columns, and not a column.
+        rows = rows[None] if is_labelled(value) and not _is_column(value) else rows[:, None]
     if rows.ndim != 2:
         raise ValueError(f"{name} has {rows.ndim} dimensions; give rows of numbers, (n, q), or numbers (n,)")
     if not rows.size:
