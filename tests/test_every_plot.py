@@ -166,7 +166,7 @@ def test_a_posterior_is_drawn_with_its_prior_and_the_truth():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"truth": [1.0]}, "the truth has 1 values; the posterior has 2 columns"),
+        ({"truth": [1.0]}, "the truth has 1 values for the 2 parameters"),
         ({"truth": {"c": 1.0}}, r"\['c'\] are not parameters"),
         ({"names": ["c"]}, r"\['c'\] are not parameters"),
         ({"prior": np.ones((4, 3))}, "the prior has 3 columns; the posterior has 2"),
