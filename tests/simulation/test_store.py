@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import xarray as xr
 
 import pymc_kbr as pk
+from pymc_kbr.tables.lock import locked
 from tests import models, survival
 from tests.models import model, table, vector_model
 
@@ -283,29 +285,63 @@ def test_a_full_disk_stops_with_what_is_finished(tmp_path, whole):
     same(again(path), whole)
 
 
-def test_a_folder_that_may_not_be_written_is_named_before_any_work_and_read(kept, whole):
+@contextmanager
+def as_another_user():
+    """As a user for whom permissions hold, which they do not for root.
+
+    That user need not be able to read what is installed for this interpreter, as PyTensor does at any time:
+    this is for the files of a store alone.
+    """
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.fixture
+def read_only(kept):
+    """A folder that may not be written, with a finished store."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # whose parents anyone may enter
+    shutil.copytree(kept, folder / "table.zarr")
+    for each in (folder, folder / "table.zarr"):
+        each.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", ["table.zarr", "new.zarr"])
+def test_a_folder_that_may_not_be_written_is_named_before_any_work(read_only, name, monkeypatch):
     def no_work(rng, mean, scale, size=None):
         raise AssertionError("simulated")
 
-    user = os.geteuid()
-    folder = tempfile.mkdtemp()  # whose parents anyone may enter
-    shutil.copytree(kept, f"{folder}/table.zarr")
-    os.chmod(folder, 0o555)
-    os.chmod(f"{folder}/table.zarr", 0o555)
-    if user == 0:
-        os.seteuid(65534)  # permissions do not hold for root
-    try:
-        for name in ("table.zarr", "new.zarr"):
-            with pytest.raises(PermissionError, match="may not be written; choose a store elsewhere"):
-                again(f"{folder}/{name}", ROWS + 1, fn=no_work)
-        before = files_of(Path(folder))
-        same(again(f"{folder}/table.zarr"), whole)
-        assert files_of(Path(folder)) == before
-        assert len(pk.StoredTable.open(f"{folder}/table.zarr").load()) == ROWS
-    finally:
-        os.seteuid(user)
-        os.chmod(folder, 0o755)
-        shutil.rmtree(folder)
+    words, before = "may not be written; choose a store elsewhere", files_of(read_only)
+    with as_another_user(), pytest.raises(PermissionError, match=words), locked(read_only / name):
+        pass
+    if os.geteuid() == 0:
+        monkeypatch.setattr("os.access", lambda path, mode, **_: not mode & ~(os.stat(path).st_mode >> 6))
+    with pytest.raises(PermissionError, match=words):
+        again(read_only / name, ROWS + 1, fn=no_work)
+    assert files_of(read_only) == before
+
+
+def test_a_finished_store_that_may_not_be_written_is_read(read_only, whole, monkeypatch):
+    with as_another_user():
+        same(pk.StoredTable.open(read_only / "table.zarr").load(), whole)
+    before, changed = files_of(read_only), os.stat(read_only).st_mtime_ns
+
+    @contextmanager
+    def not_locked(path):
+        raise AssertionError("locked")
+        yield
+
+    monkeypatch.setattr("pymc_kbr.simulation.in_store.locked", not_locked)
+    same(again(read_only / "table.zarr"), whole)
+    assert files_of(read_only) == before
+    assert os.stat(read_only).st_mtime_ns == changed  # a lock that is gone by now would show
 
 
 # --- kills ---
