@@ -149,6 +149,19 @@ def is_store(path: Path) -> bool:
     return attributes_at(path).get("format") == STORE_FORMAT
 
 
+def check_outside(path: Path) -> None:
+    """Refuse a path within a store, which reads no more with something else in it.
+
+    Raises
+    ------
+    ValueError
+        That names the store.
+    """
+    around = next((folder for folder in path.resolve().parents if is_store(folder)), None)
+    if around is not None:
+        raise ValueError(f"{path} is within the store {around}, which it would damage; choose a path outside")
+
+
 def folder_of_stores(path: Path, parents: bool = False) -> None:
     """Make a folder for several stores where it is missing, and those that it is in if `parents`.
 
@@ -157,8 +170,9 @@ def folder_of_stores(path: Path, parents: bool = False) -> None:
     FileNotFoundError
         If the folder that it is to be in is missing.
     ValueError
-        If it is a file, or itself a store.
+        If it is a file, itself a store, or within one.
     """
+    check_outside(path)
     if (path / "zarr.json").exists():
         raise ValueError(
             f"{path} is itself a store; give a folder in which several stores are made, such as "

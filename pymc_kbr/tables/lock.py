@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pymc_kbr.tables.layout import remove_leftovers
+from pymc_kbr.tables.layout import check_outside, remove_leftovers
 
 
 def real_path(path: Path) -> Path:
@@ -18,13 +18,14 @@ def real_path(path: Path) -> Path:
     Raises
     ------
     ValueError
-        If links lead to each other.
+        If links lead to each other, or it is no path.
     """
     try:
         found = path.resolve()
         found.is_dir()
-    except (OSError, RuntimeError) as error:
-        raise ValueError(f"{path} cannot be followed ({error}); choose another name for the store") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        words = f"{str(path)!r} cannot be followed ({error}); choose another name for the store"
+        raise ValueError(words) from error
     return found
 
 
@@ -38,6 +39,8 @@ def locked(path: Path) -> Iterator[None]:
     ------
     FileNotFoundError
         If the store's folder is not there.
+    ValueError
+        If it is within another store.
     PermissionError
         If it may not be written.
     BlockingIOError
@@ -45,6 +48,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
+    check_outside(path)
     for folder in [path.parent, *([path] if path.is_dir() else [])]:
         if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(f"{folder} may not be written; choose a store elsewhere, or allow it")

@@ -129,6 +129,27 @@ def test_a_store_is_no_folder_of_stores(call, tmp_path):
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("within", ["sub", "parameters/sub", "parameters/c/sub", "sub.zarr/"])
+def test_nothing_is_made_within_a_store(within, tmp_path):
+    path = tmp_path / "t.zarr"
+    whole = table(20, model(), store=path)
+    (tmp_path / "link").symlink_to(path)
+    before = contents(tmp_path)
+    for around in (path, tmp_path / "link"):
+        with pytest.raises(ValueError, match=r"is within the store .*t\.zarr, which it would damage; choose"):
+            table(20, model(), store=around / within)
+        for call in (rounds, tables_of_models):
+            with pytest.raises(ValueError, match="is within the store|is itself a store"):
+                call(around / within)
+    assert contents(tmp_path) == before
+    same(table(20, model(), store=path), whole)
+
+
+def test_a_name_that_no_path_has_is_refused_with_words():
+    with pytest.raises(ValueError, match=r"'a\\x00b' cannot be followed .*; choose another name"):
+        table(20, model(no_work), store="a\0b")
+
+
 def test_a_table_is_never_saved_over_a_folder(home):
     made = table(20, model())
     before = contents(home.parent)
