@@ -80,7 +80,15 @@ class Stored:
                 UserWarning,
                 stacklevel=users_line(),
             )
-        return [piece for piece, state in zip(pieces, states, strict=True) if state in wanted]
+        # A kill leaves a single chunk without checksums; where more lack them, or all, the rows are kept.
+        left = self._store.unverified
+        one = self._store.digested and len(left) == 1
+        again = {int(left[0]) * self._store.chunk_rows} if one else set()
+        return [
+            piece
+            for piece, state in zip(pieces, states, strict=True)
+            if state in wanted or piece.start in again
+        ]
 
     def write(
         self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]

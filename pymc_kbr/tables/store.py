@@ -330,20 +330,12 @@ class TableStore:
         return int(np.sum(unfinished % self.chunk_rows < self._digests[unfinished // self.chunk_rows, -1]))
 
     @property
-    def unverified(self) -> bool:
-        """Whether what is noted of the chunks is gone, so that nothing tells whether they are in place."""
-        if TOKEN not in self.documents:  # of earlier versions, which had none
-            return False
-        if not self.digested:
-            return True
-        starts = np.arange(self.chunks) * self.chunk_rows
-        finished = self.status()[starts] != UNFINISHED
-        # A kill leaves a single chunk without its digest.
-        return any(
-            np.sum(finished[file : file + DIGESTS_A_FILE]) > 1
-            and not self._digests[file : file + DIGESTS_A_FILE, -1].any()
-            for file in range(0, self.chunks, DIGESTS_A_FILE)
-        )
+    def unverified(self) -> np.ndarray:
+        """Numbers of the finished chunks of which nothing tells whether they are what was written there."""
+        if TOKEN not in self.documents:  # of earlier versions, which noted nothing
+            return np.empty(0, dtype=int)
+        finished = self.status()[:: self.chunk_rows] != UNFINISHED
+        return np.flatnonzero(finished & (self._digests[:, -1] == 0))
 
     def there(self) -> np.ndarray:
         """Whether each row is finished, and its files are there, shape (rows,); no row is read."""

@@ -109,10 +109,12 @@ class StoredTable:
                 UserWarning,
                 stacklevel=users_line(),
             )
-        if self.store.unverified:
+        unverified = len(self.store.unverified)
+        if unverified:
             warnings.warn(
-                f"the store {self.store.path} has lost the checksums in its array 'digest': whether chunks "
-                "were exchanged, or taken from another store, cannot be seen",
+                f"the array 'digest' of the store {self.store.path} has no checksums of {unverified} of its "
+                f"{self.store.chunks} chunks: whether these were exchanged, or taken from another store, "
+                "cannot be seen",
                 UserWarning,
                 stacklevel=users_line(),
             )

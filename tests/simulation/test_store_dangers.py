@@ -139,7 +139,7 @@ def test_nothing_is_made_within_a_store(within, tmp_path):
         with pytest.raises(ValueError, match=r"is within the store .*t\.zarr, which it would damage; choose"):
             table(20, model(), store=around / within)
         for call in (rounds, tables_of_models):
-            with pytest.raises(ValueError, match="is within the store|is itself a store"):
+            with pytest.raises(ValueError, match=r"is within the store|is itself a store"):
                 call(around / within)
     assert contents(tmp_path) == before
     same(table(20, model(), store=path), whole)
@@ -743,8 +743,8 @@ def check(path, finished):
     if refused is not None:
         assert str(path) in refused
         return False
-    if stored.store.unverified:
-        # Nothing tells that chunks were exchanged, as is said; that one is gone is seen all the same.
+    if len(stored.store.unverified):
+        # Nothing tells that chunks were exchanged, as is said; that files are gone is seen all the same.
         assert any("cannot be seen" in str(each.message) for each in said)
         assert np.isfinite(parameters).all()
         assert np.isfinite(statistics).all()
@@ -775,6 +775,29 @@ def stores(tmp_path_factory):
     return folder
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_chunks_without_checksums_are_told_of_and_one_is_simulated_again(rows, stores, tmp_path):
+    """A kill leaves one, after its rows were written and before its checksums; a lost file more of them."""
+    path = shutil.copytree(stores / "new", tmp_path / "t.zarr")
+    held = TableStore.open(path)
+    for start in range(0, rows * CHUNK, CHUNK):
+        wrong = TRUTH[start : start + CHUNK] + 100
+        held.write(start, wrong[:, :1], wrong[:, 1:], {})
+        held._write_digest(start // CHUNK, None)
+    with pytest.warns(UserWarning, match=rf"has no checksums of {rows} of its 4 chunks: .* cannot be seen"):
+        assert len(pk.StoredTable.open(path)) == rows * CHUNK
+    write_all(TableStore.open(path))
+    stored = pk.StoredTable.open(path)
+    if rows == 1:
+        with _silent():
+            assert np.array_equal(stored.parameters[0:CHUNK], TRUTH[:CHUNK, :1])
+        return
+    with pytest.warns(
+        UserWarning, match="has no checksums of 2 of its 4 chunks"
+    ):  # though others have theirs
+        assert np.array_equal(stored.parameters[0:CHUNK], TRUTH[:CHUNK, :1] + 100)
+
+
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_damage_makes_a_row_wrong_or_loses_one_in_silence(data, stores, tmp_path_factory):
@@ -787,7 +810,8 @@ def test_no_damage_makes_a_row_wrong_or_loses_one_in_silence(data, stores, tmp_p
             killed_at(number, lambda: write_all(TableStore.open(path)))
             assert check(path, 0)
         stored = pk.StoredTable.open(path)
-        finished = len(stored) + len(stored.failures)
+        # A chunk that a kill has left without checksums may be lost as one that was not finished.
+        finished = len(stored) + len(stored.failures) - CHUNK * len(stored.store.unverified)
         for _ in range(data.draw(st.integers(1, 3))):
             if any(p.is_file() for p in path.rglob("*")):
                 harm(path, stores / "other", data.draw)
