@@ -50,6 +50,7 @@ _HOMES = {
     "compare_models": "selection.model_choice.compare_models",
     "conditional_hsic_test": "hypothesis_tests",
     "emulate": "rounds.emulate",
+    "estimator_of": "sample",
     "hsic_test": "hypothesis_tests",
     "kernel_embedding_model": "embedding.pymc_model",
     "learn_simulators": "rounds.learn_simulators",

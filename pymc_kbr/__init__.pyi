@@ -70,7 +70,7 @@ from pymc_kbr.rounds.emulate import emulate
 from pymc_kbr.rounds.learn_simulators import learn_simulators
 from pymc_kbr.rounds.refine import refine
 from pymc_kbr.rounds.zoom import zoom
-from pymc_kbr.sample import sample_abc
+from pymc_kbr.sample import estimator_of, sample_abc
 from pymc_kbr.selection.model_choice.compare_models import compare_models
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
 from pymc_kbr.selection.select import select
@@ -126,6 +126,7 @@ __all__ = [
     "compare_models",
     "conditional_hsic_test",
     "emulate",
+    "estimator_of",
     "hsic_test",
     "kernel_embedding_model",
     "learn_simulators",

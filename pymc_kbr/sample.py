@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -16,7 +17,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
-from pymc_kbr.arrays.refusals import generator_of, shown, whole
+from pymc_kbr.arrays.refusals import generator_of, of_type, shown, whole
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
@@ -56,6 +57,10 @@ LOOK, LOOK_WORK = 22, 10.0
 """What the numbers of a look at the first simulations are made from, beside their seed; and its work."""
 
 
+FITTED: dict[int, Estimator] = {}
+"""The fitted estimators of results that are still in memory, by the results' identities."""
+
+
 @default_arithmetic
 def sample_abc(
     draws: int = 1000,
@@ -88,10 +93,11 @@ def sample_abc(
         Parts that independent draws come in. Nothing is done for each of them: they are there for what in
         ArviZ compares chains.
     estimator : str or Estimator
-        A name, with its defaults, or an estimator with settings of your own. "auto" tries estimators and
+        A name, with its defaults, or an estimator with settings of your own; one that was fitted to
+        `reference_table`, in memory and as it is given here, is not fitted again. "auto" tries estimators and
         settings on held-out rows near the observation and keeps the best, by a budget of work that takes
         up to some 30 seconds of one core and is the same on every machine: see `pymc_kbr.select`. The
-        attributes of the result say what was chosen and why.
+        attributes of the result say what was chosen and why, and `estimator_of` gives it, fitted.
     selection : dict, optional
         Of "auto": ``{"work": 10, "candidates": ["localised", ...], "time_budget": 60}``, or some of these, as
         `pymc_kbr.select` takes them. Refused beside another estimator.
@@ -238,7 +244,53 @@ def sample_abc(
         told["weights"] = np.exp(-weighting.success.log_probability(table.parameters))
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
-    return to_arviz(table.origin.of_whole_prior(posterior, new), drawn, chains=chains, **held, **told)
+    result = to_arviz(table.origin.of_whole_prior(posterior, new), drawn, chains=chains, **held, **told)
+    FITTED[id(result)] = fitted
+    weakref.finalize(result, FITTED.pop, id(result), None)
+    return result
+
+
+def estimator_of(result: Any) -> Estimator:
+    """The fitted estimator that a result of `sample_abc` comes from: the one that was chosen, or given.
+
+    Parameters
+    ----------
+    result : arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+        What `sample_abc` returned in this process.
+
+    Returns
+    -------
+    Estimator
+        Fitted to the result's reference table, under the prior that was sampled. It conditions on further
+        observations, can be given to `sample_abc` without being fitted again, and where it was chosen has
+        the comparison as `selection_`.
+
+    Raises
+    ------
+    ValueError
+        If this is no result of `sample_abc`, or a copy of one, or was read from a file: a result's file has
+        the table, not the estimator. `save` writes an estimator.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> def fn(rng, mean, scale, size):
+    ...     return rng.normal(mean, scale, size)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Simulator("y", fn, mean, 2.0, sum_stat="mean", observed=[1.2, 0.3, 2.1])
+    ...     idata = sample_abc(500, simulations=500, estimator="adjusted", random_seed=1, progressbar=False)
+    >>> estimator_of(idata).condition([0.7]).mean().shape
+    (1,)
+    """
+    fitted = FITTED.get(id(result))
+    if fitted is None:
+        raise ValueError(
+            f"{of_type(result)} is given, which `sample_abc` did not return in this process; give its own "
+            "result, neither a copy nor one that was read from a file, or fit an estimator to the table: "
+            "`select(table)` chooses one, and `save` keeps it"
+        )
+    return fitted
 
 
 def _simulated(

@@ -210,3 +210,69 @@ def test_draws_beyond_all_numbers_are_refused_with_their_number():
         )
         with pytest.raises(ValueError, match=r"\d+ of \d+ atoms that carry weight are infinite .*zoom"):
             pk.sample_abc(500, reference_table=table, random_seed=1, progressbar=False, **how)
+
+
+# --- fitted estimators ---
+
+
+class Counted(pk.Rejection):
+    """Counts its fits, copies' among them."""
+
+    fits: list[int] = []  # noqa: RUF012
+
+    def _fit(self, rng):
+        self.fits.append(1)
+        super()._fit(rng)
+
+
+def sampled(table, estimator, **how):
+    return pk.sample_abc(100, estimator=estimator, reference_table=table, progressbar=False, **how)
+
+
+@pytest.mark.filterwarnings("ignore::pymc_kbr.PosteriorWarning")
+def test_a_fitted_estimator_is_fitted_again_only_where_something_has_changed():
+    table = small()
+    estimator = Counted(50).fit(table)
+    del Counted.fits[:]
+    sampled(table, estimator, random_seed=1)
+    sampled(table.with_observed([0.1, 0.2]), estimator, random_seed=1)
+    assert not Counted.fits and estimator.is_fitted_to(table)
+    others = [
+        dataclasses.replace(table, statistics=table.statistics + 1.0),
+        dataclasses.replace(table, parameters=table.parameters[:, ::-1].copy()),
+        dataclasses.replace(table, prior_ratio=np.linspace(0.5, 1.5, len(table))),
+        small(n=399),
+    ]
+    for number, other in enumerate(others, 1):
+        sampled(other, estimator, random_seed=1)
+        assert len(Counted.fits) == number
+    sampled(table, estimator.set_params(accepted=60), random_seed=1)
+    sampled(table, estimator.set_params(accepted=50), random_seed=1, prior=table.parameters[:200])
+    assert len(Counted.fits) == len(others) + 2
+    assert estimator.is_fitted_to(table)  # what was given stays as it is
+
+
+def test_an_estimator_that_is_not_fitted_stays_so_and_a_seed_repeats_its_draws():
+    table, estimator = small(), pk.KernelLikelihood("location_scale", particles=50)
+    once, again = (sampled(table, estimator, random_seed=3)["posterior"] for _ in range(2))
+    assert not hasattr(estimator, "table_")
+    fitted = estimator.fit(table, random_seed=0)
+    one, two, other = (sampled(table, fitted, random_seed=seed)["posterior"] for seed in (3, 3, 4))
+    for name in once:
+        np.testing.assert_array_equal(once[name], again[name])
+        np.testing.assert_array_equal(one[name], two[name])
+        assert not np.array_equal(one[name], other[name])
+
+
+def test_the_estimator_of_a_result_conditions_as_the_result_was_made(idata):
+    fitted = pk.estimator_of(idata)
+    assert fitted.selection_.chosen.label.split("(")[0] == type(fitted).__name__
+    table = pk.ReferenceTable.from_arviz(idata)
+    posterior = fitted.condition(table.observed)
+    drawn = np.ravel(idata["posterior"]["mean"])
+    error = drawn.std() * np.sqrt(2 / min(len(drawn), 1000))
+    assert abs(posterior.mean()[0] - drawn.mean()) < 4 * error
+    with pytest.raises(ValueError, match="did not return in this process"):
+        pk.estimator_of(idata.copy())
+    with pytest.raises(ValueError, match="a NoneType is given"):
+        pk.estimator_of(None)

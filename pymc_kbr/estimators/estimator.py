@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
+from pickle import PicklingError
 from typing import Any, Self
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.chunks import RowSource
-from pymc_kbr.arrays.names import Names, Table
+from pymc_kbr.arrays.chunks import RowSource, is_chunked
+from pymc_kbr.arrays.names import Names, Table, is_table
 from pymc_kbr.arrays.refusals import generator_of, positive, shown
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.checks import warn_of_rows
@@ -127,7 +129,67 @@ class Estimator(Conditioning, BaseEstimator):
         with self._threads():
             table = given.tabulated(self, rng)
         warn_of_rows(table)
-        return self.fit_table(table, rng)
+        self.fit_table(table, rng)
+        alone = all(other is None for other in (ratio, prior, log_prior, success))
+        self._fitted_to = self._fingerprint(parameters) if alone and not table.streamed else None
+        return self
+
+    def is_fitted_to(self, table: Table) -> bool:
+        """Whether the estimator was fitted to this table as it is, with its present arguments.
+
+        Parameters
+        ----------
+        table : ReferenceTable
+            In memory. Of a `StoredTable`, the answer is no: its rows would have to be read.
+
+        Returns
+        -------
+        bool
+        """
+        fitted = getattr(self, "_fitted_to", None)
+        return fitted is not None and fitted == self._fingerprint(table)
+
+    def noted_as_fitted(self, table: Table) -> Self:
+        """Note that the estimator was fitted to this table, where that was done a part of the work at a time.
+
+        Parameters
+        ----------
+        table : ReferenceTable
+
+        Returns
+        -------
+        Estimator
+            Itself.
+        """
+        self._fitted_to = self._fingerprint(table)
+        return self
+
+    def _fingerprint(self, table: Any) -> str | None:
+        """A hash of the estimator's arguments and of what `fit` reads of a table; None of one on a disk."""
+        if not is_table(table) or is_chunked(table.parameters) or is_chunked(table.statistics):
+            return None
+        names = table.parameter_names, table.statistic_names, table.support.inside is None
+        failures, origin = getattr(table, "failures", None), getattr(table, "origin", None)
+        failed = None if failures is None else (failures.parameters, failures.prior_ratio, origin.on_failure)
+        sides = table.parameters, table.statistics, table.prior_ratio
+        try:
+            return joblib.hash((type(self).__name__, self.get_params(), names, sides, failed))
+        except (PicklingError, AttributeError, TypeError):  # an argument that cannot be written down
+            return None
+
+    def with_seed(self, rng: np.random.Generator) -> Self:
+        """The fitted estimator whose posteriors, where these are made of draws, are made of other draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        Estimator
+            Itself; where posteriors are made of draws, a copy.
+        """
+        return self
 
     def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
         """Fit to a table that is scaled already, which several estimators can share.

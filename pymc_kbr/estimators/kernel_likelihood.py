@@ -191,6 +191,22 @@ class KernelLikelihood(LearnedDensity):
         more.particles = max(self.particles, count)
         return more
 
+    def with_seed(self, rng: np.random.Generator) -> Self:
+        """The fitted estimator whose posteriors are made of other draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        KernelLikelihood
+            A copy.
+        """
+        other = copy(self)
+        other._seed = int(rng.integers(2**63))
+        return other
+
     def under(self, log_prior: LogDensity | None) -> Self:
         """The fitted estimator with the prior's log density in place of the estimated one.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,10 @@ def _given(
     stored: StoredTable | None,
     rng: np.random.Generator,
 ) -> Estimator:
-    """The estimator that was given, fitted."""
+    """The estimator that was given, fitted unless it is; what was given stays as it is."""
+    if new is None and stored is None and estimator.is_fitted_to(table):
+        return estimator.with_seed(rng)
+    estimator = copy(estimator)
     if new is None:
         return estimator.fit(table if stored is None else stored, random_seed=rng)
     under = _under(new, table, estimator)

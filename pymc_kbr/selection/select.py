@@ -159,7 +159,9 @@ def select(
     limits: dict[str, Any] = {"work": work, "time_budget": time_budget, "progressbar": progressbar}
     with constants_told(loaded.statistics, loaded.statistic_names):
         chosen = choose(rows, candidates=candidates, rng=rng, **limits).named(loaded)
-        return on_all_rows(chosen, table, rng) if isinstance(table, StoredTable) else chosen
+        if isinstance(table, StoredTable):
+            return on_all_rows(chosen, table, rng)
+        return chosen.noted_as_fitted(table)
 
 
 def choose(
