@@ -236,7 +236,8 @@ def test_a_fitted_estimator_is_fitted_again_only_where_something_has_changed():
     del Counted.fits[:]
     sampled(table, estimator, random_seed=1)
     sampled(table.with_observed([0.1, 0.2]), estimator, random_seed=1)
-    assert not Counted.fits and estimator.is_fitted_to(table)
+    assert not Counted.fits
+    assert estimator.is_fitted_to(table)
     others = [
         dataclasses.replace(table, statistics=table.statistics + 1.0),
         dataclasses.replace(table, parameters=table.parameters[:, ::-1].copy()),
