@@ -126,8 +126,9 @@ def choices(model: Any, table: pk.ReferenceTable, stored: pk.StoredTable) -> Any
     idata = pk.sample_abc(
         len(corrected), estimator=chosen, reference_table=table, model=model, calibration=calibration
     )
-    chosen: pk.Estimator = pk.estimator_of(idata)
-    assert not chosen.is_fitted_to(pk.ReferenceTable.from_arviz(idata))
+    assert_type(pk.estimator_of(idata), pk.Estimator)
+    again: bool = chosen.is_fitted_to(table)
+    assert again
     sensitivity: pd.DataFrame = pk.prior_sensitivity(idata)
     joint: np.ndarray = pk.calibrate("rejection", table, around=covered[0]).joint_coverage([0.5, 0.9])
     local = pk.local_classifier_test(chosen, table, joint[0], permutations=99)
