@@ -169,8 +169,9 @@ class Estimator(Conditioning, BaseEstimator):
         if not is_table(table) or is_chunked(table.parameters) or is_chunked(table.statistics):
             return None
         names = table.parameter_names, table.statistic_names, table.support.inside is None
-        failures, origin = getattr(table, "failures", None), getattr(table, "origin", None)
-        failed = None if failures is None else (failures.parameters, failures.prior_ratio, origin.on_failure)
+        failures: Any = getattr(table, "failures", None)
+        meaning = getattr(getattr(table, "origin", None), "on_failure", None)
+        failed = None if failures is None else (failures.parameters, failures.prior_ratio, meaning)
         sides = table.parameters, table.statistics, table.prior_ratio
         try:
             return joblib.hash((type(self).__name__, self.get_params(), names, sides, failed))
