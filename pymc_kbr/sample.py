@@ -250,6 +250,7 @@ def sample_abc(
     return result
 
 
+@default_arithmetic
 def estimator_of(result: Any) -> Estimator:
     """The fitted estimator that a result of `sample_abc` comes from: the one that was chosen, or given.
 

@@ -272,6 +272,7 @@ CALLS = {
         ),
         "idata",
     ),
+    "estimator_of": (lambda result: pk.estimator_of(result), "result"),
     "prior_sensitivity": (lambda result: pk.prior_sensitivity(result), "result"),
     "to_arviz": (
         lambda posterior=POSTERIOR, draws=5, chains=2, random_seed=1, **more: pk.to_arviz(
