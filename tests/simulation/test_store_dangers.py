@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -642,6 +643,32 @@ def test_an_array_that_is_gone_is_named(name, how, old, tmp_path):
             pk.StoredTable.open(path)
 
 
+@pytest.mark.parametrize("source", ["parameters/c/0/0", "first_parameters/c/0/0", "status/c/0"])
+def test_texts_for_which_numbers_were_put_take_no_memory(source, tmp_path):
+    """Their first bytes would be taken for how many texts there are: memory for up to 4e9 of them."""
+    path, failing = tmp_path / "t.zarr", model(models.fails_when_high)
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        whole = table(100, failing, store=path, on_failure="drop")
+    shutil.copyfile(path / source, path / "message" / "c" / "0")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="is damaged in the message of rows"):
+            pk.StoredTable.open(path).load()
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+        with pytest.warns(UserWarning, match="are damaged, as a power cut"):
+            same(table(100, failing, store=path, on_failure="drop"), whole)
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_array_of_numbers_is_never_read_as_texts(tmp_path):
+    path = tmp_path / "t.zarr"
+    table(20, model(), store=path)
+    shutil.copyfile(path / "statistic" / "zarr.json", path / "observed" / "zarr.json")
+    with pytest.raises(ValueError, match=r"is damaged: its array 'observed' .*it is of type"):
+        pk.StoredTable.open(path)
+
+
 def documents():
     one = {"shape": [], "discrete": False, "labels": None}
     return {
@@ -657,9 +684,9 @@ def documents():
 
 EXAMPLES = int(os.environ.get("PYMC_KBR_HARMED_STORES", "30"))
 
-ROWS, CHUNK = 20, 5
+ROWS, CHUNK = 18, 5
 TRUTH = np.random.default_rng(3).normal(size=(ROWS, 3))
-FAILED = {6: "no", 7: "no", 18: "none"}
+FAILED = {6: "no", 7: "no", 16: "none"}
 
 
 class PowerCut(Exception):
