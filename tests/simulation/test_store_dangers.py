@@ -476,6 +476,42 @@ def test_code_that_changed_is_said_where_the_rows_are_the_same(then, now, words,
         table(120, of_rate(now), store=path)
 
 
+def with_input(rng, rate, factor, size=None):
+    return poisson_one(rng, rate, size) * (float(np.min(factor)) if np.min(rate) > 1e6 else 1)
+
+
+def of_input(factor=2.0, data=(1.0, 2.0), power=1):
+    with pm.Model() as made:
+        times = pm.Data("times", np.array(data))
+        rate = pm.Exponential("rate", 1.0)
+        pm.Simulator(
+            "y",
+            lambda rng, rate, factor, times, size=None: with_input(rng, rate, factor * times[..., 0], size),
+            rate,
+            factor,
+            times,
+            sum_stat=lambda y: y**power if y.max() > 1e6 else y,
+            observed=[1.0, 2.0],
+        )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ({"factor": 3.0}, "value of input 1 was 2.0 and is 3.0"),
+        ({"data": (1.0, 3.0)}, r"value of times was float64 \(2,\)"),
+        ({"power": 2}, "sum_stat/value of power was 1 and is 2"),
+        ({}, None),
+    ],
+)
+def test_what_a_simulator_is_called_with_and_what_summarises_it_are_compared(now, words, tmp_path):
+    path = tmp_path / "t.zarr"
+    made = table(50, of_input(), store=path)
+    with _silent() if words is None else pytest.warns(UserWarning, match=f"{words}.*are the same, so"):
+        same(table(50, of_input(**now), store=path), made)
+
+
 def counting(rng, rate, size=None):
     counting.buffer[:] = poisson_one(rng, rate, size)
     calls.append(1)
