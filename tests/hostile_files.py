@@ -38,6 +38,7 @@ ALLOWED = {
     "object.__setattr__",
     "object.__delattr__",
     "sys._getframe",
+    "sys._getframemodulename",
     "array.__new__",
     "mmap.__new__",
 }

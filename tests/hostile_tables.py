@@ -29,6 +29,9 @@ from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables import layout
 from tests.hostile_files import Guard, TooLong, _too_long, damaged
 
+ROOT = Path(__file__).parents[1]
+PACKAGES = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+
 
 def made():
     rng = np.random.default_rng(0)
@@ -259,7 +262,9 @@ def main(kind, number, seed):
         while start < number:
             command = [sys.executable, "-m", "tests.hostile_tables", kind, "--number", str(number)]
             command += ["--seed", str(seed), "--start", str(start), "--folder", name]
-            done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+            done = subprocess.run(
+                command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": PACKAGES}
+            )
             begun = None
             for line in done.stdout.splitlines():
                 case, outcome, ran = json.loads(line)

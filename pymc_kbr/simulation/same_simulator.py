@@ -17,6 +17,9 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.first_rows import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, FirstRows
@@ -195,10 +198,10 @@ def check_rows(
 def code_of(graph: ModelGraph) -> Code:
     """Of each simulator its code, and the values that it takes from around it, as far as Python shows them.
 
-    Where it stands, how it is laid out and what its comments say is no part of it. Values are those of
-    defaults, of names of enclosing functions and of the module: numbers, texts, arrays and collections of
-    these. Functions of the same package are followed; what was imported from elsewhere is not, and places of
-    files are left out.
+    Where it stands, how it is laid out and what its comments say is no part of it. Values are those of its
+    inputs that are no parameters, of defaults, of names of enclosing functions and of the module: numbers,
+    texts, arrays and collections of these. The code of its `sum_stat` is part of it. Functions of the same
+    package are followed; what was imported from elsewhere is not, and places of files are left out.
     """
     found: Code = {}
     for rv in graph.simulated:
@@ -206,8 +209,32 @@ def code_of(graph: ModelGraph) -> Code:
             function = function_of(rv.owner.op)
             parts: dict[str, str] = {}
             _add(function, "", _package(function), parts, set())
+            summary = _summary_of(rv.owner.op)
+            if _package(summary) == _package(function):
+                _add(summary, "sum_stat/", _package(function), parts, set())
+            _add_values(_fixed_inputs(rv), "value of ", "", parts, set())
             found[str(rv.name)] = parts
     return found
+
+
+def _summary_of(op: Any) -> Any:
+    """A simulator's `sum_stat`; where it takes arrays alone PyMC keeps it in an operation's closure."""
+    summary = type(op).__dict__["_sum_stat"]
+    if not isinstance(summary, Op):
+        return summary
+    return inspect.getclosurevars(type(summary).perform).nonlocals.get("fn", summary)
+
+
+def _fixed_inputs(rv: Any) -> dict[str, Any]:
+    """What a simulator is called with beside parameters: constants and data, by their names or places."""
+    fixed: dict[str, Any] = {}
+    for number, given in enumerate(rv.owner.op.dist_params(rv.owner)):
+        while given.owner is not None and len(given.owner.inputs) == 1:  # of another type or shape
+            given = given.owner.inputs[0]
+        if isinstance(given, Constant | SharedVariable):
+            value = np.asarray(given.data if isinstance(given, Constant) else given.get_value())
+            fixed[str(given.name or f"input {number}")] = value if value.ndim else value.item()
+    return fixed
 
 
 def unchanged(before: Code, after: Code) -> Code:

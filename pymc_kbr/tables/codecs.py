@@ -14,6 +14,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from numcodecs import Zstd
 
 from pymc_kbr.arrays.memory import MOST_DEFLATED, physical_memory
 from pymc_kbr.tables.layout import ROW_ARRAYS
@@ -76,6 +77,27 @@ def _check_array(name: str, document: dict[str, Any]) -> None:
     needed = max(map(math.prod, shapes)) * (1 if kind == "string" else np.dtype(kind).itemsize)
     if needed > physical_memory():
         raise ValueError(f"its array {name!r} needs {needed / 1e9:.3g} GB of memory, more than there is")
+
+
+def check_texts(chunk: Path, count: int) -> None:
+    """Refuse a chunk of texts that says it holds another number of them, for which memory would be taken.
+
+    Parameters
+    ----------
+    chunk : Path
+        Compressed with Zstandard; nothing may be there.
+    count : int
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        If it says so, or is no such chunk.
+    """
+    if not chunk.exists():
+        return
+    said = int.from_bytes(bytes(Zstd().decode(chunk.read_bytes())[:4]), "little")
+    if said != count:
+        raise ValueError(f"its file {chunk.name} claims to hold {said} texts and not {count}")
 
 
 def check_heaps(path: Path) -> None:

@@ -18,7 +18,7 @@ import zarr
 from zarr.storage import LocalStore
 
 from pymc_kbr.arrays.rows import LARGEST
-from pymc_kbr.tables.codecs import check_zarr
+from pymc_kbr.tables.codecs import check_texts, check_zarr
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.errors import describe
 from pymc_kbr.tables.layout import (
@@ -165,6 +165,8 @@ class TableStore:
         digests = np.zeros((self.chunks, len(DIGESTED) + 1), dtype=np.uint32)
         try:
             self._arrays[DIGESTS] = group[DIGESTS]
+            if self._arrays[DIGESTS].dtype != digests.dtype:
+                raise ValueError("its type is another")
             found = np.asarray(self._arrays[DIGESTS][...])
             digests[: len(found)] = found[: self.chunks]
         except Exception:
@@ -414,6 +416,9 @@ class TableStore:
         # Whole chunks, which Zarr reads anyway: by these it is seen whether they are what was written there.
         first, last = start // size, -(-stop // size)
         try:
+            if name == "message":
+                for chunk in range(first, last):
+                    check_texts(self.path / name / "c" / str(chunk), size)
             values = np.asarray(self._arrays[name][first * size : last * size])
             if name in DIGESTED:
                 for chunk in range(first, last):
@@ -448,7 +453,10 @@ class TableStore:
             try:
                 if name not in self._group and name not in checksums:
                     return None
-                values = np.asarray(self._group[name][...])  # type: ignore[index]
+                found: Any = self._group[name]  # type: ignore[index]
+                if found.dtype.kind not in "biuf":  # none of these holds texts
+                    raise ValueError(f"it is of type {found.dtype}")
+                values = np.asarray(found[...])
                 if name in checksums and checksum_of_array(values) != checksums[name]:
                     raise ValueError("it is not what it was when the store was made")
             except Exception as error:

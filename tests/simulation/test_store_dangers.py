@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -475,6 +476,42 @@ def test_code_that_changed_is_said_where_the_rows_are_the_same(then, now, words,
         table(120, of_rate(now), store=path)
 
 
+def with_input(rng, rate, factor, size=None):
+    return poisson_one(rng, rate, size) * (float(np.min(factor)) if np.min(rate) > 1e6 else 1)
+
+
+def of_input(factor=2.0, data=(1.0, 2.0), power=1):
+    with pm.Model() as made:
+        times = pm.Data("times", np.array(data))
+        rate = pm.Exponential("rate", 1.0)
+        pm.Simulator(
+            "y",
+            lambda rng, rate, factor, times, size=None: with_input(rng, rate, factor * times[..., 0], size),
+            rate,
+            factor,
+            times,
+            sum_stat=lambda y: y**power if y.max() > 1e6 else y,
+            observed=[1.0, 2.0],
+        )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ({"factor": 3.0}, "value of input 1 was 2.0 and is 3.0"),
+        ({"data": (1.0, 3.0)}, r"value of times was float64 \(2,\)"),
+        ({"power": 2}, "sum_stat/value of power was 1 and is 2"),
+        ({}, None),
+    ],
+)
+def test_what_a_simulator_is_called_with_and_what_summarises_it_are_compared(now, words, tmp_path):
+    path = tmp_path / "t.zarr"
+    made = table(50, of_input(), store=path)
+    with _silent() if words is None else pytest.warns(UserWarning, match=f"{words}.*are the same, so"):
+        same(table(50, of_input(**now), store=path), made)
+
+
 def counting(rng, rate, size=None):
     counting.buffer[:] = poisson_one(rng, rate, size)
     calls.append(1)
@@ -642,6 +679,32 @@ def test_an_array_that_is_gone_is_named(name, how, old, tmp_path):
             pk.StoredTable.open(path)
 
 
+@pytest.mark.parametrize("source", ["parameters/c/0/0", "first_parameters/c/0/0", "status/c/0"])
+def test_texts_for_which_numbers_were_put_take_no_memory(source, tmp_path):
+    """Their first bytes would be taken for how many texts there are: memory for up to 4e9 of them."""
+    path, failing = tmp_path / "t.zarr", model(models.fails_when_high)
+    with pytest.warns(UserWarning, match="failed and were dropped"):
+        whole = table(100, failing, store=path, on_failure="drop")
+    shutil.copyfile(path / source, path / "message" / "c" / "0")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="is damaged in the message of rows"):
+            pk.StoredTable.open(path).load()
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+        with pytest.warns(UserWarning, match="are damaged, as a power cut"):
+            same(table(100, failing, store=path, on_failure="drop"), whole)
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_array_of_numbers_is_never_read_as_texts(tmp_path):
+    path = tmp_path / "t.zarr"
+    table(20, model(), store=path)
+    shutil.copyfile(path / "statistic" / "zarr.json", path / "observed" / "zarr.json")
+    with pytest.raises(ValueError, match=r"is damaged: its array 'observed' .*it is of type"):
+        pk.StoredTable.open(path)
+
+
 def documents():
     one = {"shape": [], "discrete": False, "labels": None}
     return {
@@ -657,9 +720,9 @@ def documents():
 
 EXAMPLES = int(os.environ.get("PYMC_KBR_HARMED_STORES", "30"))
 
-ROWS, CHUNK = 20, 5
+ROWS, CHUNK = 18, 5
 TRUTH = np.random.default_rng(3).normal(size=(ROWS, 3))
-FAILED = {6: "no", 7: "no", 18: "none"}
+FAILED = {6: "no", 7: "no", 16: "none"}
 
 
 class PowerCut(Exception):
