@@ -94,8 +94,9 @@ class GivenExecutor:
         """Run a function of a module in a worker; see `concurrent.futures.Executor.submit`."""
         if self._client is None:
             return self._executor.submit(task, *arguments)
-        # Dask's scheduler unpickles what it passes on, and would import PyMC with a function of ours.
-        return self._executor.submit(_by_name(), task.__module__, task.__name__, *arguments)
+        # Dask's scheduler unpickles what it passes on: it would import PyMC with a function of ours, and
+        # NumPy, which `distributed` does not need, with an array.
+        return self._executor.submit(_by_name(), task.__module__, task.__name__, cloudpickle.dumps(arguments))
 
     def check_connection(self) -> None:
         """Raise ConnectionError if a Dask client has no connection to a scheduler."""
@@ -192,10 +193,11 @@ class GivenExecutor:
 def _by_name() -> Callable[..., Any]:
     """A function that calls one of a module; pickled by value, as it is no name of this module."""
 
-    def simulate_rows(module: str, name: str, *arguments: Any) -> Any:
+    def simulate_rows(module: str, name: str, arguments: bytes) -> Any:
+        import pickle
         from importlib import import_module
 
-        return getattr(import_module(module), name)(*arguments)
+        return getattr(import_module(module), name)(*pickle.loads(arguments))
 
     return simulate_rows
 
