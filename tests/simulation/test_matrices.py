@@ -99,8 +99,8 @@ def test_rounds_and_calibration_take_correlation_matrices():
     model = correlated()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        table = pk.refine(1000, model=model, rounds=2, random_seed=1, progressbar=False)
-        whole_prior = pk.simulate(500, model=model, random_seed=1, progressbar=False)
+        table = pk.refine(500, model=model, rounds=2, random_seed=1, progressbar=False)
+        whole_prior = pk.simulate(200, model=model, random_seed=1, progressbar=False)
         calibration = pk.calibrate(
             "rejection", whole_prior, rows=50, draws=50, random_seed=1, progressbar=False
         )
