@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from distributed import Client
+from loky.process_executor import ShutdownExecutorError
 
 import pymc_kbr as pk
 from tests import models
@@ -219,6 +220,18 @@ class Stops(concurrent.futures.ThreadPoolExecutor):
         return super().submit(*arguments)
 
 
+class KillsItsWorkers(Stops):
+    """As one of loky that is shut down with `kill_workers=True`."""
+
+    def submit(self, *arguments):
+        self.tasks -= 1
+        if self.tasks >= 0:
+            return concurrent.futures.ThreadPoolExecutor.submit(self, *arguments)
+        future = concurrent.futures.Future()
+        future.set_exception(ShutdownExecutorError("the executor was shutdown"))
+        return future
+
+
 def no_start():
     raise ArithmeticError("no start")
 
@@ -227,6 +240,7 @@ def no_start():
     ("made", "words"),
     [
         (lambda: Stops(3), r"executor (cancelled its work|takes no more work).* shut ?down"),
+        (lambda: KillsItsWorkers(3), r"takes no more work \(ShutdownExecutorError.* while \d+ chunk"),
         (lambda: Stops(9, initializer=no_start), r"threads did not start|takes no work .*initializer failed"),
     ],
 )

@@ -140,7 +140,9 @@ class GivenExecutor:
     def lost(self, error: BaseException) -> bool:
         """Whether an error of a task is not of the task, but of the executor."""
         no_client = self._client is not None and self._client.status != "running"
-        return no_client or isinstance(error, BrokenExecutor | CancelledError)
+        # Loky's word for an executor that was shut down with `kill_workers=True`; joblib has a copy of it.
+        shut_down = type(error).__name__ == "ShutdownExecutorError"
+        return no_client or shut_down or isinstance(error, BrokenExecutor | CancelledError)
 
     def why(self, died: WorkersDied) -> str:
         """What has happened to it, and what may be done."""
