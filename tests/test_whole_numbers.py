@@ -159,7 +159,7 @@ def test_a_narrow_posterior_of_a_wide_prior():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = pk.sample_abc(
-            model=model, simulations=3000, random_seed=1, progressbar=False, estimator="kernel_likelihood"
+            model=model, simulations=2000, random_seed=1, progressbar=False, selection={"work": 10}
         )
     draws = np.asarray(result.posterior["number"])
     assert draws.dtype.kind == "i"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from distributed import Client
+from loky.process_executor import ShutdownExecutorError
 
 import pymc_kbr as pk
 from tests import models
@@ -23,38 +24,44 @@ from .test_simulate import same
 ROOT = Path(__file__).parents[2]
 
 
+WITHOUT = ("numpy", "scipy", "pymc", "pytensor", "pymc_kbr")
+SCHEDULER = f"""
+import sys
+sys.modules.update(dict.fromkeys({WITHOUT}))  # as on a machine that has `distributed` alone
+from distributed.cli.dask_scheduler import main
+main(["--host", "tcp://127.0.0.1:0", "--scheduler-file", "scheduler.json", "--no-dashboard"])
+"""
+
+
 class Cluster:
     """Processes of `dask scheduler` and `dask worker`."""
 
-    def __init__(self, folder, workers=2):
-        self.file = folder / "scheduler.json"
-        self.folder = folder
-        at = "tcp://127.0.0.1:0"
-        self.processes = [self.command("scheduler", "--host", at, "--scheduler-file", self.file)]
-        deadline = time.monotonic() + 60
-        while (
-            not (self.file.exists() and self.file.read_text().endswith("}")) and time.monotonic() < deadline
-        ):
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        self.scheduler, self.workers = self.process("-c", SCHEDULER), []
+        file, deadline = folder / "scheduler.json", time.monotonic() + 60
+        while not (file.exists() and file.read_text().endswith("}")) and time.monotonic() < deadline:
             time.sleep(0.1)
-        self.address = json.loads(self.file.read_text())["address"]
-        self.workers = [self.worker(number) for number in range(workers)]
+        self.address = json.loads(file.read_text())["address"]
 
-    def command(self, *arguments):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", arguments[0], *map(str, arguments[1:]), "--no-dashboard"],
-            env=environment,
+    def process(self, *command):
+        made = subprocess.Popen(
+            [sys.executable, *map(str, command)],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-
-    def worker(self, number):
-        made = self.command(
-            "worker", self.address, "--nthreads", 1, "--no-nanny", "--host", "127.0.0.1", "--name", number
-        )
         self.processes.append(made)
         return made
+
+    def begin_workers(self):
+        for name in range(2):
+            how = ("--nthreads", 1, "--no-nanny", "--host", "127.0.0.1", "--name", name, "--no-dashboard")
+            self.workers.append(self.process("-m", "dask", "worker", self.address, *how))
+
+    def client(self):
+        return Client(self.address, timeout=60, set_as_default=False)
 
     def end(self):
         for process in self.processes:
@@ -62,48 +69,16 @@ class Cluster:
             process.wait()
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    made = Cluster(tmp_path)
-    yield made
-    made.end()
-
-
 def slow(rng, mean, scale, size=None):
     time.sleep(0.01)
     return models.normal_by_hand(rng, mean, scale, size)
 
 
-def test_a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, tmp_path):
-    draws, store = 400, tmp_path / "table.zarr"
-    made = model(slow)
-    with Client(cluster.address, timeout=60, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
-        same(table(2500, model()), table(2500, model(), executor=client))  # batches, without a store
-        with pytest.raises(ValueError, match=r"runs its tasks in threads, which cannot be interrupted"):
-            table(50, made, executor=client, timeout=1.0)
-
-        def kill_half_way():
-            while not store.exists() or len(pk.StoredTable.open(store)) < draws // 4:
-                time.sleep(0.05)
-            cluster.workers[0].send_signal(signal.SIGKILL)
-
-        killer = threading.Thread(target=kill_half_way)
-        killer.start()
-        there = table(draws, made, executor=client, store=store)
-        killer.join(timeout=60)
-        assert cluster.workers[0].poll() == -signal.SIGKILL
-        assert len(client.nthreads()) == 1
-        # A scheduler that imports PyMC stands still for seconds.
-        assert not client.run_on_scheduler(lambda: {"pymc", "pytensor", "pymc_kbr"} & set(sys.modules))
-    same(table(draws, model(models.normal_by_hand)), there)  # the same numbers, without the waiting
-
-
-def when_begun(store, action):
+def when_begun(store, action, rows=20):
     """Do something in a thread once a store has some rows."""
 
     def wait():
-        while not store.exists() or len(pk.StoredTable.open(store)) < 20:
+        while not store.exists() or len(pk.StoredTable.open(store)) < rows:
             time.sleep(0.05)
         action()
 
@@ -112,7 +87,53 @@ def when_begun(store, action):
     return thread
 
 
-def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tmp_path, monkeypatch):
+def test_a_cluster_from_its_first_worker_to_its_loss(tmp_path, monkeypatch):
+    """One test, because each process takes seconds to start."""
+    mine = tmp_path / "mine"  # workers run in the folder above
+    mine.mkdir()
+    (mine / "only_here.py").write_text("def fn(rng, m, s, size=None):\n    return rng.normal(m, s, size)\n")
+    monkeypatch.syspath_prepend(mine)
+    cluster = Cluster(tmp_path)
+    try:
+        with cluster.client() as client:
+            without_a_worker_it_is_waited_for_with_words(cluster, client)
+            what_it_cannot_do_is_refused(client)
+            a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, client, tmp_path)
+        its_loss_is_named_and_the_store_keeps_its_rows(cluster, tmp_path)
+    finally:
+        cluster.end()
+
+
+def without_a_worker_it_is_waited_for_with_words(cluster, client):
+    starter = threading.Timer(1, cluster.begin_workers)
+    starter.start()
+    with pytest.warns(UserWarning, match=r"cluster at tcp://\S+ has no worker; simulations wait"):
+        made = table(2500, model(), executor=client)  # batches
+    starter.join()
+    same(made, table(2500, model()))
+
+
+def what_it_cannot_do_is_refused(client):
+    import only_here
+
+    with pytest.raises(RuntimeError, match=r"cannot import what .*need .*only_here.*install it"):
+        table(50, model(only_here.fn), executor=client, batched=False)
+    with pytest.raises(ValueError, match=r"runs its tasks in threads, which cannot be interrupted"):
+        table(50, model(slow), executor=client, timeout=1.0)
+
+
+def a_run_ends_complete_though_a_worker_is_killed_half_way(cluster, client, folder):
+    draws, store = 400, folder / "table.zarr"
+    client.wait_for_workers(2, timeout=60)
+    killer = when_begun(store, lambda: cluster.workers[0].send_signal(signal.SIGKILL), draws // 4)
+    there = table(draws, model(slow), executor=client, store=store)
+    killer.join(timeout=60)
+    assert cluster.workers[0].poll() == -signal.SIGKILL
+    assert len(client.nthreads()) == 1
+    same(table(draws, model(models.normal_by_hand)), there)  # the same numbers, without the waiting
+
+
+def its_loss_is_named_and_the_store_keeps_its_rows(cluster, folder):
     made, plain = model(slow), model(models.normal_by_hand)
 
     def cancel(client):
@@ -120,23 +141,15 @@ def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tm
 
         client.cancel([Future(key, client) for key in list(client.futures)])
 
-    first = Client(cluster.address, timeout=60, set_as_default=False)
-    mine = tmp_path / "mine"  # workers run in the folder above
-    mine.mkdir()
-    (mine / "only_here.py").write_text("def fn(rng, m, s, size=None):\n    return rng.normal(m, s, size)\n")
-    monkeypatch.syspath_prepend(mine)
-    import only_here
-
-    with pytest.raises(RuntimeError, match=r"cannot import what .*need .*only_here.*install it"):
-        table(50, model(only_here.fn), executor=first, batched=False)
     losses = [
-        (lambda client: cancel(client), r"cluster at tcp://\S+ cancelled its work while \d+ chunk"),
+        (cancel, r"cluster at tcp://\S+ cancelled its work while \d+ chunk"),
         (lambda client: client.close(), r"the Dask client was closed while \d+ chunk"),
-        (lambda client: cluster.processes[0].kill(), r"the Dask scheduler at tcp://\S+ was lost while \d+"),
+        (lambda _: cluster.scheduler.kill(), r"the Dask scheduler at tcp://\S+ was lost while \d+"),
     ]
-    clients = [first, first, Client(cluster.address, timeout=60, set_as_default=False)]
+    first = cluster.client()
+    clients = [first, first, cluster.client()]
     for number, (client, (lose, words)) in enumerate(zip(clients, losses, strict=True)):
-        store = tmp_path / f"{number}.zarr"
+        store = folder / f"{number}.zarr"
         thread = when_begun(store, lambda lose=lose, client=client: lose(client))
         with pytest.raises(RuntimeError, match=words) as raised:
             table(2000, made, executor=client, store=store)
@@ -146,21 +159,9 @@ def test_the_loss_of_a_cluster_is_named_and_the_store_keeps_its_rows(cluster, tm
         assert len(pk.StoredTable.open(store)) >= 20
     with pytest.raises(ValueError, match=r"takes no work .*make another one"):
         table(50, made, executor=first)
-    same(table(2000, plain, store=store), table(2000, plain))
+    with pytest.warns(UserWarning, match=r"the code of 'y' is another.*the same"):  # without the waiting
+        same(table(2000, plain, store=store), table(2000, plain))
     clients[-1].close()
-
-
-def test_a_cluster_without_a_worker_is_waited_for_with_words(tmp_path):
-    cluster = Cluster(tmp_path, workers=0)
-    try:
-        with Client(cluster.address, timeout=60, set_as_default=False) as client:
-            starter = threading.Timer(1, cluster.worker, (0,))
-            starter.start()
-            with pytest.warns(UserWarning, match=r"cluster at tcp://\S+ has no worker; simulations wait"):
-                made = table(200, model(models.normal_by_hand), executor=client)
-            same(made, table(200, model(models.normal_by_hand)))
-    finally:
-        cluster.end()
 
 
 def test_chunks_in_flight_are_few(monkeypatch):
@@ -183,26 +184,7 @@ def test_chunks_in_flight_are_few(monkeypatch):
     assert 2 <= most <= 8
 
 
-def test_a_pool_of_processes_can_be_given_and_says_what_it_ran_when_it_breaks(tmp_path):
-    def dies(rng, mean, scale, size=None):
-        if mean > 2.9:
-            os._exit(3)
-        return models.normal_by_hand(rng, mean, scale, size)
-
-    from loky import ProcessPoolExecutor
-
-    store = tmp_path / "table.zarr"
-    words = r"the executor with it, while \d+ chunk\(s\) were under way, rows \d+ to \d+"
-    with ProcessPoolExecutor(1) as executor, pytest.raises(RuntimeError, match=words):
-        table(4000, model(dies), executor=executor, store=store)
-    kept = pk.StoredTable.open(store)
-    assert len(kept) + kept.unfinished == 4000
-    whole = table(4000, model(models.normal_by_hand))
-    finished = kept.statistics[0 : len(kept)]
-    assert np.isin(finished[:, 0], whole.statistics[:, 0]).all()
-
-
-def test_a_worker_that_memory_kills_is_named_with_its_signal():
+def test_a_pool_of_processes_that_breaks_says_what_it_ran_and_how_it_ended(tmp_path):
     def killed(rng, mean, scale, size=None):
         if mean > 2.9:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -210,9 +192,18 @@ def test_a_worker_that_memory_kills_is_named_with_its_signal():
 
     from loky import ProcessPoolExecutor
 
-    words = r"died \(SIGKILL\(-9\), as the system does when memory runs out\).*cores=2.*finished are lost"
+    store = tmp_path / "table.zarr"
+    words = (
+        r"died \(SIGKILL\(-9\), as the system does when memory runs out\), and the executor with it, "
+        r"while \d+ chunk\(s\) were under way, rows \d+ to \d+.*cores=2"
+    )
     with ProcessPoolExecutor(1) as executor, pytest.raises(RuntimeError, match=words):
-        table(4000, model(killed), executor=executor)
+        table(4000, model(killed), executor=executor, store=store)
+    kept = pk.StoredTable.open(store)
+    assert len(kept) + kept.unfinished == 4000
+    whole = table(4000, model(models.normal_by_hand))
+    finished = kept.statistics[0 : len(kept)]
+    assert np.isin(finished[:, 0], whole.statistics[:, 0]).all()
 
 
 class Stops(concurrent.futures.ThreadPoolExecutor):
@@ -229,6 +220,18 @@ class Stops(concurrent.futures.ThreadPoolExecutor):
         return super().submit(*arguments)
 
 
+class KillsItsWorkers(Stops):
+    """As one of loky that is shut down with `kill_workers=True`."""
+
+    def submit(self, *arguments):
+        self.tasks -= 1
+        if self.tasks >= 0:
+            return concurrent.futures.ThreadPoolExecutor.submit(self, *arguments)
+        future = concurrent.futures.Future()
+        future.set_exception(ShutdownExecutorError("the executor was shutdown"))
+        return future
+
+
 def no_start():
     raise ArithmeticError("no start")
 
@@ -237,6 +240,7 @@ def no_start():
     ("made", "words"),
     [
         (lambda: Stops(3), r"executor (cancelled its work|takes no more work).* shut ?down"),
+        (lambda: KillsItsWorkers(3), r"takes no more work \(ShutdownExecutorError.* while \d+ chunk"),
         (lambda: Stops(9, initializer=no_start), r"threads did not start|takes no work .*initializer failed"),
     ],
 )
@@ -245,6 +249,7 @@ def test_an_executor_that_ends_is_no_simulator_that_crashes(made, words, monkeyp
     with made() as executor, pytest.raises((RuntimeError, ValueError), match=words) as raised:
         table(200, model(slow), executor=executor)
     assert "crashed" not in str(raised.value)
+    assert isinstance(raised.value, ValueError) or "finished are lost; with store=" in str(raised.value)
 
 
 def test_an_executor_that_is_shut_down_is_refused_before_any_work():

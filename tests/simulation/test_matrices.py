@@ -99,8 +99,8 @@ def test_rounds_and_calibration_take_correlation_matrices():
     model = correlated()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        table = pk.refine(1000, model=model, rounds=2, random_seed=1, progressbar=False)
-        whole_prior = pk.simulate(500, model=model, random_seed=1, progressbar=False)
+        table = pk.refine(500, model=model, rounds=2, random_seed=1, progressbar=False)
+        whole_prior = pk.simulate(200, model=model, random_seed=1, progressbar=False)
         calibration = pk.calibrate(
             "rejection", whole_prior, rows=50, draws=50, random_seed=1, progressbar=False
         )
@@ -119,6 +119,19 @@ def test_rounds_and_calibration_take_correlation_matrices():
     entries = pk.ReferenceTable.from_arviz(idata).parameters
     assert entries.shape[1] == len(calibration.names)
     assert idata["posterior"].attrs["recalibrated"].startswith("marginal quantiles")
+
+
+@pytest.mark.skipif(pm.__version__.startswith("6"), reason="PyMC 6 returns matrices only")
+def test_correlations_without_their_matrix():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pm.Model() as model:
+            corr = pm.LKJCorr("corr", n=3, eta=2.0, return_matrix=False)
+            pk.vector_simulator("y", lambda rng, c, size: rng.normal(c, NOISE), corr, observed=SEEN)
+        idata = pk.sample_abc(
+            100, model=model, estimator="adjusted", simulations=300, random_seed=1, progressbar=False
+        )
+    assert np.linalg.eigvalsh(whole(idata["posterior"]["corr"].values.reshape(-1, 3))).min() > 0
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])

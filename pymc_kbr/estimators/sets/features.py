@@ -226,7 +226,7 @@ class SetFeatures(BaseEstimator):
         sets = DataSets.of(sets, self.columns_, self._set_labels)
         # Of numbers alone, so that a file can hold them: the quantiles of quantiles are these.
         curve = QuantileTransformer(
-            n_quantiles=len(self.ranked_), output_distribution="normal", subsample=None
+            n_quantiles=len(self.ranked_), output_distribution="normal", subsample=len(self.ranked_)
         ).fit(self.ranked_)
         ranks = curve.transform(sets.rows)
         rows = (sets.rows - self.centre_) / self.scale_

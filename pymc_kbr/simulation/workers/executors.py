@@ -94,8 +94,9 @@ class GivenExecutor:
         """Run a function of a module in a worker; see `concurrent.futures.Executor.submit`."""
         if self._client is None:
             return self._executor.submit(task, *arguments)
-        # Dask's scheduler unpickles what it passes on, and would import PyMC with a function of ours.
-        return self._executor.submit(_by_name(), task.__module__, task.__name__, *arguments)
+        # Dask's scheduler unpickles what it passes on: it would import PyMC with a function of ours, and
+        # NumPy, which `distributed` does not need, with an array.
+        return self._executor.submit(_by_name(), task.__module__, task.__name__, cloudpickle.dumps(arguments))
 
     def check_connection(self) -> None:
         """Raise ConnectionError if a Dask client has no connection to a scheduler."""
@@ -139,7 +140,9 @@ class GivenExecutor:
     def lost(self, error: BaseException) -> bool:
         """Whether an error of a task is not of the task, but of the executor."""
         no_client = self._client is not None and self._client.status != "running"
-        return no_client or isinstance(error, BrokenExecutor | CancelledError)
+        # Loky's word for an executor that was shut down with `kill_workers=True`; joblib has a copy of it.
+        shut_down = type(error).__name__ == "ShutdownExecutorError"
+        return no_client or shut_down or isinstance(error, BrokenExecutor | CancelledError)
 
     def why(self, died: WorkersDied) -> str:
         """What has happened to it, and what may be done."""
@@ -192,10 +195,11 @@ class GivenExecutor:
 def _by_name() -> Callable[..., Any]:
     """A function that calls one of a module; pickled by value, as it is no name of this module."""
 
-    def simulate_rows(module: str, name: str, *arguments: Any) -> Any:
+    def simulate_rows(module: str, name: str, arguments: bytes) -> Any:
+        import pickle
         from importlib import import_module
 
-        return getattr(import_module(module), name)(*arguments)
+        return getattr(import_module(module), name)(*pickle.loads(arguments))
 
     return simulate_rows
 
