@@ -24,18 +24,20 @@ from pymc_kbr.checking.plots import (
     plot_calibration,
     plot_joint_calibration,
     plot_observation_support,
+    plot_posterior,
     plot_posterior_weights,
     plot_recovery,
 )
-from pymc_kbr.checking.posterior_plots import plot_posterior
 from pymc_kbr.checking.predictive_check import PredictiveCheck, predictive_check
 from pymc_kbr.checking.prior_sensitivity import prior_sensitivity
-from pymc_kbr.checking.statistic_contributions import StatisticContributions, statistic_contributions
-from pymc_kbr.checking.statistic_relevance import StatisticRelevance, statistic_relevance
-from pymc_kbr.comparison.compare import compare
-from pymc_kbr.comparison.line import SampleSMC
-from pymc_kbr.comparison.model_choice_plots import plot_model_choice
-from pymc_kbr.comparison.plots import plot_accuracy_runtime
+from pymc_kbr.checking.statistic_contributions import (
+    StatisticContributions,
+    StatisticRelevance,
+    statistic_contributions,
+    statistic_relevance,
+)
+from pymc_kbr.comparison.compare import SampleSMC, compare
+from pymc_kbr.comparison.plots import plot_accuracy_runtime, plot_model_choice
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.chain_modes import chain_modes
 from pymc_kbr.embedding.pymc_model import kernel_embedding_model

@@ -18,17 +18,16 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import generator_of, of_type, shown, whole
-from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.checking.diagnostics import diagnose, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
-from pymc_kbr.checking.recalibration import recalibrated
 from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.fitted_table import in_deviations
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.success import weighting_of
-from pymc_kbr.estimators.sets.columns import columns_of_sets
-from pymc_kbr.estimators.tabulate import in_deviations
+from pymc_kbr.estimators.sets.features import columns_of_sets
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.rounds.together import check_kinds, refuse_together, warn_of_no_effect
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
@@ -36,8 +35,7 @@ from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selecti
 from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.changed_data import with_data_of
-from pymc_kbr.simulation.model.context import model_of_table
-from pymc_kbr.simulation.model.read import refuse_without_simulator
+from pymc_kbr.simulation.model.read import model_of_table, refuse_without_simulator
 from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.model_prior import with_its_support
 from pymc_kbr.simulation.prior.new_prior import NewPrior

@@ -100,8 +100,8 @@ def test_a_regression_on_some_rows_moves_all(arrays, monkeypatch):
     estimator = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"))
     x = observed(arrays)[:2]
     here = clone(estimator).fit(*arrays, random_seed=1).condition(x)
-    monkeypatch.setattr("pymc_kbr.arrays.scan.SAMPLED_ROWS", 400)
-    monkeypatch.setattr("pymc_kbr.arrays.scan.ROWS_FOR_CHOICES", 100)
+    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 400)
+    monkeypatch.setattr("pymc_kbr.estimators.estimator.ROWS_FOR_CHOICES", 100)
     streamed = clone(estimator).fit(*map(as_zarr, arrays), random_seed=1)
     there = streamed.condition(x)
     for one, two in zip(here, there, strict=True):

@@ -13,7 +13,7 @@ from scipy.stats import beta, norm
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 
 OBSERVED, NOISE, EDGE = 0.4, 0.3, 0.3
 GRID = np.linspace(0, 1, 20_001)[1:-1]

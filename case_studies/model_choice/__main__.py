@@ -14,8 +14,8 @@ import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from case_studies.model_choice.picture import draw
 from case_studies.model_choice.toys import TOYS
-from pymc_kbr.selection.model_choice.forest import Forest
 from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
+from pymc_kbr.selection.model_choice.methods import Forest
 from pymc_kbr.selection.model_choice.rows import Rows
 
 HERE = Path(__file__).parent

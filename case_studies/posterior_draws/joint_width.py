@@ -17,7 +17,7 @@ from scipy.stats import kstest
 import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from pymc_kbr.arrays.neighbours import Tree
-from pymc_kbr.checking.joint_transforms import ball_transform
+from pymc_kbr.checking.calibration import ball_transform
 
 HERE = Path(__file__).parent
 WAITS, DRAWS = 50, 500

@@ -16,7 +16,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.sbi_benchmark.neural import NeuralSplineFlow
 from case_studies.sbi_benchmark.task import Task
-from pymc_kbr.estimators.likelihood.few_of_many import scale_of_many
+from pymc_kbr.estimators.likelihood.choice import scale_of_many
 
 DRAWS = 10_000
 ROUNDS = 5

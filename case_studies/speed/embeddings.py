@@ -10,7 +10,7 @@ from scipy.linalg import cholesky
 
 import pymc_kbr as pk
 from case_studies.speed.measure import Row, beside, seconds
-from pymc_kbr.arrays.blas import one_blas_thread
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from case_studies.speed.measure import Row, seconds
-from pymc_kbr.gram.pivoted import pivoted_cholesky, randomly_pivoted_cholesky
+from pymc_kbr.gram.incomplete_cholesky import pivoted_cholesky, randomly_pivoted_cholesky
 from pymc_kbr.kernels import Gaussian
 
 

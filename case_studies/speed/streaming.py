@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 
 from case_studies.speed.measure import Row, seconds
-from pymc_kbr.comparison.peak_memory import process_peak
+from pymc_kbr.comparison.compare import process_peak
 from pymc_kbr.estimators import Localised
 
 CHUNK = 65_536

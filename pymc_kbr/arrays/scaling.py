@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.constants import varying, warn_of_constant, words_of_constant
+from pymc_kbr.arrays.rows import varying, warn_of_constant, words_of_constant
 
 
 @dataclass(frozen=True, eq=False)

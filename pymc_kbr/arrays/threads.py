@@ -2,17 +2,70 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, lru_cache, partial
+from itertools import pairwise
 from queue import SimpleQueue
-from threading import Event, Lock, Thread, local
+from threading import Condition, Event, Lock, RLock, Thread, get_ident, local
 from typing import Any, Generic, Protocol, TypeVar
 
-from pymc_kbr.arrays.blas import one_blas_thread
-from pymc_kbr.arrays.cores import AT_WORK, cores
+import joblib
+import numpy as np
+from threadpoolctl import OpenBLASController, ThreadpoolController
+
+# --- settings that belong to the process, for as long as any thread wants them ---
+
+
+class ProcessWide:
+    """A setting that the first thread to enter makes, and the last to leave puts back.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a context manager: within it the setting holds, on every thread.
+
+    Notes
+    -----
+    If each of two threads put back what it found, the later one could put back what the other had set, for
+    good.
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[object]]) -> None:
+        self._make, self._lock, self._inside = make, Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._kept = self._make()
+                self._kept.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._kept.__exit__(None, None, None)
+
+
+def silence(category: type[Warning]) -> ProcessWide:
+    """Within it warnings of one kind are not given."""
+
+    @contextmanager
+    def ignored() -> Iterator[None]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", category)
+            yield
+
+    return ProcessWide(ignored)
+
+
+# --- Small pieces of work side by side on the cores, with BLAS on one thread ---
+
 
 LONGEST_WAIT = 0.1
 """Seconds after which an interrupt is looked for."""
@@ -229,3 +282,161 @@ def _inside() -> bool:
 
 def _enter() -> None:
     _here.inside = True
+
+
+# --- sums over rows and products with them, part by part on all cores ---
+
+
+MOST_ROWS_IN_PART = 2500
+"""At most. Were it as many as there are for each core, rounding would differ between machines."""
+
+
+def row_parts(rows: int, most: int = MOST_ROWS_IN_PART) -> list[slice]:
+    """Parts of about one size, at most `most`, which together are so many rows."""
+    ends = np.linspace(0, rows, max(1, -(-rows // most)) + 1).astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def product(a: np.ndarray, b: np.ndarray, map_: Map) -> np.ndarray:
+    """Product (n, m) of a (n, k) and b (k, m)."""
+    out = np.empty((len(a), *b.shape[1:]))
+
+    def fill(part: slice) -> None:
+        np.matmul(a[part], b, out=out[part])
+
+    map_(fill, row_parts(len(a)))
+    return out
+
+
+def product_over_rows(a: np.ndarray, b: np.ndarray, map_: Map) -> np.ndarray:
+    """Product (k, m) of the transpose of a (n, k) and b (n, m)."""
+    total, *others = map_(lambda part: a[part].T @ b[part], row_parts(len(a)))
+    for other in others:
+        total += other
+    return total
+
+
+# --- bLAS on one thread, for as long as anyone wants it ---
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Within it BLAS works on one thread."""
+    return _ONE
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    limit = _blas().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        # Later versions of threadpoolctl let the thread alone change OpenBLAS that did so before.
+        release = getattr(OpenBLASController, "clear_controlling_thread", lambda **_: None)
+        release(force=True)
+        limit.restore_original_limits()
+        release(force=True)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all loaded libraries, which takes milliseconds
+
+
+_ONE = ProcessWide(_limited)
+
+
+# --- how many cores there are, and which threads are at work on them ---
+
+
+def cores() -> int:
+    """Those that this process may use: at most `OMP_NUM_THREADS`, where that is set.
+
+    A scheduler may give a process fewer than the machine has, by its affinity, a container by a quota of
+    processor time (control groups, versions 1 and 2), and a user by `LOKY_MAX_CPU_COUNT`.
+    """
+    affinity = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
+    given = _given(affinity, os.environ.get("LOKY_MAX_CPU_COUNT"))
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(given, max(1, int(asked))) if asked.isdecimal() else given
+
+
+@lru_cache
+def _given(affinity: frozenset[int], most: str | None) -> int:
+    """`joblib.cpu_count`, which reads files and takes .3 ms, once while what it depends on is the same."""
+    return joblib.cpu_count()
+
+
+class ThreadsAtWork:
+    """The threads that work, so that there are no more of them than cores.
+
+    By their numbers: one that an interrupt keeps from leaving is not counted twice when it comes again.
+    """
+
+    def __init__(self) -> None:
+        # The lock itself is entered: an interrupt between a condition's lines would leave it locked.
+        self._lock, self._working = RLock(), set[int]()
+        self._changed = Condition(self._lock)
+
+    def __len__(self) -> int:
+        return len(self._working)
+
+    def free(self) -> bool:
+        """Whether there is a core for another thread."""
+        return len(self._working) < cores()
+
+    def join(self) -> None:
+        """The thread that calls is at work, once there is a core for it."""
+        with self._lock:
+            self._changed.wait_for(self.free)
+            self._working.add(get_ident())
+
+    def join_if_free(self) -> bool:
+        """The same, if there is one; whether there is."""
+        with self._lock:
+            if free := self.free():
+                self._working.add(get_ident())
+        return free
+
+    def leave(self) -> None:
+        """The thread that calls is no longer at work."""
+        with self._lock:
+            self._working.discard(get_ident())
+            self._changed.notify()  # one core is free, for one of those that wait
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Within it the thread that calls is at work, whether or not there is a core for it."""
+        with self._lock:
+            self._working.add(get_ident())
+        try:
+            yield
+        finally:
+            self.leave()
+
+    @contextmanager
+    def waiting(self, instead: int | None = None) -> Iterator[None]:
+        """Within it the thread that calls is not at work; after it, if it was before.
+
+        Its core is for the thread `instead`, by its number, or where none is named for any that waits.
+        """
+        with self._lock:
+            was = get_ident() in self._working
+            self._working.discard(get_ident())
+            if was and instead is not None:
+                self._working.add(instead)
+            else:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            if was:
+                with self._lock:
+                    self._working.add(get_ident())
+
+
+AT_WORK = ThreadsAtWork()
+"""Of this process."""
+
+if hasattr(os, "register_at_fork"):
+    # Of the parent's threads a child has one, which has its own way to go.
+    os.register_at_fork(after_in_child=AT_WORK.__init__)  # type: ignore[misc]

@@ -10,14 +10,14 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.refusals import flag, generator_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.held_out import HeldOut, hold_out, one_observation
-from pymc_kbr.checking.joint_transforms import (
+from pymc_kbr.checking.calibration import (
+    Calibration,
     JointTransforms,
     Recovery,
     ball_transform,
     density_transform,
 )
+from pymc_kbr.checking.held_out import HeldOut, hold_out, one_observation
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.posterior.scores import energy_score

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
-from scipy.stats import kstest
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+from scipy.stats import binom, kstest
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.checking.coverage_band import coverage_band, probabilities
-from pymc_kbr.checking.joint_transforms import JointTransforms, Recovery
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.posterior.arviz import pack
-from pymc_kbr.posterior.shown import Shown
+from pymc_kbr.posterior.posterior import Shown
 from pymc_kbr.tables.columns import Columns
+from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 @default_arithmetic
@@ -300,3 +302,195 @@ class Calibration:
             }
             for i, name in enumerate(self.names)
         ]
+
+
+# --- between which shares the coverage of a calibrated estimator lies by chance ---
+
+
+CURVES = 2000
+"""Of uniform transforms, from which a band for whole curves is."""
+
+
+def coverage_band(levels: np.ndarray, rows: int, probability: float, *, together: bool) -> np.ndarray:
+    """Lowest and highest shares of so many rows, with this probability: see `Calibration.band`.
+
+    Parameters
+    ----------
+    levels : ndarray of shape (l,)
+    rows : int
+    probability : float
+    together : bool
+        At all levels at once.
+
+    Returns
+    -------
+    ndarray of shape (l, 2)
+    """
+    if not 0 < probability < 1:
+        raise ValueError(f"probability is {shown(probability)}; it lies between 0 and 1, neither included")
+    tail = _tail_of_each(levels, rows, 1 - probability) if together else (1 - probability) / 2
+    return np.column_stack([binom.ppf(tail, rows, levels), binom.isf(tail, rows, levels)]) / rows
+
+
+def _tail_of_each(levels: np.ndarray, rows: int, outside: float) -> float:
+    """Tail probability at each level beyond which so large a share of calibrated curves goes somewhere."""
+    edges = np.concatenate([[0.0], np.sort(levels), [1.0]])
+    # A seed of its own: the band belongs to a number of rows, and no call moves it.
+    counts = np.random.default_rng(0).multinomial(rows, np.diff(edges), CURVES)[:, :-1].cumsum(axis=1)
+    tails = np.minimum(binom.cdf(counts, rows, edges[1:-1]), binom.sf(counts - 1, rows, edges[1:-1]))
+    return float(np.quantile(tails.min(axis=1), outside))
+
+
+def probabilities(levels: float | Sequence[float] | np.ndarray) -> np.ndarray:
+    """Levels (l,), refused where one is no probability."""
+    asked = np.atleast_1d(np.asarray(levels, dtype=float))
+    if np.any(~((asked >= 0) & (asked <= 1))):
+        raise ValueError(f"levels are {levels}; probabilities lie in [0, 1]")
+    return asked
+
+
+# --- draws corrected by what a calibration has found, where the prior's support lets them be ---
+
+
+MOST_HALVINGS = 30
+"""Of a draw's way to where recalibration moves it; then it stays, but for a thousand millionth of the way."""
+
+
+def recalibrated(
+    draws: np.ndarray, calibration: Calibration, table: ReferenceTable
+) -> tuple[np.ndarray, float]:
+    """Draws (m, p), recalibrated as by `Calibration.recalibrated`, and the share that is moved less far.
+
+    Each parameter is moved by itself. Where the support ties parameters to each other, as in a correlation
+    matrix, or has gaps, a draw that would leave it goes half as far, or a quarter, and so on. Parameters that
+    lie on a surface, such as shares that sum to one, cannot be moved by themselves, and stay.
+
+    Raises
+    ------
+    ValueError
+        If the calibration is of other parameters, or all of them lie on a surface.
+    """
+    if calibration.names != table.parameter_names:
+        raise ValueError(
+            f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
+        )
+    moved, support = calibration.recalibrated(draws), table.support
+    parts = zip(support.blocks, support.parts(), strict=True)
+    tied = [column for block, free in parts if len(free) < len(block.columns) for column in block.columns]
+    if len(tied) == support.size:
+        raise ValueError(
+            f"the parameters {calibration.names} lie on a surface, as shares that sum to one do, and "
+            "recalibration moves each by itself; leave it out"
+        )
+    moved[:, tied] = draws[:, tied]
+    whole = np.flatnonzero([v.discrete for v in table.parameter_columns.variables for _ in range(v.size)])
+    for column in whole:  # between two whole numbers a quantile is none
+        moved[:, column] = _nearest(np.unique(draws[:, column]), moved[:, column])
+    outside = np.flatnonzero(~support.allows(moved))
+    share = len(outside) / len(draws)
+    moved[np.ix_(outside, whole)] = draws[np.ix_(outside, whole)]
+    for halving in range(MOST_HALVINGS):
+        if not len(outside):
+            return moved, share
+        if halving:
+            moved[outside] = (moved[outside] + draws[outside]) / 2
+        outside = outside[~support.allows(moved[outside])]
+    moved[outside] = draws[outside]
+    return moved, share
+
+
+def _nearest(values: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The nearest of rising values (v,) to each of points (m,)."""
+    nearest: np.ndarray = values[np.searchsorted((values[1:] + values[:-1]) / 2, points)]
+    return nearest
+
+
+# --- where a truth lies among the draws of all parameters together ---
+
+
+FLAT_SHARE = 1e-10
+"""Share of the largest variance below which draws lie in fewer dimensions than they have columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointTransforms:
+    """Transforms in [0, 1] of k held-out rows, uniform where the joint posteriors are calibrated.
+
+    Parameters
+    ----------
+    highest_density : ndarray of shape (k,)
+        Probability of the region where the posterior is denser than at the truth: see `density_transform`.
+    tarp : ndarray of shape (k,)
+        Probability of the ball about a reference point that reaches to the truth: see `ball_transform`. The
+        reference is the parameters of the nearest row, which tells a posterior from the prior.
+    """
+
+    REGIONS: ClassVar[tuple[str, str]] = ("highest_density", "tarp")
+
+    highest_density: np.ndarray
+    tarp: np.ndarray
+
+    def together(self) -> np.ndarray:
+        """Both, as columns in the order of `REGIONS`, shape (k, 2)."""
+        return np.column_stack([self.highest_density, self.tarp])
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """True values of k held-out rows beside quantiles of their posteriors.
+
+    Parameters
+    ----------
+    truths : ndarray of shape (k, p)
+    quantiles : ndarray of shape (k, 3, p)
+        At 5%, 50% and 95%.
+    """
+
+    LEVELS: ClassVar[tuple[float, float, float]] = (0.05, 0.5, 0.95)
+
+    truths: np.ndarray
+    quantiles: np.ndarray
+
+
+def density_transform(draws: np.ndarray, truth: np.ndarray, rng: np.random.Generator) -> float:
+    """Share of draws (m, p) where the posterior is denser than at the truth (p,).
+
+    Notes
+    -----
+    The density is a normal kernel's, with Scott's factor, over one half of the draws; the truth is compared
+    with the other half. No draw meets its own kernel, so that the transform of a calibrated posterior is
+    uniform however rough the density is: it only is a function of the point.
+    """
+    half = len(draws) // 2
+    among, others = draws[:half], draws[half:]
+    values = _log_density(among, np.vstack([truth[None], others]))
+    return _place(-values[0], -values[1:], rng)
+
+
+def ball_transform(
+    draws: np.ndarray, truth: np.ndarray, reference: np.ndarray, rng: np.random.Generator
+) -> float:
+    """Share of draws (m, p) nearer than the truth (p,) to a reference point (p,), all in the same units.
+
+    The transform of tests of accuracy with random points (TARP; Lemos et al. 2023, algorithm 2).
+    """
+    distances = cdist(reference[None], np.vstack([truth[None], draws]))[0]
+    return _place(distances[0], distances[1:], rng)
+
+
+def _place(value: float, others: np.ndarray, rng: np.random.Generator) -> float:
+    """Where a value is among m others, in [0, 1]: it is one more of them, and ties are broken at random."""
+    below, equal = np.sum(others < value), np.sum(others == value)
+    return float((below + rng.random() * (equal + 1)) / (len(others) + 1))
+
+
+def _log_density(among: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Log density, up to a constant, of a normal kernel over rows (m, p), at points (k, p)."""
+    centre = among.mean(axis=0)
+    values, directions = np.linalg.eigh(np.atleast_2d(np.cov(among.T)))
+    kept = values > FLAT_SHARE * max(values.max(), np.finfo(float).tiny)
+    whiten = directions[:, kept] / np.sqrt(values[kept])
+    width = len(among) ** (-1 / (kept.sum() + 4))
+    squares = cdist((points - centre) @ whiten, (among - centre) @ whiten, "sqeuclidean")
+    found: np.ndarray = logsumexp(-squares / (2 * width**2), axis=1)
+    return found

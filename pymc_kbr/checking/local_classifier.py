@@ -15,8 +15,8 @@ from pymc_kbr.checking.held_out import hold_out, one_observation
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.hypothesis_tests.result import by_permutation
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.kernels.spectral import frequencies
-from pymc_kbr.posterior.shown import Shown
+from pymc_kbr.kernels.kernel import frequencies
+from pymc_kbr.posterior.posterior import Shown
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 SHARE_WITHIN = 0.2

@@ -10,10 +10,10 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name, refuse_sets
-from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.rows import as_points
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.hypothesis_tests import mmd_test
 from pymc_kbr.kernels import Gaussian, median_heuristic

@@ -9,10 +9,9 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import one_by_name, refuse_sets
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.checks import check_scaled
-from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.estimators.fitted_table import FittedTable, tabulate
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 NEAREST_ROWS, REFERENCE_ROWS = 10, 1000

@@ -12,7 +12,7 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.posterior.arviz import power_scaling
 from pymc_kbr.simulation.prior.density import KnownDensities
-from pymc_kbr.tables.saved import check_result
+from pymc_kbr.tables.file import check_result
 
 SENSITIVE = 0.05
 """Diagnostic from which a posterior moves with a power of its prior (Kallioinen et al. 2024)."""

@@ -13,9 +13,7 @@ from pymc_kbr.checking.observation_support import ObservationSupport, support_of
 from pymc_kbr.checking.remedies import remedy_of
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.success import weighting_of
-from pymc_kbr.estimators.summaries.common_scale import CommonScale
-from pymc_kbr.estimators.summaries.dependent import Dependent
-from pymc_kbr.estimators.summaries.transformed import Transformed
+from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent, Transformed
 from pymc_kbr.tables.origin import EDGE_TAIL
 from pymc_kbr.tables.reference_table import ReferenceTable
 

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import csv
+import hashlib
+import io
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name, parameters_by_name
 from pymc_kbr.arrays.refusals import check_seed, flag, path_of, shown, whole
-from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.comparison.file import ComparisonFile, fingerprint
-from pymc_kbr.comparison.line import SampleSMC, ScoredRows, Scoring, line_of
-from pymc_kbr.comparison.scores import columns_of
+from pymc_kbr.arrays.scaling import nonzero
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.users_line import users_line
+from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.checking.calibrate import OBSERVATIONS_AT_ONCE
+from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.estimators import Estimator, make_estimator
-from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
+from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success, weighting_of
+from pymc_kbr.kernels import Gaussian
+from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.posterior.scores import covered, crps, energy_score, rmse
 from pymc_kbr.selection.budget import check_budget
-from pymc_kbr.selection.candidate import label
-from pymc_kbr.selection.select import WORK
+from pymc_kbr.selection.race import label
+from pymc_kbr.selection.select import WORK, select
 from pymc_kbr.simulation.predictive import simulate_held_out
 from pymc_kbr.simulation.progress import Bars
+from pymc_kbr.simulation.sample_smc import run_smc
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -300,3 +315,456 @@ def _check(
                 f"the largest budget is {max(budgets)}; of the table's {len(source)} rows {max(left, 0)} are "
                 "not held out"
             )
+
+
+# --- the lines of a comparison in a CSV file, each written as soon as it is known ---
+
+
+class ComparisonFile:
+    """A CSV file of lines that are found again by their keys.
+
+    Parameters
+    ----------
+    path : Path
+        Read where it is there. A last line that was not finished is computed again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+        self.columns: list[str] | None = None
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder; give the name of a CSV file")
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole:
+            try:
+                frame = _frame(content[:whole])
+            except ValueError as error:  # also those of pandas' parser and of texts that are none
+                raise ValueError(f"{path} is not a comparison's file: {error}") from None
+            if not {*KEYS, "settings"} <= set(frame.columns):
+                raise ValueError(
+                    f"{path} has the columns {list(frame.columns)[:5]}, ...; it is not a comparison's file"
+                )
+            self.columns, self.lines = list(frame.columns), frame.to_dict("records")  # type: ignore[assignment]
+        elif not ",".join(KEYS).encode().startswith(content[: len(",".join(KEYS))]):
+            raise ValueError(f"{path} is not a comparison's file: it has no line of columns")
+        # Only of what is known to be a comparison's: what a killed process left of a line would be joined to
+        # the next one.
+        if whole < len(content):
+            warnings.warn(
+                f"the last line of {path} was not finished and is computed again", stacklevel=users_line()
+            )
+            with path.open("r+b") as file:
+                file.truncate(whole)
+
+    def find(self, key: dict[str, Any], settings: str) -> dict[str, Any] | None:
+        """The line of a key, if it was computed.
+
+        Raises
+        ------
+        ValueError
+            If it was computed with other settings.
+        """
+        for line in self.lines:
+            if all(line[name] == value for name, value in key.items()):
+                if line["settings"] != settings:
+                    raise ValueError(
+                        f"{self.path} holds {key} of another model, seed, number of draws or observations, "
+                        "budget of 'auto', or estimator; give another file, or the arguments of the first "
+                        "call"
+                    )
+                return line
+        return None
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Write a line, and see it to the disk."""
+        columns = list(line)
+        if self.columns is not None and self.columns != columns:
+            raise ValueError(
+                f"{self.path} has the columns {self.columns}; this comparison has {columns}; give "
+                "another file"
+            )
+        with self.path.open("a", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            if self.columns is None:
+                writer.writeheader()
+            writer.writerow(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self.columns = columns
+        self.lines.append(line)
+
+
+def _frame(content: bytes) -> pd.DataFrame:
+    """The lines, whose texts stay texts: labels such as "1" or "nan", and notes that are empty."""
+    texts = ("estimator", "note", "settings")
+    numbers = set(pd.read_csv(io.BytesIO(content), nrows=0).columns) - set(texts)
+    return pd.read_csv(
+        io.BytesIO(content),
+        dtype=dict.fromkeys(texts, str),
+        keep_default_na=False,
+        na_values={name: ["", "nan"] for name in numbers},
+    )
+
+
+def fingerprint(estimator: Any, truth: np.ndarray, observed: np.ndarray, settings: str) -> str:
+    """What a line depends on besides its key, in sixteen letters."""
+    # scikit-learn breaks long descriptions into lines: words count, and not where they break.
+    digest = hashlib.sha256(f"{' '.join(repr(estimator).split())} {settings}".encode())
+    for array in (truth, observed):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+# --- one estimator on one budget's table: posteriors of held-out rows, their scores and seconds ---
+
+
+MOST_ATOMS_OF_A_MODE = 1000
+"""Weighted atoms up to which a mode is found from the weights: each step of the search visits all."""
+
+SIMULATIONS_A_DRAW = 30
+"""Simulations that `sample_smc` makes for each of its draws, about: it does not take a budget."""
+
+
+@dataclass(frozen=True)
+class SampleSMC:
+    """PyMC's own `pm.sample_smc`, on the same model, as one of the estimators that `compare` compares.
+
+    Parameters
+    ----------
+    draws : int, optional
+        Of each chain. Where left out so many that about the budget is simulated; the number that was is
+        reported.
+    chains, cores : int
+    observations : int
+        Held-out rows that it is run for, the first ones: each takes a run of its own.
+    options : dict
+        Of `pm.sample_smc`, such as ``threshold`` and ``correlation_threshold``.
+    """
+
+    draws: int | None = None
+    chains: int = 2
+    cores: int = 2
+    observations: int = 3
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """What is computed of each posterior: see `compare`."""
+
+    draws: int
+    modes: bool
+    work: float
+    time_budget: float | None
+    exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None
+
+    def __str__(self) -> str:
+        budget = f"{self.work}" if self.time_budget is None else f"{self.work} {self.time_budget}s"
+        return f"{self.draws} {self.modes} {budget} {self.exact is not None}"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """A budget's table, and the rows that are scored."""
+
+    table: ReferenceTable
+    truth: np.ndarray
+    observed: np.ndarray
+    data: dict[str, np.ndarray] | None
+    seconds: float
+
+
+@dataclass
+class Costs:
+    """What an estimator has cost on one table, summed while its posteriors are made.
+
+    Parameters
+    ----------
+    fit, condition : float
+        Seconds.
+    simulations : int
+        Of its own, beside the table's.
+    """
+
+    fit: float = 0.0
+    condition: float = 0.0
+    simulations: int = 0
+
+
+def line_of(
+    estimator: str | Estimator | SampleSMC, rows: ScoredRows, source: Any, scoring: Scoring, seed: int
+) -> dict[str, Any]:
+    """The scores of one estimator on one table; a note instead where it fails."""
+    amortised = not isinstance(estimator, SampleSMC)
+    costs, clock = Costs(), time.perf_counter()
+    line: dict[str, Any] = {
+        "amortised": amortised,
+        "seconds_simulate": rows.seconds if amortised else 0.0,
+        "simulations": len(rows.table),
+        "note": "",
+    }
+    try:
+        with peak_memory() as peak:
+            if isinstance(estimator, SampleSMC):
+                posteriors = _smc(estimator, rows, source, scoring.modes, seed, costs)
+            else:
+                posteriors = _amortised(estimator, rows, scoring, seed, costs)
+            k, scores = score_posteriors(
+                posteriors, rows.truth, rows.observed, rows.table.parameters.std(axis=0), scoring.exact
+            )
+    except Exception as error:  # of whatever kind: one estimator's failure must not end a comparison of days
+        failed = {"seconds_condition": float("nan"), "seconds_fit": time.perf_counter() - clock}
+        return line | failed | {"note": f"{type(error).__name__}: {error}"}
+    line |= {
+        "seconds_fit": costs.fit,
+        "seconds_condition": costs.condition / k,
+        "peak_memory": peak.megabytes,
+        "observations": k,
+    }
+    if not amortised:
+        line["simulations"] = costs.simulations / k
+    by_parameter = {
+        f"{score}[{name}]": float(value)
+        for score, values in scores.by_parameter.items()
+        for name, value in zip(rows.table.parameter_names, values, strict=True)
+    }
+    return line | scores.overall | by_parameter
+
+
+def _amortised(
+    estimator: str | Estimator, rows: ScoredRows, scoring: Scoring, seed: int, costs: Costs
+) -> Iterator[ScoredPosterior]:
+    """An estimator's posteriors; its seconds are added to `costs`."""
+    table, started = rows.table, time.perf_counter()
+    if isinstance(estimator, str) and estimator == "auto":
+        fitted = select(
+            table,
+            work=scoring.work,
+            time_budget=scoring.time_budget,
+            random_seed=seed,
+            progressbar=False,
+        )
+    else:
+        fitted = clone(make_estimator(estimator))
+        success = weighting_of(table).success
+        fitted.fit(table.parameters, table.statistics, table.support, success=success, random_seed=seed)
+    costs.fit = time.perf_counter() - started
+    rng = np.random.default_rng(seed)
+    for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // OBSERVATIONS_AT_ONCE)):
+        started = time.perf_counter()
+        posteriors = fitted.condition(rows.observed[part])
+        drawn = [posterior.draw(scoring.draws, rng) for posterior in posteriors]
+        # Modes and scores are asked for by the comparison, not by a user: their seconds do not count.
+        costs.condition += time.perf_counter() - started
+        for posterior, d in zip(posteriors, drawn, strict=True):
+            mode = _mode(posterior, d) if scoring.modes else None
+            yield ScoredPosterior(posterior.mean(), d, posterior.atoms, posterior.weights, mode)
+
+
+def _smc(
+    smc: SampleSMC, rows: ScoredRows, model: Any, modes: bool, seed: int, costs: Costs
+) -> Iterator[ScoredPosterior]:
+    """`sample_smc` once for each observation."""
+    assert rows.data is not None
+    draws = smc.draws or max(20, len(rows.table) // (SIMULATIONS_A_DRAW * smc.chains))
+    for i in range(min(smc.observations, len(rows.truth))):
+        data = {name: values[i] for name, values in rows.data.items()}
+        run = run_smc(
+            model, data, draws=draws, chains=smc.chains, cores=smc.cores, random_seed=seed + i, **smc.options
+        )
+        costs.condition += run.seconds
+        costs.simulations += run.simulations
+        drawn = run.draws
+        mode = _mode_of_draws(drawn, rows.table.support) if modes else None
+        yield ScoredPosterior(drawn.mean(axis=0), drawn, drawn, None, mode)
+
+
+def _mode(posterior: Posterior, draws: np.ndarray) -> np.ndarray:
+    """The posterior's mode, from its weights or, where these are many, from its draws."""
+    if np.count_nonzero(posterior.weights) > MOST_ATOMS_OF_A_MODE:
+        return _mode_of_draws(draws, posterior.support)
+    return posterior.mode(starts=2)
+
+
+def _mode_of_draws(draws: np.ndarray, support: Support) -> np.ndarray:
+    equal = np.full(len(draws), 1 / len(draws))
+    return Posterior.of(Atoms(draws, Gaussian(1.0)), equal, support).mode(starts=2)
+
+
+# --- the most memory that a process held during a piece of work ---
+
+
+STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass
+class Peak:
+    """Megabytes above what was held at the start; NaN until the work is done, and where they are unknown."""
+
+    megabytes: float = float("nan")
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """Measure the resident memory's peak above its size at the start.
+
+    Notes
+    -----
+    On Linux the kernel's mark is set back first. Elsewhere it cannot be, and only a peak higher than all
+    before is seen: smaller ones are reported as zero. Worker processes are not counted.
+    """
+    peak = Peak()
+    try:
+        # To Linux a five means: set the peak back to what is held now, and nothing else.
+        CLEAR_REFS.write_text("5")
+        before = _linux("VmRSS")
+    except OSError:
+        before = _since_start()
+        yield peak
+        peak.megabytes = _since_start() - before
+        return
+    yield peak
+    peak.megabytes = _linux("VmHWM") - before
+
+
+def process_peak() -> float:
+    """Megabytes that the process held at most since it began."""
+    try:
+        return _linux("VmHWM")  # what the system reports otherwise may be the parent's
+    except OSError:
+        return _since_start()
+
+
+def _linux(name: str) -> float:
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) / 1024
+
+
+def _since_start() -> float:
+    """The process's peak since it began; NaN on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return float("nan")
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # On macOS these are bytes.
+    return kilobytes / (2**20 if sys.platform == "darwin" else 1024)
+
+
+# --- scores of many posteriors at their true parameters, over all parameters and for each ---
+
+
+KEYS = ("estimator", "budget", "repetition")
+COSTS = (
+    "observations",
+    "simulations",
+    "amortised",
+    "seconds_simulate",
+    "seconds_fit",
+    "seconds_condition",
+    "peak_memory",
+)
+OVERALL = ("rmse", "rmse_of_mode", "bias", "crps", "energy_score", "coverage_90", "rkhs_error")
+BY_PARAMETER = ("rmse", "rmse_of_mode", "bias", "crps", "coverage_90")
+
+KERNEL_SHARE = 0.5
+"""Bandwidth of the kernel in which RKHS errors are measured, as a share of the prior's deviations."""
+
+
+@dataclass(frozen=True)
+class ScoredPosterior:
+    """What is scored of a posterior.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (p,)
+    draws : ndarray of shape (m, p)
+    atoms : ndarray of shape (a, p)
+    weights : ndarray of shape (a,), optional
+        Equal where left out.
+    mode : ndarray of shape (p,), optional
+    """
+
+    mean: np.ndarray
+    draws: np.ndarray
+    atoms: np.ndarray
+    weights: np.ndarray | None
+    mode: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores over the prior's deviations, and of each parameter in its own unit."""
+
+    overall: dict[str, float]
+    by_parameter: dict[str, np.ndarray]
+
+
+def columns_of(parameters: list[str]) -> list[str]:
+    """The columns of a comparison of a problem with these parameters."""
+    named = [f"{score}[{name}]" for score in BY_PARAMETER for name in parameters]
+    return [*KEYS, *COSTS, *OVERALL, *named, "note"]
+
+
+def score_posteriors(
+    posteriors: Iterable[ScoredPosterior],
+    truth: np.ndarray,
+    observed: np.ndarray,
+    deviation: np.ndarray,
+    exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
+) -> tuple[int, Scores]:
+    """The number of posteriors, and their scores.
+
+    Parameters
+    ----------
+    posteriors : iterable of ScoredPosterior
+        Of the first rows of the others.
+    truth, observed : ndarray of shape (k, p), (k, d)
+    deviation : ndarray of shape (p,)
+        Of the prior.
+    exact : callable, optional
+        See `compare`.
+    """
+    unit = nonzero(deviation)
+    kernel = Gaussian(tuple((KERNEL_SHARE * unit).tolist()))
+    means, modes, single, energy, covers, errors = [], [], [], [], [], []
+    for posterior, true, x in zip(posteriors, truth, observed, strict=False):
+        means.append(posterior.mean)
+        modes.append(np.full(len(unit), np.nan) if posterior.mode is None else posterior.mode)
+        single.append(crps(posterior.draws, true))
+        energy.append(energy_score(posterior.draws / unit, true / unit))
+        covers.append(covered(posterior.draws, true))
+        if exact is not None:
+            count = len(posterior.atoms)
+            weights = np.full(count, 1 / count) if posterior.weights is None else posterior.weights
+            carried = weights != 0  # all pairs of atoms are visited
+            embedding = Embedding(Atoms(posterior.atoms[carried], kernel), weights[carried])
+            errors.append(np.sqrt(max(0.0, embedding.squared_error_to_gaussian(*exact(x)))))
+    k = len(means)
+    estimates = np.array(means)
+    by_parameter = {
+        "rmse": rmse(estimates, truth[:k]),
+        "rmse_of_mode": rmse(np.array(modes), truth[:k]),
+        "bias": np.mean(estimates - truth[:k], axis=0),
+        "crps": np.mean(single, axis=0),
+        "coverage_90": np.mean(covers, axis=0),
+    }
+    overall = {
+        "rmse": _root_mean_square(by_parameter["rmse"] / unit),
+        "rmse_of_mode": _root_mean_square(by_parameter["rmse_of_mode"] / unit),
+        "bias": _root_mean_square(by_parameter["bias"] / unit),
+        "crps": float(np.mean(by_parameter["crps"] / unit)),
+        "energy_score": float(np.mean(energy)),
+        "coverage_90": float(np.mean(covers)),
+        "rkhs_error": float(np.mean(errors)) if errors else float("nan"),
+    }
+    return k, Scores(overall, by_parameter)
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))

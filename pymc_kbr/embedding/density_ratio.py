@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_kbr.arrays.subsample import spread_out, spread_out_by_weight
 from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.weighted import spread_out, spread_out_by_weight
 from pymc_kbr.embedding.embedding import Embedding
-from pymc_kbr.embedding.rules.sum_rule import sum_rule
+from pymc_kbr.embedding.rules.rule import sum_rule
 from pymc_kbr.gram import Gram
 from pymc_kbr.kernels import Gaussian, Kernel, parameter_kernel
 

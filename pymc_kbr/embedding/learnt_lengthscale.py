@@ -10,15 +10,18 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 
-from pymc_kbr.arrays.blas import one_blas_thread
-from pymc_kbr.arrays.points import as_points, refuse_constant
 from pymc_kbr.arrays.refusals import positive, shown, squarable, whole
+from pymc_kbr.arrays.rows import as_points, refuse_constant
 from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_varied
-from pymc_kbr.embedding.jacobian import FlatEmbedding
-from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
-from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
-from pymc_kbr.embedding.prior_covariance import Measure, check_measure
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_varied
+from pymc_kbr.embedding.marginal_likelihood import (
+    FlatEmbedding,
+    LowRankMarginalLikelihood,
+    MarginalLikelihood,
+    Measure,
+    check_measure,
+)
 from pymc_kbr.kernels import Gaussian, Kernel, Sum, median_heuristic
 
 WHOLE_PRIOR_ROWS = 3000

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from pymc_kbr.embedding.jacobian import Jacobian
-from pymc_kbr.embedding.prior_covariance import LebesgueMeasure, Measure, weighted_squares
+from pymc_kbr.arrays.refusals import shown, squarable
+from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.kernels import Gaussian
 
 CACHED_ROWS = 128
 """Rows of a matrix that are worked on at once, so few that they stay in the cache."""
@@ -140,3 +145,357 @@ class MarginalLikelihood:
             of_kernel += of_covariance
             slopes += weighted_squares(of_kernel, scaled[rows], scaled[:upto])
         return slopes
+
+
+# --- the marginal likelihood of many points, with a prior's covariance of low rank ---
+
+
+KERNEL_ROWS_AT_ONCE = 512
+"""Rows whose kernel values with all others are formed at once."""
+
+LANDMARK_JITTER = 1e-7
+"""Of the mean variance, added to the covariance of the landmarks."""
+
+
+class LowRankMarginalLikelihood:
+    """log p(x_1, ..., x_n | l) and its gradient, with Nystroem's form of the prior's covariance.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, D)
+    landmarks : int
+        Rows through which the covariance is formed, evenly spread; with all n it is exact but for the
+        jitter.
+    noise, measure
+        As of `MarginalLikelihood`.
+
+    Notes
+    -----
+    R is replaced by U A^-1 U', U the covariances with m landmarks and A theirs. The empirical embedding and
+    its Jacobian stay exact, formed a block of rows at a time: time D n^2 + n m^2, memory n m. The prior is
+    then that of a process of rank m.
+    """
+
+    def __init__(
+        self, points: np.ndarray, landmarks: int = 500, noise: float = 0.1, measure: Measure | None = None
+    ) -> None:
+        self.points, self.noise = points, noise
+        self.measure = LebesgueMeasure() if measure is None else measure
+        rows = spread_out(len(points), landmarks)
+        # Of landmarks that coincide one is kept: two would make their covariance singular.
+        self._landmarks = np.sort(rows[np.unique(points[rows], axis=0, return_index=True)[1]])
+        self._centred = points - points.mean(axis=0)
+        self._jacobian = Jacobian(self._centred)
+
+    def __call__(self, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log marginal likelihood and its gradient (D,) in log l: see `MarginalLikelihood`."""
+        scaled = self._centred / lengthscale
+        embedding, of_embedding = np.empty(len(scaled)), np.empty_like(scaled)
+        value, slopes = 0.0, np.zeros(scaled.shape[1])
+        for i in range(0, len(scaled), KERNEL_ROWS_AT_ONCE):
+            rows = np.arange(i, min(i + KERNEL_ROWS_AT_ONCE, len(scaled)))
+            kernel = Gaussian(1.0)(scaled[rows], scaled)
+            volume = self._jacobian.of_rows(rows, kernel, scaled, lengthscale)
+            embedding[rows] = volume.embedding
+            value += volume.log
+            slopes += volume.slopes
+            near, squares = kernel @ np.hstack([scaled, scaled**2]), scaled[rows]
+            first, second = np.hsplit(near, 2)
+            total = kernel.sum(axis=1)[:, None]
+            of_embedding[rows] = (squares**2 * total - 2 * squares * first + second) / len(scaled)
+            kernel *= volume.left @ volume.right.T
+            slopes += weighted_squares(kernel, scaled[rows], scaled)
+        of_process, process_slopes = self._process(embedding, of_embedding, lengthscale)
+        return value + of_process, slopes + process_slopes
+
+    def _process(self, y: np.ndarray, of_y: np.ndarray, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log N(y; 0, U A^-1 U' + sigma^2 I) and its gradient, with dy / d log l = `of_y` (n, D)."""
+        n, s2, few = len(y), self.noise, self.points[self._landmarks]
+        u = self.measure.covariance(self.points, few, lengthscale)
+        a = self.measure.covariance(few, few, lengthscale)
+        jittered = a + LANDMARK_JITTER * np.mean(np.diag(a)) * np.eye(len(a))
+        triangle = cholesky(jittered, lower=True)
+        v = solve_triangular(triangle, u.T, lower=True)
+        of_b = cho_factor(s2 * np.eye(len(a)) + v @ v.T, lower=True)
+        inner = cho_solve(of_b, v @ y)
+        alpha = (y - v.T @ inner) / s2
+        log_determinant = 2 * np.log(np.diag(of_b[0])).sum() + (n - len(a)) * np.log(s2)
+        value = -0.5 * (y @ alpha + log_determinant + n * np.log(2 * np.pi))
+        # Derivatives of the value in U and A, from the right and from both sides by the triangle's inverse.
+        in_v = np.outer(alpha, inner) - cho_solve(of_b, v).T
+        in_l = 0.5 * (cho_solve(of_b, v @ v.T) - np.outer(inner, inner))
+        in_u = solve_triangular(triangle, in_v.T, lower=True, trans="T").T
+        half = solve_triangular(triangle, in_l, lower=True, trans="T")
+        in_a = solve_triangular(triangle, half.T, lower=True, trans="T")
+        slopes = -alpha @ of_y
+        everywhere = slice(None)
+        for rows, weighted in ((everywhere, in_u * u), (self._landmarks, in_a * a)):
+            slopes = slopes + self.measure.slopes(self.points[rows], few, lengthscale, weighted)
+            scaled = self._centred[rows] / lengthscale
+            slopes += 0.5 * weighted_squares(weighted, scaled, self._centred[self._landmarks] / lengthscale)
+        # The jitter is a share of the variance, whose slope it has.
+        of_jitter = np.diag(in_a) * (np.diag(jittered) - np.diag(a))
+        slopes += of_jitter.sum() * self._slope_of_variance(few, lengthscale)
+        return float(value), slopes
+
+    def _slope_of_variance(self, few: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
+        """D log of the mean variance of the landmarks / d log l, (D,)."""
+        variance = self.measure.variance(few, lengthscale)
+        return self.measure.slopes(few, few, lengthscale, np.diag(variance / variance.sum()))
+
+
+# --- covariance of a Gaussian process whose draws lie in the space of a Gaussian kernel ---
+
+
+class Measure(Protocol):
+    """A measure nu; r(a, b) = integral of k(a, u) k(u, b) nu(du), with k Gaussian of lengthscales l (D,)."""
+
+    def covariance(self, a: np.ndarray, b: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
+        """The values of r between the rows of `a` (n, D) and `b` (m, D), shape (n, m)."""
+
+    def variance(self, a: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
+        """The values of r(a, a), shape (n,)."""
+
+    def slopes(
+        self, a: np.ndarray, b: np.ndarray, lengthscale: np.ndarray, weighted: np.ndarray
+    ) -> np.ndarray:
+        """What r has beside exp(-|a - b|^2 / (4 l^2)) in sum_ij weighted_ij d log r_ij / d log l, (D,)."""
+
+
+@dataclass(frozen=True)
+class LebesgueMeasure:
+    """The Lebesgue measure: r is stationary.
+
+    Parameters
+    ----------
+    normalised : bool
+        Whether r is divided by its value at a = b, so that a prior of variance one does not depend on units.
+
+    Notes
+    -----
+    r(a, b) = pi^(D/2) prod l exp(-sum (a - b)^2 / (4 l^2)), eq. 25 of [1]_; there theta is l^2. The authors'
+    program leaves the constant out, as `normalised` does. The measure is not finite, so that draws of the
+    prior lie in the kernel's space only on bounded sets; it is the limit of wide Gaussian ones.
+
+    References
+    ----------
+    .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
+       (2016).
+    """
+
+    normalised: bool = True
+
+    def covariance(self, a: np.ndarray, b: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
+        """The values of r, shape (n, m)."""
+        return self._constant(lengthscale) * _wider(lengthscale)(a, b)
+
+    def variance(self, a: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
+        """The values of r(a, a), shape (n,)."""
+        return np.full(len(a), self._constant(lengthscale))
+
+    def slopes(
+        self, a: np.ndarray, b: np.ndarray, lengthscale: np.ndarray, weighted: np.ndarray
+    ) -> np.ndarray:
+        """What the constant adds: log prod l has the slope one in each."""
+        return np.full(a.shape[1], 0.0 if self.normalised else weighted.sum())
+
+    def _constant(self, lengthscale: np.ndarray) -> float:
+        return 1.0 if self.normalised else float(np.prod(np.sqrt(np.pi) * lengthscale))
+
+
+@dataclass(frozen=True)
+class GaussianMeasure:
+    """A finite measure, nu(du) = exp(-|u - c|^2 / (2 g^2)) du.
+
+    Parameters
+    ----------
+    deviation : float
+        g, in the units of the points.
+    centre : float or tuple of float, length D
+        c.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the deviation is no positive number, or the centre is not finite.
+
+    Notes
+    -----
+    Appendix A.3 of Flaxman et al. 2016, with its mean corrected: completing the square in u gives
+    m = S Sigma^-1 (x + y), with S = (2 Sigma^-1 + g^-2 I)^-1 (printed: the inverse of S). What follows from
+    it is as printed, (2 pi)^(D/2) |S|^(1/2) exp(-sum (x - y)^2 / (4 l^2) - sum z^2 / (2 g^2 + l^2)), with
+    z = (x + y) / 2 - c.
+    """
+
+    deviation: float
+    centre: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no such measure."""
+        squarable("deviation", self.deviation)
+        if not np.all(np.isfinite(self.centre)):
+            raise ValueError(f"centre is {self.centre}; it must be finite")
+
+    def covariance(self, a: np.ndarray, b: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
+        """The values of r, shape (n, m)."""
+        root = np.sqrt(4 * self.deviation**2 + 2 * lengthscale**2)
+        # z^2 / (2 g^2 + l^2) is (a - (2 c - b))^2 / (2 root^2): the distance to a point mirrored at c.
+        middle = Gaussian(tuple(root.tolist()))(a, 2 * np.asarray(self.centre) - b)
+        middle *= self._constant(lengthscale)
+        middle *= _wider(lengthscale)(a, b)
+        return middle
+
+    def variance(self, a: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
+        """The values of r(a, a), shape (n,)."""
+        spread = 2 * self.deviation**2 + lengthscale**2
+        return self._constant(lengthscale) * np.exp(-np.sum((a - self.centre) ** 2 / spread, axis=1))
+
+    def slopes(
+        self, a: np.ndarray, b: np.ndarray, lengthscale: np.ndarray, weighted: np.ndarray
+    ) -> np.ndarray:
+        """What the constant and the midpoints' norms add."""
+        spread = 2 * self.deviation**2 + lengthscale**2
+        doubled = weighted_squares(weighted, a - self.centre, self.centre - b)  # of a + b - 2 c
+        share = 2 * self.deviation**2 / spread
+        return share * weighted.sum() + doubled / 2 * (lengthscale / spread) ** 2
+
+    def _constant(self, lengthscale: np.ndarray) -> float:
+        variance = 1 / (2 / lengthscale**2 + self.deviation**-2)
+        return float(np.prod(np.sqrt(2 * np.pi * variance)))
+
+
+def check_measure(measure: Measure | None, columns: int) -> None:
+    """Refuse what is no measure on points of some columns.
+
+    Raises
+    ------
+    TypeError
+        If it has no `covariance`, `variance` and `slopes`, or is a class and no object of it.
+    ValueError
+        If its centre has another number of columns.
+    """
+    if measure is None:
+        return
+    methods = all(hasattr(measure, name) for name in ("covariance", "variance", "slopes"))
+    if isinstance(measure, type) or not methods:
+        raise TypeError(
+            f"measure is {shown(measure)}; give a LebesgueMeasure(), a GaussianMeasure(...), or leave it out"
+        )
+    if isinstance(measure, GaussianMeasure) and np.size(measure.centre) not in (1, columns):
+        raise ValueError(
+            f"the measure's centre has {np.size(measure.centre)} columns and the points {columns}; give one "
+            "number for all, or one for each"
+        )
+
+
+def weighted_squares(weights: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """sum_ij weights_ij (a_iq - b_jq)^2 for each column q, shape (D,), without an array (n, m, D)."""
+    cross = np.einsum("iq,iq->q", a, weights @ b)
+    return weights.sum(axis=1) @ a**2 + weights.sum(axis=0) @ b**2 - 2 * cross
+
+
+def _wider(lengthscale: np.ndarray) -> Gaussian:
+    """The kernel exp(-sum (a - b)^2 / (4 l^2))."""
+    return Gaussian(tuple((np.sqrt(2) * lengthscale).tolist()))
+
+
+# --- how fast the empirical embedding changes at its own points ---
+
+
+FAR_SUM = 1e-60
+"""Sum of a point's kernel values with all others below which they are formed over again, by their ratios."""
+
+FLAT_DERIVATIVE = 1e3 * np.finfo(float).eps
+"""Of the sum of the summands' sizes: a derivative below that is what rounding leaves of zero."""
+
+
+class FlatEmbedding(ValueError):
+    """The gradient is zero at a point, and the marginal likelihood with it."""
+
+
+class Volume(NamedTuple):
+    """The empirical embedding (n,) at its points, the sum of log gamma, and what its gradient is made of.
+
+    Beside `slopes` (D,) the gradient has sum_i<j k_ij (left_i . right_j + left_j . right_i) |i - j|_q^2.
+    """
+
+    embedding: np.ndarray
+    log: float
+    slopes: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+
+class Jacobian:
+    """gamma_i = |gradient of the empirical embedding| at its points, for a Gaussian kernel.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, D)
+
+    Notes
+    -----
+    Eq. 16 and 17 of Flaxman et al. 2016, with one lengthscale a dimension: the derivative in dimension d at
+    x_i is a_id / (n l_d), with a_id = sum_j k_ij (x_jd - x_id) / l_d. Only pairs that are apart count.
+    """
+
+    def __init__(self, points: np.ndarray) -> None:
+        _, self._group, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
+        self._group = self._group.reshape(-1)  # NumPy 2.0 gives a column
+        self._alike = counts[self._group]
+
+    def __call__(self, kernel: np.ndarray, scaled: np.ndarray, lengthscale: np.ndarray) -> Volume:
+        """The volume at points over their lengthscales (n, D); overwrites their Gram matrix (n, n)."""
+        return self.of_rows(np.arange(len(scaled)), kernel, scaled, lengthscale)
+
+    def of_rows(
+        self, rows: np.ndarray, kernel: np.ndarray, scaled: np.ndarray, lengthscale: np.ndarray
+    ) -> Volume:
+        """The same of some points alone, whose numbers are `rows` (b,), from their rows (b, n) of it."""
+        n = len(scaled)
+        self._take_out_coincident(rows, kernel)
+        # Both sums over j of k_ij (x_j - x_i) by one product.
+        sums = kernel @ np.hstack([scaled, np.ones((n, 1))])
+        total = sums[:, -1]
+        embedding = (total + self._alike[rows]) / n
+        towards = sums[:, :-1] - scaled[rows] * total[:, None]
+        logs = np.zeros(len(rows))
+        far = np.flatnonzero(total < FAR_SUM)
+        of_far = [self._by_ratios(int(rows[i]), scaled) for i in far]
+        for i, (weights, exponent) in zip(far, of_far, strict=True):
+            towards[i], total[i], logs[i] = weights @ (scaled - scaled[rows[i]]), weights.sum(), -exponent
+        size = np.sqrt(np.sum((towards / lengthscale) ** 2, axis=1))
+        summands = total * np.max(np.abs(scaled).max(axis=0) / lengthscale)
+        _refuse_flat(rows[~(size > FLAT_DERIVATIVE * summands)], n)
+        pull = towards / (lengthscale * size[:, None]) ** 2
+        slopes = -2 * np.sum((towards / (lengthscale * size[:, None])) ** 2, axis=0)
+        for i, (weights, _) in zip(far, of_far, strict=True):
+            apart = scaled - scaled[rows[i]]
+            slopes += (weights * (apart @ pull[i])) @ apart**2
+        # Their pairs were summed just now, by ratios: not once more through `left` and `right`.
+        pull[far] = 0.0
+        left = np.hstack([pull, -np.einsum("ij,ij->i", pull, scaled[rows])[:, None]])
+        right = np.hstack([scaled, np.ones((n, 1))])
+        return Volume(embedding, float(np.sum(logs + np.log(size / n))), slopes, left, right)
+
+    def _take_out_coincident(self, rows: np.ndarray, kernel: np.ndarray) -> None:
+        """Set the kernel of pairs that coincide to zero, which else rounding would put in the place of it."""
+        kernel[np.arange(len(rows)), rows] = 0.0
+        for i in np.flatnonzero(self._alike[rows] > 1):
+            kernel[i, self._group == self._group[rows[i]]] = 0.0
+
+    def _by_ratios(self, i: int, scaled: np.ndarray) -> tuple[np.ndarray, float]:
+        """Kernel values of row i with the others over the largest of them, and minus that one's logarithm."""
+        exponents = 0.5 * np.sum((scaled - scaled[i]) ** 2, axis=1)
+        exponents[self._group == self._group[i]] = np.inf
+        nearest = float(np.min(exponents))
+        return np.exp(nearest - exponents), nearest
+
+
+def _refuse_flat(rows: np.ndarray, n: int) -> None:
+    if len(rows):
+        raise FlatEmbedding(
+            f"the empirical embedding is flat at {len(rows)} of {n} rows, the first of them row {rows[0]}: "
+            "the others lie symmetrically about it, and the marginal likelihood is zero; give points "
+            "that are not on a symmetric grid, or take bandwidth='median'"
+        )

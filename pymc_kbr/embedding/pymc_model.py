@@ -13,10 +13,9 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.points import as_points, refuse_constant
 from pymc_kbr.arrays.refusals import SHORTEST, flag, positive, shown
-from pymc_kbr.embedding.jacobian import FlatEmbedding
-from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
+from pymc_kbr.arrays.rows import as_points, refuse_constant
+from pymc_kbr.embedding.marginal_likelihood import FlatEmbedding, MarginalLikelihood
 
 PRIORS = {"gamma(1, 1)": (1.0, 1.0), "gamma(0.1, 0.1)": (0.1, 0.1)}
 """Shape and rate of two priors of the lengthscale: of the paper's text, and of the authors' program."""

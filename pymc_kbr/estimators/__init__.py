@@ -4,8 +4,7 @@ from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.estimators.adjusted import Adjusted
 from pymc_kbr.estimators.conditional_mean import ConditionalMean
 from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.importance_weighted import ImportanceWeightedKernelBayes
-from pymc_kbr.estimators.kernel_bayes import KernelBayes
+from pymc_kbr.estimators.kernel_bayes import ImportanceWeightedKernelBayes, KernelBayes
 from pymc_kbr.estimators.kernel_density import KernelDensity
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.localised import Localised

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.estimators.adjustments import Adjustment, NoAdjustment, make_adjustment
 from pymc_kbr.estimators.checks import warn_of_wide
 from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.movable_rows import MovableRows
 from pymc_kbr.estimators.rejection import Rejection
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
@@ -413,3 +412,42 @@ class _Stratum(NamedTuple):
     columns: np.ndarray
     parameters: np.ndarray
     adjustment: Adjustment
+
+
+# --- rows in the space in which they are moved ---
+
+
+@dataclass(frozen=True, eq=False)
+class MovableRows:
+    """Rows that may be moved, in the unconstrained space.
+
+    Attributes
+    ----------
+    points : ndarray of shape (m, p)
+        Their parameters.
+    free : ndarray of shape (m, r)
+        The same in the unconstrained space.
+    inside : ndarray of bool, shape (m,)
+        Which are finite there: not on an edge of the support, nor at an atom.
+    number : ndarray of int, shape (m,)
+        Of each among those.
+    """
+
+    points: np.ndarray
+    free: np.ndarray
+    inside: np.ndarray
+    number: np.ndarray
+
+    @classmethod
+    def of(cls, points: np.ndarray, support: Support) -> MovableRows:
+        """From parameters (m, p)."""
+        free = support.forward(points)
+        inside = np.all(np.isfinite(free[:, support.smooth()]), axis=1)
+        for rows, columns in support.strata(points):
+            inside[rows] &= bool(np.all(columns))
+        return cls(points, free, inside, np.cumsum(inside) - 1)
+
+    def of_stratum(self, rows: np.ndarray, columns: np.ndarray) -> MovableRows:
+        """The same, where some rows (m,) are moved along some unconstrained columns (r,)."""
+        inside = rows & np.all(np.isfinite(self.free[:, columns]), axis=1)
+        return replace(self, inside=inside, number=np.cumsum(inside) - 1)

@@ -18,8 +18,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
 from pymc_kbr.estimators.summaries import Summary
-from pymc_kbr.estimators.summaries.common_scale import CommonScale
-from pymc_kbr.estimators.summaries.transformed import Transformed
+from pymc_kbr.estimators.summaries.transformed import CommonScale, Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pickle import PicklingError
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
@@ -14,18 +17,224 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.chunks import RowSource, is_chunked
-from pymc_kbr.arrays.names import Names, Table, is_table
+from pymc_kbr.arrays.chunks import Chunks, RowSource, is_chunked, physical_memory
+from pymc_kbr.arrays.labelled import check_kind, refuse_unknown_lengths
+from pymc_kbr.arrays.names import Names, Table, is_table, labels_of
+from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import generator_of, positive, shown
-from pymc_kbr.arrays.support import Support
-from pymc_kbr.estimators.checks import warn_of_rows
-from pymc_kbr.estimators.conditioning import Conditioning
-from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.given import Given
-from pymc_kbr.estimators.likelihood.success import Success
-from pymc_kbr.estimators.prior_weights import check_prior
-from pymc_kbr.estimators.summaries import Summary, check_scale
+from pymc_kbr.arrays.rows import as_rows, check_range, check_shapes, read_pair
+from pymc_kbr.arrays.scaling import Scaler, nonzero
+from pymc_kbr.arrays.support import Support, support_of
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.checks import check_scaled, refuse_both, warn_of_impossible, warn_of_rows
+from pymc_kbr.estimators.fitted_table import FittedTable, Sample, tabulate
+from pymc_kbr.estimators.likelihood.success import Success, weighting_of
+from pymc_kbr.estimators.missing import posteriors_by_rest
+from pymc_kbr.estimators.prior_weights import check_prior, ratio_of_draws, weighted_draws
+from pymc_kbr.estimators.row_weights import RowWeights
+from pymc_kbr.estimators.summaries import Summary, check_scale, coordinates, make_summary
+from pymc_kbr.gram import Solver
+from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import Kernel, parameter_kernel
+from pymc_kbr.posterior.posterior import Posterior
+
+# --- from an observation to its posterior, by an estimator that is fitted ---
+
+
+class Conditioning:
+    """What an `Estimator` does once it is fitted, which changes nothing in it."""
+
+    smoothing = "local"
+    on_all_threads = False
+    moves_atoms = False
+    """Whether atoms are others than rows, or draws of the prior, which have mass under it."""
+
+    names_: Names = Names()
+    table_: FittedTable
+    parameter_kernel_: Kernel
+
+    def weights(self, observed: ArrayLike) -> np.ndarray:
+        """The weights of the fitted rows, of either sign.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+
+        Returns
+        -------
+        ndarray of shape (n,) or (k, n)
+            Of the prior's l draws in place of n rows, where the estimator weights these.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `condition`, and if a statistic is missing.
+        """
+        given = self.read(observed)
+        x, table = self._prepared(given.rows), self.table_
+        with self._threads():
+            found = self._row_weights(x)
+        weights = found.values if found.points is not None else found.over(table.size, table.rows)
+        return weights[0] if given.single else weights
+
+    def condition(self, observed: ArrayLike) -> Any:
+        """The posterior given an observation; the estimator stays as it is.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+            What is labelled (Series, data frames, arrays of xarray, dicts) is put in the order of the table's
+            names, where it has these. Masked entries are missing. Where statistics are missing (NaN), the
+            estimator is fitted anew to the others.
+
+        Returns
+        -------
+        Posterior or list of Posterior
+            A list of k for k observations. `Posterior.statistics` names those used where some were missing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, the observation has another shape or other names than the table, is infinite
+            or missing throughout, or so far off that no distance can be measured; and where statistics are
+            missing, if the table was read a part at a time or its summaries need all of them.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a statistic is the same in all simulations and another in the observation.
+        """
+        posteriors = self.posteriors(given := self.read(observed, gaps=True))
+        return posteriors[0] if given.single else posteriors
+
+    def posteriors(self, given: Observations) -> list[Posterior]:
+        """The posteriors of observations that were checked before.
+
+        Parameters
+        ----------
+        given : Observations
+            k of them, as `read` returns them.
+
+        Returns
+        -------
+        list of Posterior, length k
+
+        Raises
+        ------
+        ValueError
+            If an observation is too far off, or has gaps that no fit can be made for: see `condition`.
+        """
+        with self._threads():
+            if given.incomplete:
+                return posteriors_by_rest(self, given)
+            return self._posteriors(self._prepared(given.rows))
+
+    def read(self, observed: ArrayLike, *, gaps: bool = False) -> Observations:
+        """What a user gave as observations, checked and in the table's order.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (d,) or (k, d)
+            Also a Series or a data frame.
+        gaps : bool
+            Whether statistics may be missing (NaN).
+
+        Returns
+        -------
+        Observations
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, or they are no observations of the table's statistics: see `condition`.
+        """
+        self._refuse_unfitted()
+        return Observations.of(observed, self.table_.scaler.size, self.names_.statistics, gaps=gaps)
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether the weights are those of the table's rows, and not of other points."""
+        return True
+
+    def settings(self) -> dict[str, float]:
+        """The numbers that were given or chosen.
+
+        Returns
+        -------
+        dict of str to float
+            Fitted attributes such as `bandwidth_`, by their names without the underscore.
+        """
+        return {
+            name.removesuffix("_"): float(value)
+            for name, value in vars(self).items()
+            if name.endswith("_")
+            and name != "fitted_rows_"
+            and not name.startswith("_")
+            and isinstance(value, int | float | np.number)
+        }
+
+    def _atoms(self, x: np.ndarray, found: RowWeights) -> list[Atoms]:
+        """The atoms of observations x (k, d): the parameters of the rows that carry weight."""
+        points, places = found.points, None
+        if points is None:
+            points, places = self.table_.read_parameters(found.rows)
+        kernel = self.parameter_kernel_
+        if places is None:
+            return [Atoms(points, kernel)] * len(x)
+        return [Atoms(points[at], kernel) for at in places]
+
+    def _threads(self) -> AbstractContextManager[object]:
+        """Within it the estimator computes."""
+        # Sums that BLAS divides among threads are rounded as it divides them.
+        return nullcontext() if self.on_all_threads else one_blas_thread()
+
+    def _refuse_unfitted(self) -> None:
+        if not hasattr(self, "table_"):
+            raise ValueError(f"this {type(self).__name__} is not fitted; call `fit` first")
+
+    def _prepared(self, rows: np.ndarray) -> Any:
+        """Complete observations (k, d) as `_row_weights` takes them: in the scale of the table."""
+        warn_of_impossible(rows, self.table_, self.names_)
+        scaled = self.table_.scaler.transform(rows)
+        check_scaled(scaled, rows)
+        return scaled
+
+    def _posteriors(self, x: Any) -> list[Posterior]:
+        found = self._row_weights(x)
+        settings = {**self.settings(), **found.settings}
+        support, names = self.table_.support, self.names_.parameters
+        posteriors = []
+        for atoms, values in zip(self._atoms(x, found), found.values, strict=True):
+            told = settings
+            if self.moves_atoms and support.inside is not None:
+                atoms, values, share = _with_mass(support, atoms, values)
+                told = {**settings, "share_outside_support": share}
+            posteriors.append(Posterior.of(atoms, values, support, told, self.smoothing, names))
+        return posteriors
+
+    @abstractmethod
+    def _row_weights(self, x: np.ndarray) -> RowWeights:
+        """The weights for scaled observations (k, q)."""
+
+
+def _with_mass(support: Support, atoms: Atoms, weights: np.ndarray) -> tuple[Atoms, np.ndarray, float]:
+    """Atoms (m, p) where the prior has mass, their weights of the same sum, and the share of the others.
+
+    What was moved to where there is none is left out, as a posterior is zero where its prior is.
+    """
+    allowed = support.allows(atoms.points)
+    if np.all(allowed) or not np.any(allowed & (weights != 0)):
+        return atoms, weights, 0.0
+    kept, total = weights[allowed], weights.sum()
+    share = float(np.abs(weights[~allowed]).sum() / np.abs(weights).sum())
+    scale = total / kept.sum() if kept.sum() * total > 0 else 1.0
+    return replace(atoms, points=atoms.points[allowed]), scale * kept, share
+
+
+# --- What all estimators share: checks at the door, and one scale for the statistics ---
+
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 """From points (n, p) to log densities (n,)."""
@@ -368,3 +577,325 @@ class Estimator(Conditioning, BaseEstimator):
     @abstractmethod
     def _fit(self, rng: np.random.Generator) -> None:
         """Compute from `table_` what does not depend on an observation."""
+
+
+# --- what `fit` is given, in whatever form, as the table that an estimator is fitted to ---
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Both sides of a table, what is known of the prior, and names.
+
+    Parameters
+    ----------
+    parameters, statistics : array_like of shape (n, p), (n, d)
+        In memory or read a part at a time.
+    support : Support, optional
+    ratio : ndarray of shape (n,), optional
+    prior : draws, optional
+    names : Names
+    success : Success, optional
+    """
+
+    parameters: Any
+    statistics: Any
+    support: Support | None
+    ratio: np.ndarray | None
+    prior: Any
+    names: Names
+    success: Success | None = None
+
+    @classmethod
+    def of(
+        cls,
+        parameters: Any,
+        statistics: Any,
+        support: Support | None,
+        ratio: np.ndarray | None,
+        prior: Any,
+        estimator: Any,
+        success: Success | None = None,
+    ) -> Given:
+        """From the arguments of `Estimator.fit`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is a table and statistics beside it, or neither, or two forms of another prior.
+        """
+        own = getattr(estimator, "prior", None)
+        refuse_both(ratio, prior, own)
+        if not is_table(parameters):
+            if statistics is None:
+                raise TypeError(
+                    f"there are no statistics; give fit(parameters, statistics), or a ReferenceTable or "
+                    f"StoredTable alone, and not a {type(parameters).__name__}"
+                )
+            if is_chunked(parameters) or is_chunked(statistics):
+                names = Names(labels_of(parameters), labels_of(statistics))
+                theta, x = (
+                    side if is_chunked(side) else as_rows(name, side)
+                    for name, side in (("the parameters", parameters), ("the statistics", statistics))
+                )
+                refuse_unknown_lengths("the parameters", theta)
+                refuse_unknown_lengths("the statistics", x)
+                return cls(theta, x, support, ratio, prior, names, success)
+            theta, x = read_pair(parameters, statistics)
+            return cls(theta.values, x.values, support, ratio, prior, Names.of_sides(theta, x), success)
+        table, theta = parameters, parameters.parameters
+        if statistics is not None:
+            raise TypeError(
+                "a reference table is given and statistics beside it; the table has its own: give "
+                "fit(table), or fit(table.parameters, statistics, table.support)"
+            )
+        if table.prior_ratio is not None and ratio is not None:
+            raise ValueError(
+                "a density ratio is given, and the rows of the table have one of their own (its "
+                "prior_ratio); give arrays, and the ratio to what the rows were drawn from: "
+                "fit(table.parameters, table.statistics, table.support, ratio=ratio * table.prior_ratio)"
+            )
+        # Other draws, or draws of the estimator's own, are compared with the rows as they are.
+        weighting, given_prior, given_ratio = weighting_of(table), prior, ratio
+        if prior is None and own is None and ratio is None:
+            if estimator.needs_draws and weighting.ratio is not None:
+                prior = theta, weighting.ratio
+            else:
+                ratio = weighting.ratio
+        elif ratio is not None and weighting.weighted_for_success:
+            assert weighting.ratio is not None
+            ratio = ratio * weighting.ratio
+        held = table.support if support is None else support
+        found = weighting.success if success is None else success
+        if found is not None and given_ratio is not None and success is None:
+            found = found.at_rows()
+        if prior is not None and prior is not given_prior:  # rows that succeeded stand for it already
+            found = None
+        return cls(theta, table.statistics, held, ratio, prior, Names.of_table(table), found)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a side is read a part at a time."""
+        return is_chunked(self.parameters) or is_chunked(self.statistics)
+
+    def tabulated(self, estimator: Any, rng: np.random.Generator) -> FittedTable:
+        """The table in the scale of an estimator."""
+        scale = estimator.scale_of_statistics()
+        if self.streamed:
+            estimator.refuse_unless_it_streams()
+            if self.ratio is not None or self.prior is not None:
+                raise ValueError(
+                    "another prior is given, or the rows are no draws of their own, and these rows are read "
+                    "a part at a time; load them or some of them (`stored.load(20_000)`)"
+                )
+            # Before the pass over all rows, which may take long.
+            estimator.check(int(self.parameters.shape[0]), streamed=True)
+            return StreamedTable.of(self.parameters, self.statistics, self.support, scale, self.success)
+        ratio, draws = self.ratio, None
+        if self.prior is not None:
+            draws = weighted_draws(self.prior, self.names.parameters)
+        if draws is not None and not estimator.takes_draws:
+            theta = as_rows("the parameters", self.parameters)
+            inside = Support.unbounded(theta.shape[1]) if self.support is None else self.support
+            seen = draws if self.success is None else self.success.seen(draws)
+            ratio, draws = ratio_of_draws(theta, seen, inside, rng), None
+        return tabulate(
+            self.parameters,
+            self.statistics,
+            self.support,
+            scale,
+            ratio,
+            draws,
+            estimator.check,
+            self.success,
+        )
+
+
+# --- a reference table that stays on the disk, for the estimators ---
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedTable(FittedTable):
+    """Rows that are read in blocks; `statistics` and `parameters` are `Chunks`.
+
+    Parameters
+    ----------
+    scan : Scan
+        What one pass over all rows has found.
+    """
+
+    streamed: ClassVar[bool] = True
+
+    scan: Scan = field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls,
+        parameters: Any,
+        statistics: Any,
+        support: Support | None,
+        scale: bool | str | Summary,
+        success: Success | None = None,
+    ) -> StreamedTable:
+        """One pass over the rows, which scales them and takes a sample."""
+        check_shapes(parameters, statistics)
+        held = support_of(support, int(parameters.shape[1]))
+        for name, side in (("parameters", parameters), ("statistics", statistics)):
+            if hasattr(side, "dtype"):  # a table's own rows have none, and hold real numbers alone
+                check_kind(f"the {name}", np.dtype(side.dtype))
+        scan = scan_table(Chunks(parameters), Chunks(statistics), scale is not False)
+        # Deviations are those of all rows; what else there is to learn is learnt from the sample.
+        scaler: Summary = scan.scaler
+        if not isinstance(scale, bool | np.bool_):
+            scaler = make_summary(scale, scan.statistics, scan.parameters)
+        n = int(parameters.shape[0])
+        changed = Chunks(statistics, scaler.transform)
+        support, first = held.of_rows(scan.parameters), scan.statistics[0]
+        return cls(scaler, changed, Chunks(parameters), support, n, scan=scan, first=first, success=success)
+
+    @property
+    def deviation(self) -> np.ndarray:  # type: ignore[override]
+        """Standard deviations of all parameters, shape (p,)."""
+        return self.scan.deviation
+
+    @cached_property
+    def sample(self) -> Sample:  # type: ignore[override]
+        """Rows spread evenly over the table, in memory."""
+        return Sample(coordinates(self.scaler, self.scan.statistics), self.scan.parameters, self.scan.rows)
+
+    @property
+    def tuning(self) -> tuple[np.ndarray, np.ndarray]:
+        """Statistics and parameters of the rows on which settings are chosen: a few of the sample."""
+        return self.sample.statistics[self.scan.few], self.sample.parameters[self.scan.few]
+
+    def nearest(self, count: int, units: tuple[float, ...] = ()) -> Any:
+        """The way to nearest rows, in one pass."""
+        if units:
+            raise TypeError(
+                "a kernel of several bandwidths needs its rows in memory, and these are read a part at a "
+                "time; take one bandwidth, or load some rows (`stored.load(20_000)`)"
+            )
+        return super().nearest(count)
+
+    def read_parameters(self, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Parameters of some rows, or of all of them, read in one pass; the rows' places among these."""
+        if rows is None:
+            return self.parameters[0 : self.size], None
+        # Each row once, in the order of the disk.
+        read, places = np.unique(rows, return_inverse=True)
+        return self.parameters[read], places.reshape(rows.shape)
+
+    def read_statistics(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Statistics of some rows, read in one pass; the rows' places among these."""
+        read, places = np.unique(rows, return_inverse=True)
+        return self.statistics[read], places.reshape(rows.shape)
+
+    def points_for(self, solver: Solver) -> Any:
+        """The statistics, read where a solver wants them at once: they are few enough for it."""
+        return self.statistics if streams(solver_for(solver, self.size)) else self.statistics[0 : self.size]
+
+    def check_weights(self, observations: int) -> None:
+        """Refuse so many observations if the weights of all rows do not fit into memory."""
+        needed, there = 16.0 * observations * self.size, physical_memory()
+        if needed > 0.8 * there:
+            raise MemoryError(
+                f"the weights of {self.size} rows for {observations} observations need {needed / 1e9:.1f} "
+                f"GB and this machine has {there / 1e9:.1f} GB; condition on fewer observations at once, or "
+                "take Localised"
+            )
+
+
+# --- one pass over a table that memory does not hold: scales, and a sample of its rows ---
+
+
+SAMPLED_ROWS = 20_000
+"""Rows of the sample, spread evenly over the table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """What is known of all rows.
+
+    Attributes
+    ----------
+    scaler : Scaler
+        Of the statistics.
+    deviation : ndarray of shape (p,)
+        Of the parameters.
+    rows : ndarray of int, shape (s,)
+        A sample of the rows' numbers, ascending.
+    parameters, statistics : ndarray of shape (s, p) and (s, d)
+        Of these rows.
+    few : ndarray of int, shape (f,)
+        Places in the sample of the rows on which bandwidths and ridges are chosen: those that a table in
+        memory gives too.
+    """
+
+    scaler: Scaler
+    deviation: np.ndarray
+    rows: np.ndarray
+    parameters: np.ndarray
+    statistics: np.ndarray
+    few: np.ndarray
+
+
+class Moments:
+    """Mean, deviation and range of columns, block by block (Chan, Golub and LeVeque's update)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, rows: np.ndarray) -> None:
+        """Take in more rows (b, d)."""
+        if not self.count:
+            self.unit = nonzero(np.abs(rows).max(axis=0))
+            # In units of the first block's largest value, squares of huge numbers stay in range.
+            self.mean = self.squares = np.zeros(rows.shape[1])
+            self.lowest = self.highest = rows[0]
+        self.lowest = np.minimum(self.lowest, rows.min(axis=0))
+        self.highest = np.maximum(self.highest, rows.max(axis=0))
+        scaled = rows / self.unit
+        mean = scaled.mean(axis=0)
+        apart, total = mean - self.mean, self.count + len(rows)
+        squares = np.sum((scaled - mean) ** 2, axis=0)
+        self.squares = self.squares + squares + apart**2 * (self.count * len(rows) / total)
+        self.mean = self.mean + apart * (len(rows) / total)
+        self.count = total
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """Standard deviations, shape (d,)."""
+        return np.sqrt(self.squares / self.count) * self.unit
+
+    def scaler(self, scaled: bool) -> Scaler:
+        """The scaler of the columns."""
+        return Scaler.of(self.mean * self.unit, self.deviation, self.lowest, self.highest, scaled)
+
+
+def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
+    """Read all rows once.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, or all statistics are constant.
+    """
+    n = len(statistics)
+    few = spread_out(n, ROWS_FOR_CHOICES)
+    wanted = np.union1d(spread_out(n, SAMPLED_ROWS), few)
+    sides = []
+    for name, side in (("parameters", parameters), ("statistics", statistics)):
+        moments, sample = Moments(), []
+        for part, rows in side.blocks():
+            bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+            if len(bad):
+                raise ValueError(
+                    f"{len(bad)} row(s) of {name} hold NaN or infinity, the first of them row "
+                    f"{part.start + bad[0]}; leave those rows out"
+                )
+            if name == "parameters":  # statistics are scaled, in any units
+                check_range("the parameters", rows)
+            moments.add(rows)
+            sample.append(rows[wanted[(wanted >= part.start) & (wanted < part.stop)] - part.start])
+        sides.append((moments, np.concatenate(sample)))
+    (mine, theta), (theirs, x) = sides
+    return Scan(theirs.scaler(scaled), mine.deviation, wanted, theta, x, np.searchsorted(wanted, few))

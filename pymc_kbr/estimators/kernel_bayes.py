@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.memory import physical_memory
+from pymc_kbr.arrays.chunks import physical_memory
 from pymc_kbr.arrays.refusals import shown
-from pymc_kbr.embedding.rules import SquaredRule, chain_rule
+from pymc_kbr.embedding.rules import ImportanceWeighted, SquaredRule, chain_rule
 from pymc_kbr.estimators.prior_weights import PriorWeights
 from pymc_kbr.estimators.row_weights import RowWeights
+from pymc_kbr.estimators.rule_estimator import WithPrior
 from pymc_kbr.estimators.summaries import Summary
-from pymc_kbr.estimators.with_prior import WithPrior
 from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
 from pymc_kbr.gram.gram import SquaredOperator
 from pymc_kbr.kernels import Kernel
@@ -165,3 +165,46 @@ class KernelBayes(WithPrior):
             own = prior.weights / prior.weights.sum()
             weights = weights + (1 - weights.sum(axis=1, keepdims=True)) * own
         return RowWeights(weights, points=prior.atoms.points)
+
+
+# --- importance-weighted kernel Bayes' rule ---
+
+
+class ImportanceWeightedKernelBayes(WithPrior):
+    """Kernel ridge regression weighted with the ratio of the prior to the table's parameters.
+
+    Parameters
+    ----------
+    prior, prior_regularisation, parameter_kernel, parameter_bandwidth
+        See `WithPrior`.
+    bandwidth, kernel, solver, centred, scale
+        See `WithPrior`.
+    regularisation : float, optional
+        lambda.
+
+    Raises
+    ------
+    ValueError
+        By `fit`, for arguments out of range, and for a prior of other parameters than the table's.
+
+    Notes
+    -----
+    Algorithm 1 of Xu 2022 [1]_, step by step in `embedding.rules.ImportanceWeighted`: gamma = (G_theta +
+    n eta I)^-1 g_prior, D = diag(max(gamma, 0)), w = D^(1/2) (D^(1/2) G D^(1/2) + lambda I)^-1 D^(1/2) k(x).
+    With gamma = 1 / n this is `ConditionalMean`. What is cut off is in `prior_negative_share_`.
+
+    `centred`, the default, regularises the ratio towards one, divides gamma by its sum, and regresses
+    features about the prior's embedding, so that without information in the statistics the posterior is
+    the prior, with the mean of `shrunk_mean`; bandwidth and lambda have the smallest leave-one-out error,
+    weighted with the ratio. With
+    ``centred=False, scale=False, bandwidth="median"``, a `parameter_kernel` and both regularisations
+    given it is the algorithm as published, in the scale of its authors' code: weights of sum one. The printed
+    algorithm has weights of mean one, so that its lambda is `regularisation` times n.
+
+    References
+    ----------
+    .. [1] L. Xu, Y. Chen, A. Doucet, A. Gretton, Importance weighting approach in kernel Bayes' rule,
+       arXiv:2202.02474 (2022).
+    """
+
+    rule = ImportanceWeighted()

@@ -2,34 +2,546 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import cached_property
-from typing import Any, Self
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.ndimage import maximum_filter
+from scipy.spatial import KDTree
+from scipy.special import logsumexp
 from sklearn.base import clone
 
+from pymc_kbr.arrays.names import by_name, parameters_by_name
 from pymc_kbr.arrays.observations import trials_of
+from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.threads import row_parts, side_by_side
+from pymc_kbr.arrays.users_line import users_line
+from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.estimators.checks import beyond
-from pymc_kbr.estimators.estimator import LogDensity
-from pymc_kbr.estimators.learned_density import LearnedDensity
-from pymc_kbr.estimators.likelihood.checks import check_rows, check_settings, warn_unlike
-from pymc_kbr.estimators.likelihood.choice import FORMS, Choice, choose_form, fit_chosen, forms_of, untied
-from pymc_kbr.estimators.likelihood.evaluation import Evaluation
+from pymc_kbr.estimators.checks import (
+    beyond,
+    check_scaled,
+    impossible,
+    warn_of_impossible,
+    warn_of_standing_for,
+)
+from pymc_kbr.estimators.estimator import Estimator, LogDensity
+from pymc_kbr.estimators.fitted_table import FittedTable
+from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive
+from pymc_kbr.estimators.likelihood.checks import (
+    FunctionOfParameters,
+    check_parameters,
+    check_rows,
+    check_settings,
+    warn_unlike,
+)
+from pymc_kbr.estimators.likelihood.choice import (
+    FORMS,
+    Choice,
+    choose_form,
+    fit_chosen,
+    forms_of,
+    refuted,
+    untied,
+)
+from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
-from pymc_kbr.estimators.likelihood.marginal import integrated_out
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
-from pymc_kbr.estimators.likelihood.posteriors import Start, drawn_posteriors, share_beyond, weighted_rows
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, start_rows
-from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, tempered
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
+from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
+
+# --- an estimator whose fit is a density of the statistics given the parameters ---
+
+
+class LearnedDensity(Estimator):
+    """What a `KernelLikelihood` says of statistics at given parameters: log densities, and draws."""
+
+    simulated_range_: np.ndarray
+    reads_missed = True
+    """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
+    _evaluation: Evaluation
+
+    @cached_property
+    def simulated_region_(self) -> SimulatedRegion:
+        """Which combinations within `simulated_range_` rows are near: all that `LearnedSimulator` takes."""
+        return SimulatedRegion.of(self.table_.parameters)
+
+    @property
+    def parameters_size(self) -> int:
+        """Number of parameters, p."""
+        return self.simulated_range_.shape[1]
+
+    @property
+    def statistics_size(self) -> int:
+        """Number of statistics, d."""
+        return self.table_.scaler.size
+
+    def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
+        """As every estimator's; what is refused by its column is named.
+
+        Parameters
+        ----------
+        table : FittedTable
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError, MemoryError
+            As `Estimator.fit_table`, and if a statistic is an exact function of the parameters.
+        """
+        self.__dict__.pop("simulated_region_", None)  # that of the fit before
+        try:
+            return super().fit_table(table, rng)
+        except FunctionOfParameters as error:
+            # Columns of a summary are no statistics of the table.
+            own = (
+                self.names_.statistics if isinstance(self.scale, bool) or self.scale == "dependent" else None
+            )
+            raise FunctionOfParameters(error.column, None if own is None else own[error.column]) from None
+
+    def warn_if_refuted(self, variable: str) -> None:
+        """Say of a variable of a model where held-out rows are not distributed as its likelihood says.
+
+        Parameters
+        ----------
+        variable : str
+            Its name, or names, in quotes.
+
+        Warns
+        -----
+        PosteriorWarning
+            That names the statistic which is worst, and says what to do.
+        """
+        column, names = getattr(self, "transforms_worst_", None), self.names_.statistics
+        worst = None if column is None else f"column {column}" if names is None else repr(names[column])
+        message = refuted(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
+        if message is not None:
+            warnings.warn(message, PosteriorWarning, stacklevel=users_line())
+
+    def prepare(self, observed: ArrayLike) -> Prepared:
+        """Observations in the units of the fit, for `log_density`.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (n, d) or (d,)
+
+        Returns
+        -------
+        Prepared
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, or they are no observations of its statistics.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a statistic is the same in all simulations and another in the observation, or a value that no
+            simulation has is read as a rare one beside it, one step away on a lattice of two to five values.
+        """
+        return self._prepare(self._possible(self._trials(observed)))
+
+    def _prepare(self, rows: np.ndarray, *, conditioned: bool = False) -> Prepared:
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible.
+
+        To be conditioned on, values that a statistic of few values never has are refused.
+        """
+        prepared = self._evaluation.prepare(rows)
+        unseen = np.flatnonzero(prepared.off())
+        if conditioned and len(unseen):
+            raise ImpossibleObservation(
+                unseen,
+                f"row {unseen[0]} of the observations, {rows[unseen[0]]}, has a value that a statistic of "
+                "few values does not take in the table: the model does not make it; look at the data, "
+                "or leave the statistic out",
+            )
+        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True)
+        return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
+
+    def _trials(self, observed: ArrayLike) -> np.ndarray:
+        """Independent observations (r, d), also of one number where there is one statistic."""
+        self._refuse_unfitted()
+        return self.read(np.atleast_1d(by_name(observed, self.names_.statistics))).rows
+
+    def describe(self, parameters: Any, xp: Any = np) -> Any:
+        """What of the density depends on the parameters alone.
+
+        Parameters
+        ----------
+        parameters : ndarray or tensor of shape (k, p)
+        xp : module
+            `numpy`, or `pytensor.tensor` for tensors.
+
+        Returns
+        -------
+        ndarray or tensor of shape (k, w)
+            A row of w numbers for each, for `log_density`.
+        """
+        return self._evaluation.describe(parameters, xp)
+
+    def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
+        """Log densities of observations, each under parameters of its own.
+
+        Parameters
+        ----------
+        described : ndarray or tensor of shape (n, w)
+            What `describe` gives.
+        prepared : Prepared
+            n observations, as `prepare` gives them.
+        xp : module
+            `numpy`, or `pytensor.tensor` for tensors.
+
+        Returns
+        -------
+        ndarray or tensor of shape (n,)
+            In the statistics' own units.
+        """
+        return self._evaluation.log_density(described, prepared, xp)
+
+    def log_likelihood(self, parameters: ArrayLike, observed: ArrayLike) -> np.ndarray:
+        """Log-likelihood of one observation, or of the independent trials of one data set.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
+        observed : ndarray of shape (d,) or (r, d)
+            The log densities of r trials are summed.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Densities are in the statistics' own units; of discrete ones they are probabilities. Beyond
+            `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
+            where a statistic is the same in all simulations and another in the observation, or where the
+            probabilities of a statistic's few values were learnt and it has a value that no simulation has;
+            but one step from a value of the lattice that few simulations have it has that one's probability,
+            which is mostly too high for it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, parameters or observation have another shape or other names, or a value is
+            not finite.
+
+        Warns
+        -----
+        PosteriorWarning
+            As `prepare`.
+        """
+        trials = self._possible(self._trials(observed))
+        return self.log_likelihood_of(self._parameters(parameters), trials)
+
+    def _parameters(self, parameters: ArrayLike) -> np.ndarray:
+        """Parameters (k, p), a data frame's in the order of the table."""
+        given = parameters_by_name(parameters, self.names_.parameters)
+        return check_parameters(given, self.parameters_size)
+
+    def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
+        """`log_likelihood` of what was checked before.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (k, p)
+        trials : ndarray of shape (r, d)
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
+        if np.any(impossible(trials, self.table_)):
+            return np.full(len(theta), -np.inf)
+        return self.log_likelihoods(theta, trials).sum(axis=1)
+
+    def log_likelihoods(self, parameters: ArrayLike, statistics: ArrayLike) -> np.ndarray:
+        """Log-likelihoods of observations, each by itself.
+
+        What is the same in every simulation counts for nothing here, whatever it is in an observation.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (k, p)
+            Data frames are put in order, both of them.
+        statistics : ndarray of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (k, n)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the parameters have another shape, or are not finite.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a value that no simulation has is read as a rare one beside it.
+        """
+        rows = by_name(statistics, self.names_.statistics, "the statistics")
+        if rows.ndim != 2 or rows.shape[1] != self.statistics_size:
+            raise ValueError(f"the statistics have shape {rows.shape}; give rows (n, {self.statistics_size})")
+        described = self.describe(self._parameters(parameters))
+        return self._evaluation.log_densities(described, self._evaluation.prepare(self._read(rows)))
+
+    def draw_statistics(self, parameters: ArrayLike, rng: np.random.Generator | int | None = None) -> Any:
+        """One draw of the statistics for each of the parameters.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
+        rng : numpy.random.Generator or int, optional
+
+        Returns
+        -------
+        ndarray of shape (k, d)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, the parameters have another shape or are not finite, or `scale` is a summary
+            from which there is no way back to statistics.
+        """
+        self._refuse_unfitted()
+        return self._evaluation.draw(self._parameters(parameters), generator_of(rng, "rng"))
+
+    def _possible(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d) as `_read`, warned of where the model cannot make them."""
+        warn_of_impossible(rows, self.table_, self.names_)
+        return self._read(rows)
+
+    def _read(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d), a value that no simulation has read as a rare one beside it, warned of."""
+        if not self.reads_missed:
+            return rows
+        read, found = self._evaluation.standing_for(rows)
+        warn_of_standing_for(found, self.names_)
+        return read
+
+    def _near(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
+        read = self._possible(rows)
+        check_scaled(self.table_.scaler.transform(read), read)
+        return read
+
+
+# --- where parameters were simulated: their range, and combinations that no row is near within it ---
+
+
+KNOTS = 33
+"""Quantiles of each parameter between which ranks are interpolated."""
+
+ANCHORS = 1_000
+"""Rows from which distances are taken, at most."""
+
+REACH_OF, MARGIN = 0.999, 1.25
+"""The share of rows that are within reach, as the rest may be outliers; and a factor for others than rows."""
+
+NARROWEST = 1e-3
+"""Least deviation of ranks along an axis, in the widest one's: narrower axes are rounding."""
+
+ROWS_A_CELL, MOST_CELLS = 4, 64
+"""Rows in a cell of two parameters, were they independent; and into how many one parameter is cut at most."""
+
+ROWS_AT_ONCE = 10_000
+"""Of parameters whose distances from the anchors are held."""
+
+
+class Ranks(NamedTuple):
+    """Ranks from 0 to 1 of each parameter, interpolated between quantiles: no tail stretches them.
+
+    Attributes
+    ----------
+    knots : ndarray of shape (k, p)
+        Quantiles, the first and the last of which are the range.
+    slopes : ndarray of shape (k - 1, p)
+        Rank for each unit of the parameter, between knots.
+    """
+
+    knots: np.ndarray
+    slopes: np.ndarray
+
+    @classmethod
+    def of(cls, parameters: np.ndarray) -> Ranks:
+        """Of a table's parameters (n, p)."""
+        knots = np.quantile(parameters, np.linspace(0, 1, KNOTS), axis=0)
+        steps = np.diff(knots, axis=0)
+        apart = steps > np.finfo(float).tiny
+        slopes = np.divide(1 / np.maximum(apart.sum(axis=0), 1), steps, out=np.zeros_like(steps), where=apart)
+        return cls(knots, slopes)
+
+    def __call__(self, parameters: Any, xp: Any = np) -> Any:
+        """Of parameters (g, p), an array or a tensor."""
+        beyond = xp.clip(parameters[:, None, :] - self.knots[:-1], 0.0, np.diff(self.knots, axis=0))
+        return (beyond * self.slopes).sum(axis=1)
+
+
+class Near(NamedTuple):
+    """Whether all parameters together are near one of some rows, along uncorrelated axes of unit variance.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (p,)
+    axes : ndarray of shape (p, p)
+        Ranks less their mean, times these, have unit variance and no correlation.
+    anchors : ndarray of shape (m, p)
+        Rows along these axes.
+    reach : float
+        Largest squared distance from the nearest anchor.
+    """
+
+    centre: np.ndarray
+    axes: np.ndarray
+    anchors: np.ndarray
+    reach: float
+
+    @classmethod
+    def of(cls, ranks: np.ndarray) -> Near:
+        """Of the ranks (n, p) of a table's rows, all different."""
+        centre = ranks.mean(axis=0)
+        centred = ranks - centre
+        variances, vectors = np.linalg.eigh(centred.T @ centred / len(ranks))
+        deviations = np.sqrt(np.maximum(variances, 0))
+        axes = vectors / np.maximum(deviations, NARROWEST * (deviations[-1] or 1.0))
+        rows = np.random.default_rng(0).permutation(centred) @ axes
+        anchors = rows[:ANCHORS]
+        away, _ = KDTree(anchors).query(rows, k=[1, 2])
+        others = np.where(away[:, 0] > 0, away[:, 0], away[:, 1])
+        others[np.isinf(others)] = 0.0  # there is one row alone
+        # Between values of a parameter that has few of them one may be half of their distance away.
+        gaps = np.diff(np.sort(ranks, axis=0), axis=0).max(axis=0, initial=0.0)
+        between = np.linalg.norm(gaps / 2 * np.linalg.norm(axes, axis=1))
+        reach = MARGIN * float(np.quantile(others, REACH_OF)) + between + 1e-6
+        return cls(centre, axes, anchors, float(reach**2))
+
+    def __call__(self, ranks: Any, xp: Any = np) -> Any:
+        """Of ranks (g, p), shape (g,)."""
+        rows = (ranks - self.centre) @ self.axes
+        apart = (rows**2).sum(axis=1)[:, None] - 2 * rows @ self.anchors.T + (self.anchors**2).sum(axis=1)
+        return xp.min(apart, axis=1) <= self.reach
+
+
+class Pairs(NamedTuple):
+    """Whether each two parameters lie in, or beside, a cell of their ranks that has rows.
+
+    Attributes
+    ----------
+    cells : ndarray of int, shape (p,)
+        Into how many each parameter is cut.
+    first, second : ndarray of int, shape (q,)
+        The numbers of the pairs' parameters.
+    near : ndarray of bool, shape (q, c, c)
+        Which cells have rows in or beside them.
+    """
+
+    cells: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    near: np.ndarray
+
+    @classmethod
+    def of(cls, ranks: np.ndarray) -> Pairs:
+        """Of the ranks (n, p) of a table's rows, all different."""
+        most = int(np.clip(np.sqrt(len(ranks) / ROWS_A_CELL), 1, MOST_CELLS))
+        cells = np.array([min(most, len(np.unique(column))) for column in ranks.T])
+        first, second = np.triu_indices(len(cells), 1)
+        near = np.zeros((len(first), most, most), dtype=bool)
+        pairs = cls(cells, first, second, near)
+        for part in _in_parts(ranks):
+            near.reshape(-1)[pairs._places(part)] = True
+        return pairs._replace(near=maximum_filter(near, size=(1, 3, 3), mode="constant"))
+
+    def _places(self, ranks: Any, xp: Any = np) -> Any:
+        cells = xp.clip(xp.floor(ranks * self.cells), 0, self.cells - 1).astype("int64")
+        width = self.near.shape[1]
+        which = np.arange(len(self.first)) * width
+        return (which + cells[:, self.first]) * width + cells[:, self.second]
+
+    def __call__(self, ranks: Any, xp: Any = np) -> Any:
+        """Of ranks (g, p), shape (g,)."""
+        return xp.all(xp.take(self.near.reshape(-1), self._places(ranks, xp)), axis=1)
+
+
+class SimulatedRegion(NamedTuple):
+    """The range of each parameter, less combinations of several that no row of the table is near.
+
+    It is a coarse net. What two parameters exclude together is seen to within a few of the cells into which
+    their ranks are cut, a line along which many lie to within its width; where three or more exclude each
+    other along a curve, much that was never simulated may be held.
+
+    Attributes
+    ----------
+    ranks : Ranks
+    near : Near
+    pairs : Pairs
+    """
+
+    ranks: Ranks
+    near: Near
+    pairs: Pairs
+
+    @classmethod
+    def of(cls, parameters: np.ndarray) -> SimulatedRegion:
+        """The region of a table's parameters (n, p)."""
+        ranks = Ranks.of(parameters)
+        # Several simulations of the same parameters are one row here.
+        rows = np.unique(np.concatenate([ranks(part) for part in _in_parts(parameters)]), axis=0)
+        return cls(ranks, Near.of(rows), Pairs.of(rows))
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Lowest and highest value of each parameter, shape (2, p)."""
+        return self.ranks.knots[[0, -1]]
+
+    def holds(self, parameters: Any, xp: Any = np) -> Any:
+        """Which parameters are in the region.
+
+        Parameters
+        ----------
+        parameters : ndarray or tensor of shape (g, p)
+        xp : module
+            `numpy`, or `pytensor.tensor` for tensors.
+
+        Returns
+        -------
+        ndarray or tensor of bool, shape (g,)
+        """
+        if xp is np and len(parameters) > ROWS_AT_ONCE:
+            return np.concatenate([self.holds(part) for part in _in_parts(parameters)])
+        lowest, highest = self.ends
+        in_range = xp.all((parameters >= lowest) & (parameters <= highest), axis=1)
+        if len(lowest) == 1:  # whose range says all
+            return in_range
+        # What is no number is in no range, and has some cell all the same.
+        ranks = self.ranks(xp.where(in_range[:, None], parameters, lowest), xp)
+        return in_range & self.near(ranks, xp) & self.pairs(ranks, xp)
+
+
+def _in_parts(rows: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(rows, len(rows) // ROWS_AT_ONCE + 1)
+
+
+# --- The learned likelihood: the statistics' conditional density given the parameters, times any prior ---
+
 
 PARTICLES_FOR_SCORES = 200
 """Draws of each of many posteriors that are only compared."""
@@ -334,3 +846,134 @@ class KernelLikelihood(LearnedDensity):
     def _row_weights(self, x: Any) -> RowWeights:
         values = [weights for weights, _ in weighted_rows(self._evaluation, self._beginning(), x)]
         return RowWeights(np.stack(values), points=None if self.table_.draws is None else self._rows)
+
+
+# --- from a fitted form, a prior and observations to draws or weights ---
+
+
+MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000
+"""That a thread evaluates together: each step of theirs is then worth another thread. Where one statistic is
+evaluated after another, steps are smaller.
+"""
+
+STARTED_TOGETHER = 10
+"""Observations that are evaluated together at the rows of the start: what depends on a row alone is computed
+once for these.
+"""
+
+
+class Start(NamedTuple):
+    """Rows that stand for the prior.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, p)
+    described : ndarray of shape (n, w)
+        What of the likelihood depends on them alone.
+    log_weights : ndarray of shape (n,), optional
+        That make them draws of the prior, up to a constant.
+    seed : int
+    log_mass : float
+        Log share of the prior's mass that they stand for.
+    """
+
+    rows: np.ndarray
+    described: np.ndarray
+    log_weights: np.ndarray | None
+    seed: int
+    log_mass: float = 0.0
+
+
+def drawn_posteriors(
+    evaluation: Evaluation,
+    start: Start,
+    prepared: Sequence[Prepared],
+    support: Support,
+    free_log_prior: Callable[[np.ndarray], np.ndarray],
+    particles: int,
+) -> list[tuple[np.ndarray, dict[str, float]]]:
+    """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted.
+
+    Where the model cannot make an observation they are what the statistics say that it can.
+    """
+    lost = [data.impossible for data in prepared]
+    prepared = [data.of_the_rest() if off else data for data, off in zip(prepared, lost, strict=True)]
+    in_part = MOST_PARTICLES_IN_PART
+    if isinstance(evaluation.form, Autoregressive):
+        in_part = MOST_IN_PART_OF_CONDITIONALS
+    with side_by_side(len(prepared) * particles) as map_:
+
+        def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            found = np.empty(free.shape[:2])
+
+            def fill(part: tuple[slice, slice]) -> None:
+                some = free[part]
+                described = evaluation.describe(support.backward(some.reshape(-1, some.shape[2])))
+                data = [prepared[number] for number in numbers[part[0]]]
+                found[part] = evaluation.log_likelihoods(described.reshape(*some.shape[:2], -1), data)
+
+            map_(fill, _parts(len(free), free.shape[1], in_part))
+            return found
+
+        found = tempered(
+            log_likelihood,
+            free_log_prior,
+            support.forward(start.rows, np.random.default_rng(start.seed)),
+            np.concatenate(map_(partial(evaluation.at_rows, start.described), _alike(prepared))),
+            particles,
+            np.random.default_rng(start.seed),
+            start_log_weights=start.log_weights,
+        )
+    evidence = np.where(lost, -np.inf, found.log_evidence + start.log_mass)
+    found = replace(found, log_evidence=evidence)
+    notes = ("log_evidence", "ancestors", "acceptance", "capped")
+    return [
+        (support.backward(free), {name: float(getattr(found, name)[i]) for name in notes})
+        for i, free in enumerate(found.particles)
+    ]
+
+
+def _parts(observations: int, particles: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Some observations with all their particles each, or some particles of one, at most so many."""
+    together = max(1, most // particles)
+    pieces = row_parts(particles, most)
+    for first in range(0, observations, together):
+        for rows in pieces:
+            yield slice(first, first + together), rows
+
+
+def _alike(prepared: Sequence[Prepared]) -> list[Sequence[Prepared]]:
+    """Data sets in groups that are evaluated together at the rows of the start."""
+    if len({data.points.shape for data in prepared}) > 1:
+        return [[data] for data in prepared]
+    return [prepared[i : i + STARTED_TOGETHER] for i in range(0, len(prepared), STARTED_TOGETHER)]
+
+
+def weighted_rows(
+    evaluation: Evaluation, start: Start, prepared: Sequence[Prepared]
+) -> list[tuple[np.ndarray, dict[str, float]]]:
+    """Weights (n,) of the rows for each observation, and what is noted: where parameters are discrete."""
+    base = np.zeros(len(start.rows)) if start.log_weights is None else start.log_weights
+    found = []
+    for number, data in enumerate(prepared):
+        logs = evaluation.log_likelihood(start.described, data.of_the_rest()) + base
+        if not np.any(np.isfinite(logs)):
+            raise ImpossibleObservation(np.array([number]))
+        weights = np.exp(logs - logsumexp(logs))
+        noted = {
+            # Weights of the rows need not have sum one: the evidence is a mean under them.
+            "log_evidence": -np.inf if data.impossible else _evidence(logs, base) + start.log_mass,
+            "ancestors": effective_sample_size(weights),
+        }
+        found.append((weights, noted))
+    return found
+
+
+def share_beyond(simulated_range: np.ndarray, atoms: np.ndarray, weights: np.ndarray) -> float:
+    """Share of a posterior beyond what was simulated (2, p), where the likelihood is extrapolated."""
+    lowest, highest = simulated_range
+    return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))
+
+
+def _evidence(logs: np.ndarray, base: np.ndarray) -> float:
+    return float(logsumexp(logs) - logsumexp(base))

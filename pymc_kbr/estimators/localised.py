@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.arrays.cores import cores
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import cores, side_by_side
 from pymc_kbr.embedding.rules import ImportanceWeighted
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.rule_estimator import RuleEstimator

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
-from pymc_kbr.estimators.tabulate import scaled
+from pymc_kbr.estimators.fitted_table import scaled
 from pymc_kbr.posterior.posterior import Posterior
 
 REFIT_SEED = 20

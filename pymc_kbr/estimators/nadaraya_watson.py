@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import one_of, shown, squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
-from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.arrays.users_line import users_line
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.estimator import Estimator
 from pymc_kbr.estimators.row_weights import RowWeights

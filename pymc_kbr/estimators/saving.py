@@ -30,7 +30,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.memory import MOST_DEFLATED, physical_memory
+from pymc_kbr.arrays.chunks import MOST_DEFLATED, physical_memory
 from pymc_kbr.arrays.refusals import of_type, path_of
 from pymc_kbr.arrays.support import Support
 
@@ -60,8 +60,6 @@ PACKAGES_OF_VALUES = (
 NO_VALUES = frozenset(
     f"pymc_kbr.{module}"
     for module in (
-        "arrays.cores",
-        "arrays.process_wide",
         "arrays.threads",
         "embedding.pymc_model",
         "estimators.saving",
@@ -78,15 +76,124 @@ METHODS = frozenset({"log_density"})
 LIKELIHOOD = "pymc_kbr.estimators.likelihood"
 RENAMED = {
     f"{LIKELIHOOD}.conditional_mean:Fitted": f"{LIKELIHOOD}.conditional_mean:BasisRegression",
-    f"{LIKELIHOOD}.prior_margins:Atoms": f"{LIKELIHOOD}.prior_margins:ValueShares",
-    f"{LIKELIHOOD}.prior_margins:NormalMixture": f"{LIKELIHOOD}.prior_margins:MarginMixture",
+    f"{LIKELIHOOD}.prior_margins:Atoms": f"{LIKELIHOOD}.prior_density:ValueShares",
+    f"{LIKELIHOOD}.prior_margins:NormalMixture": f"{LIKELIHOOD}.prior_density:MarginMixture",
     f"{LIKELIHOOD}.smooth_function:Basis": f"{LIKELIHOOD}.smooth_function:WhitenedBasis",
     f"{LIKELIHOOD}.smooth_function:Fitted": f"{LIKELIHOOD}.smooth_function:SmoothFit",
     "pymc_kbr.regression.leave_one_out:Choice": "pymc_kbr.regression.leave_one_out:KernelAndRidge",
-    "pymc_kbr.selection.weighted_order:FirstRows": "pymc_kbr.selection.inclusion_weights:InclusionWeights",
+    "pymc_kbr.selection.weighted_order:FirstRows": "pymc_kbr.selection.race:InclusionWeights",
 }
 """Classes that files of earlier versions name, and what they are called now."""
 
+JOINED = {
+    "arrays.rows": ("arrays.constants",),
+    "arrays.support": ("arrays.region",),
+    "checking.calibration": ("checking.joint_transforms",),
+    "checking.statistic_contributions": ("checking.statistic_relevance",),
+    "embedding.bayesian_embedding": ("embedding.conditioned",),
+    "embedding.marginal_likelihood": (
+        "embedding.jacobian",
+        "embedding.marginal_low_rank",
+        "embedding.prior_covariance",
+    ),
+    "embedding.rules.rule": (
+        "embedding.rules.importance_weighted",
+        "embedding.rules.kernel_bayes",
+    ),
+    "estimators.adjusted": ("estimators.movable_rows",),
+    "estimators.adjustments.adjustment": (
+        "estimators.adjustments.joint_neighbours",
+        "estimators.adjustments.kernel_ridge",
+        "estimators.adjustments.local_linear",
+    ),
+    "estimators.estimator": (
+        "arrays.scan",
+        "estimators.conditioning",
+        "estimators.given",
+        "estimators.streamed_table",
+    ),
+    "estimators.kernel_bayes": ("estimators.importance_weighted",),
+    "estimators.kernel_likelihood": (
+        "arrays.simulated_region",
+        "estimators.learned_density",
+        "estimators.likelihood.posteriors",
+    ),
+    "estimators.likelihood.autoregressive": (
+        "estimators.likelihood.conditional",
+        "estimators.likelihood.past",
+        "estimators.likelihood.series",
+    ),
+    "estimators.likelihood.checks": ("estimators.likelihood.exact",),
+    "estimators.likelihood.conditional_mean": ("estimators.likelihood.mean_basis",),
+    "estimators.likelihood.diagonal_scale": ("estimators.likelihood.common_whitening",),
+    "estimators.likelihood.evaluation": ("estimators.likelihood.marginal",),
+    "estimators.likelihood.exchangeable": ("estimators.likelihood.order_statistics",),
+    "estimators.likelihood.location_scale": ("estimators.likelihood.mean_by_residuals",),
+    "estimators.likelihood.moving_shape": ("estimators.likelihood.mixture_functions",),
+    "estimators.likelihood.normal_mixture": ("estimators.likelihood.residual_shape",),
+    "estimators.likelihood.prior_density": (
+        "estimators.likelihood.prior_choice",
+        "estimators.likelihood.prior_margins",
+    ),
+    "estimators.likelihood.smooth_function": (
+        "estimators.likelihood.evidence",
+        "estimators.likelihood.product_kernel",
+    ),
+    "estimators.likelihood.spread": ("estimators.likelihood.spread_basis",),
+    "estimators.likelihood.tempered": (
+        "estimators.likelihood.local_mixture",
+        "estimators.likelihood.particle_moves",
+        "estimators.likelihood.population",
+        "estimators.likelihood.streams",
+        "estimators.likelihood.tempering",
+    ),
+    "estimators.rule_estimator": ("estimators.with_prior",),
+    "estimators.summaries.posterior_mean": (
+        "estimators.summaries.curved_posterior_mean",
+        "estimators.summaries.joint_posterior_mean",
+    ),
+    "estimators.summaries.relevance": ("estimators.summaries.of_table",),
+    "estimators.summaries.transformed": (
+        "estimators.summaries.cells",
+        "estimators.summaries.common_scale",
+        "estimators.summaries.curves",
+        "estimators.summaries.dependent",
+    ),
+    "gram.dense": ("gram.kept",),
+    "gram.incomplete_cholesky": ("gram.pivoted",),
+    "gram.low_rank": (
+        "gram.nystroem",
+        "gram.random_features",
+        "gram.streamed",
+    ),
+    "gram.solvers": ("gram.blocks",),
+    "kernels.kernel": (
+        "kernels.gaussian",
+        "kernels.linear",
+        "kernels.matern",
+    ),
+    "posterior.posterior": (
+        "posterior.shown",
+        "posterior.weighted_atoms",
+    ),
+    "regression.kernel_ridge": ("regression.ridge",),
+    "selection.budget": ("selection.cost",),
+    "selection.model_choice.methods": (
+        "selection.model_choice.embedded",
+        "selection.model_choice.evidence",
+        "selection.model_choice.forest",
+    ),
+    "selection.race": (
+        "selection.candidate",
+        "selection.fitting",
+        "selection.inclusion_weights",
+        "selection.race_rule",
+        "selection.scoring",
+    ),
+}
+"""Modules of today, and those of earlier versions whose classes they have now."""
+
+MOVED = {f"pymc_kbr.{old}": f"pymc_kbr.{new}" for new, olds in JOINED.items() for old in olds}
 NAME = re.compile(
     rf"pymc_kbr\.({'|'.join(map(re.escape, PACKAGES_OF_VALUES))})(\.[a-z][a-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 )
@@ -334,10 +441,11 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
 
 
 def _value_class(name: str) -> type:
-    """The class of a name such as ``"pymc_kbr.kernels.gaussian:Gaussian"``: one of values, defined there."""
+    """The class of a name such as ``"pymc_kbr.kernels.kernel:Gaussian"``: one of values, defined there."""
     if not NAME.fullmatch(_of_type(str, name)):
         raise _Refused(f"names {name[:200]!r}, which is no value of this package; it is not loaded")
     module, _, cls = RENAMED.get(name, name).partition(":")
+    module = MOVED.get(module, module)
     if module in NO_VALUES:
         raise _Refused(f"names {name!r}, which is no value; it is not loaded")
     try:

@@ -1,8 +1,8 @@
 """The kernel Bayes filter: hidden states from examples of states with their observations."""
 
-from pymc_kbr.filtering.belief import Belief
 from pymc_kbr.filtering.filter import KernelBayesFilter
 from pymc_kbr.filtering.filtered_states import FilteredStates
+from pymc_kbr.filtering.recursion import Belief
 from pymc_kbr.filtering.settings import FilterSettings
 
 __all__ = ["Belief", "FilterSettings", "FilteredStates", "KernelBayesFilter"]

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import generator_of
-from pymc_kbr.filtering.belief import Belief
-from pymc_kbr.filtering.doors import check_arguments, training_of, warn_of_outliers
+from pymc_kbr.arrays.refusals import generator_of, shown
+from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.summaries import is_fitted
+from pymc_kbr.filtering.choice import (
+    LAST_STEPS,
+    Chosen,
+    Search,
+    choose,
+    finished,
+    predictions,
+    prior_ridge,
+    steps_held_out,
+)
+from pymc_kbr.filtering.doors import check_arguments, make_point, training_of, warn_of_outliers
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
-from pymc_kbr.filtering.learning import learn
+from pymc_kbr.filtering.given import FREE, GivenSettings, of_family
+from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings
-from pymc_kbr.filtering.training import evenly_spaced
+from pymc_kbr.filtering.training import Training, Units, evenly_spaced
+from pymc_kbr.filtering.transitions import RULES
 from pymc_kbr.gram import Solver
-from pymc_kbr.kernels import Kernel
+from pymc_kbr.kernels import Kernel, Linear, parameter_kernel
 
 
 @default_arithmetic
@@ -301,3 +317,258 @@ class KernelBayesFilter:
         if not hasattr(self, "_fitted"):
             raise ValueError("the filter is not fitted; call `fit` with training sequences first")
         return self._fitted
+
+
+# --- from a filter's arguments and its training to a fitted filter ---
+
+
+def learn(
+    arguments: Any, training: Training, names: tuple[str, ...], seed: int
+) -> tuple[Chosen, FittedFilter]:
+    """Settings chosen on the training, and the filter with them on all of it.
+
+    Parameters
+    ----------
+    arguments : KernelBayesFilter
+        Checked.
+    training : Training
+    names : tuple of str
+    seed : int
+
+    Notes
+    -----
+    Where features of the observations are learnt, settings are chosen with features of the part of the
+    training without the steps that are held out: features know the rows they were learnt from, and on these
+    every lambda would look too large. They are then learnt again from all rows.
+    """
+    point = make_point(arguments.point, training.states)
+    units = Units.of(training, arguments.scale, arguments.features)
+    how, given = _how(arguments, training, units, seed), _given(arguments)
+    for_choice, steps = units, steps_held_out(training)
+    # A summary that comes fitted is taken as it is, for the choice too.
+    if steps and arguments.features is not None and not is_fitted(arguments.features):
+        part, _ = training.split(steps)
+        for_choice = units.of_features(part, arguments.features)
+    choice = choose if arguments.tuning == "held_out" else choose_as_published
+    chosen = choice(for_choice.scaled(training), how, given)
+    recursion = Recursion(units.scaled(training), chosen.settings, how)
+    atoms = Atoms(training.states, parameter_kernel(training.states))
+    return chosen, FittedFilter(units, recursion, atoms, point, names, training.labels)
+
+
+def _how(arguments: Any, training: Training, units: Units, seed: int) -> How:
+    controlled, draw = training.controls is not None, None
+    if arguments.transition is not None:
+        draw = DrawnTransition(
+            check_transition(arguments.transition, controlled),
+            controlled,
+            units.centre,
+            units.deviation,
+            units.unscaled_controls,
+            arguments.transition_draws,
+            seed,
+        )
+    centred = arguments.rule == "iw_kbr" if arguments.centred is None else arguments.centred
+    return How(RULES[arguments.rule], centred, arguments.solver, draw, seed)
+
+
+def _given(arguments: Any) -> GivenSettings:
+    given = {name: getattr(arguments, name) for name in FREE}
+    if given["observation_kernel"] is None:
+        given["observation_kernel"] = "gaussian" if arguments.features is None else Linear()
+    return GivenSettings(arguments.rule, **given)
+
+
+# --- a transition that is known: a function, or a PyMC model of one step ---
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnTransition:
+    """Draws of next states in the filter's scale.
+
+    Parameters
+    ----------
+    function : callable
+        From states (k, p), controls (k, c) where it takes them, and a generator to next states (k, p).
+    controlled : bool
+    centre, scale : ndarray of shape (p,)
+        Of the states.
+    unscale_controls : callable
+        From scaled controls (c,) to those that the user knows.
+    draws : int
+        For each state.
+    seed : int
+        The same draws of noise at each step, so that a filter run twice gives the same.
+    """
+
+    function: Callable[..., Any]
+    controlled: bool
+    centre: np.ndarray
+    scale: np.ndarray
+    unscale_controls: Callable[[np.ndarray], np.ndarray]
+    draws: int
+    seed: int
+
+    def __call__(self, control: np.ndarray | None, states: np.ndarray) -> np.ndarray:
+        """Draws (n, draws, p), scaled, of the states after scaled states (n, p).
+
+        Raises
+        ------
+        ValueError
+            If the function returns another shape, NaN or infinity.
+        """
+        n, p = states.shape
+        rows = np.repeat(states * self.scale + self.centre, self.draws, axis=0)
+        given: list[Any] = [rows]
+        if self.controlled:
+            assert control is not None
+            known = self.unscale_controls(control)
+            given.append(np.tile(known, (len(rows), 1)))  # the function may write into what it is given
+        # The same seed at each step: a filter is a function of the observations.
+        found = np.asarray(self.function(*given, np.random.default_rng(self.seed)), dtype=float)
+        if found.shape != rows.shape:
+            raise ValueError(
+                f"the transition function returned shape {found.shape} for states of shape "
+                f"{rows.shape}; it must "
+                "return one next state for each row"
+            )
+        bad = ~np.isfinite(found).all(axis=1)
+        if np.any(bad):
+            raise ValueError(
+                f"the transition function returned NaN or infinity for {bad.sum()} of {len(rows)} "
+                "states, the "
+                f"first of them {rows[np.flatnonzero(bad)[0]].tolist()}; it must return a finite next "
+                "state for "
+                "every training state"
+            )
+        return ((found - self.centre) / self.scale).reshape(n, self.draws, p)
+
+
+def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
+    """A transition as a function of states, controls where there are some, and a generator.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a function nor a PyMC model, or takes other arguments.
+    """
+    if hasattr(transition, "free_RVs") and hasattr(transition, "named_vars"):
+        from pymc_kbr.simulation.one_step import OneStep
+
+        return OneStep(transition, controlled)
+    if not callable(transition):
+        raise TypeError(
+            f"transition is {shown(transition)}; give a function of states (k, p) and a generator that "
+            "returns next "
+            "states (k, p), or a PyMC model of one step"
+        )
+    wanted = 3 if controlled else 2
+    try:
+        inspect.signature(transition).bind(*[None] * wanted)
+    except ValueError:  # a compiled function tells nothing of its arguments
+        return transition
+    except TypeError:
+        arguments = "states, controls and a generator" if controlled else "states and a generator"
+        raise TypeError(f"the transition function must take {wanted} arguments: {arguments}") from None
+    return transition
+
+
+# --- settings chosen as in the papers' experiments ---
+
+
+BETAS = (0.5, 1.0, 2.0)
+"""Bandwidths that are tried, in medians of the distances; one number for states and observations."""
+
+PUBLISHED_REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)
+"""lambda of the importance-weighted rule, or epsilon of the original one."""
+
+
+def choose_as_published(training: Training, how: How, given: GivenSettings) -> Chosen:
+    """Settings by the papers' procedures: Fukumizu 2013, section 5.3, for "kbr", Xu 2022, 5.2, for "iw_kbr".
+
+    Raises
+    ------
+    ValueError
+        If there are no training sequences, the transition is known or has controls, or settings are given:
+        the papers have none of these.
+
+    Notes
+    -----
+    Both take Gaussian kernels whose bandwidths are one number beta times the median distances on either side.
+
+    - "kbr": the first half of the training estimates, the second validates beta and epsilon; the ridges of
+      both regressions are epsilon, and delta = 2 epsilon.
+    - "iw_kbr": eta by KuLSIF's leave-one-out score, the transition's ridge equal to it; the last 200 steps
+      validate beta and lambda.
+
+    The papers do not print their grids; these are ours. Everything is in the scale of weights of sum one.
+    """
+    _check(training, how, given)
+    # Fukumizu 2013 validates on the second half, Xu 2022 on the last steps.
+    steps = sum(training.lengths) // 2
+    if given.rule == "iw_kbr":
+        steps = min(LAST_STEPS, steps)
+    search = Search(training, how, given, steps)
+    best: tuple[float, tuple[float, float]] = (np.inf, (1.0, 1e-2))
+    for beta in BETAS:
+        base = _of_beta(search.part, how, given, beta)
+        for ridge in PUBLISHED_REGULARISATIONS:
+            error = search.error(_with(base, given.rule, ridge))
+            if error < best[0]:
+                best = error, (beta, ridge)
+    beta, ridge = best[1]
+    settings = _with(_of_beta(training, how, given, beta), given.rule, ridge)
+    return Chosen(finished(settings, search), best[0], search.tried)
+
+
+def _of_beta(data: Training, how: How, given: GivenSettings, beta: float) -> FilterSettings:
+    """Kernels of one beta, and for "iw_kbr" eta and lambda'."""
+    kernel = of_family("gaussian", None, beta, data.states)
+    observed = of_family("gaussian", None, beta, data.observations)
+    if given.rule == "kbr":
+        return FilterSettings(kernel, observed, np.nan, np.nan, np.nan)
+    before, after = data.states[data.previous], data.states[data.following]
+    # lambda' is to be eta, which is chosen on predictions made with it: one step of a fixed point.
+    eta = 1e-2
+    for _ in range(2):
+        eta = prior_ridge(
+            data.states[data.pairs], predictions(before, after, kernel, eta, how.centred), kernel, how.centred
+        )
+    return FilterSettings(kernel, observed, np.nan, eta, eta)
+
+
+def _with(settings: FilterSettings, rule: str, ridge: float) -> FilterSettings:
+    if rule == "iw_kbr":
+        return replace(settings, regularisation=ridge)
+    return replace(
+        settings, regularisation=2 * ridge, prior_regularisation=ridge, transition_regularisation=ridge
+    )
+
+
+def _check(training: Training, how: How, given: GivenSettings) -> None:
+    fixed = [
+        name
+        for name in (
+            "state_bandwidth",
+            "observation_bandwidth",
+            "regularisation",
+            "prior_regularisation",
+            "transition_regularisation",
+        )
+        if getattr(given, name) is not None
+    ]
+    if fixed or given.state_kernel != "gaussian" or given.observation_kernel != "gaussian":
+        raise ValueError(
+            "tuning is 'published', which chooses Gaussian kernels and all settings, and "
+            f"{fixed or 'kernels'} are "
+            "given; leave them out, or take tuning='held_out'"
+        )
+    if not training.lengths or training.controls is not None or how.draw is not None:
+        raise ValueError(
+            "tuning is 'published', which is for training sequences without controls and with a learnt "
+            "transition; take tuning='held_out'"
+        )
+    if min(training.lengths) < 8:
+        raise ValueError(
+            f"a training sequence has {min(training.lengths)} steps; 'published' needs 8 of each"
+        )

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
+from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR, TRUTH
 from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.filtering.belief import Belief
-from pymc_kbr.filtering.points import Point, as_it_is
+from pymc_kbr.filtering.doors import Point, as_it_is
+from pymc_kbr.filtering.recursion import Belief
 from pymc_kbr.posterior.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -229,8 +232,6 @@ class FilteredStates:
         ValueError
             If the probability is out of range.
         """
-        from pymc_kbr.filtering.labelled import to_xarray
-
         return to_xarray(self, probability)
 
     def to_arviz(
@@ -254,8 +255,6 @@ class FilteredStates:
         TypeError, ValueError
             If a number is not whole, or below one.
         """
-        from pymc_kbr.filtering.labelled import to_arviz
-
         return to_arviz(self, draws, chains, random_seed)
 
     def plot(self, truth: np.ndarray | None = None, *, ax: Any = None, **options: Any) -> np.ndarray:
@@ -279,9 +278,139 @@ class FilteredStates:
         ValueError
             If the truth has another shape, or there are too few axes.
         """
-        from pymc_kbr.filtering.plots import plot_states
-
         return plot_states(self, truth, ax=ax, **options)
 
     def _posteriors(self) -> list[Posterior]:
         return [self.posterior(t) for t in range(len(self))]
+
+
+# --- filtered states with labels: xarray, and ArviZ ---
+
+
+def to_xarray(states: FilteredStates, probability: float = 0.9) -> xr.Dataset:
+    """Summaries of filtered states.
+
+    Parameters
+    ----------
+    states : FilteredStates
+    probability : float
+        Of the intervals.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``mean``, ``sd``, ``lower`` and ``upper`` of dimensions (time, state), ``effective_sample_size`` and
+        ``total_weight`` of (time), ``weight`` of (time, atom), ``atoms`` of (atom, state).
+    """
+    interval = states.interval(probability)
+    variances = np.diagonal(states.cov(), axis1=1, axis2=2)
+    side = ("time", "state")
+    return xr.Dataset(
+        {
+            "mean": (side, states.mean()),
+            "sd": (side, np.sqrt(variances)),
+            "lower": (side, interval[:, 0]),
+            "upper": (side, interval[:, 1]),
+            "effective_sample_size": ("time", states.effective_sample_size),
+            "total_weight": ("time", states.total_weight),
+            "weight": (("time", "atom"), states.weights),
+            "atoms": (("atom", "state"), states.atoms.points),
+        },
+        coords={"time": states.times, "state": list(states.names)},
+        attrs={"kind": states.kind, "probability": probability},
+    )
+
+
+def to_arviz(
+    states: FilteredStates, draws: int, chains: int, random_seed: int | np.random.Generator | None
+) -> Any:
+    """Filtered states for ArviZ.
+
+    Returns
+    -------
+    arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+        Group ``posterior`` with ``state`` of dimensions (chain, draw, time, state), drawn at each time by
+        itself; group ``weighted_atoms_data`` with the training states and their signed weights.
+    """
+    from pymc_kbr.posterior.arviz import WEIGHTED_ATOMS, pack
+
+    whole("draws", draws)
+    whole("chains", chains)
+    # Draws first, which are then cut into chains.
+    drawn = states.draw(draws * chains, random_seed).transpose(1, 0, 2)
+    shape = (chains, draws, *drawn.shape[1:])
+    dims = ("chain", "draw", "time", "state_dim")
+    coords = {"time": states.times, "state_dim": list(states.names)}
+    attrs = {
+        "inference_library": "pymc_kbr",
+        "kind": states.kind,
+        "note": "draws are independent at each time: they are no paths",
+    }
+    posterior = xr.Dataset(
+        {"state": (dims, drawn.reshape(shape))},
+        coords={"chain": np.arange(chains), "draw": np.arange(draws), **coords},
+        attrs=attrs,
+    )
+    weighted = xr.Dataset(
+        {
+            "state": (("atom", "state_dim"), states.atoms.points),
+            "weight": (("time", "atom"), states.weights),
+        },
+        coords=coords,
+        attrs=attrs,
+    )
+    return pack({"posterior": posterior, WEIGHTED_ATOMS: weighted})
+
+
+# --- bands of filtered states against time ---
+
+
+@once_axes
+def plot_states(
+    states: FilteredStates,
+    truth: np.ndarray | None = None,
+    *,
+    observations: np.ndarray | None = None,
+    probability: float = 0.9,
+    ax: Any = None,
+) -> np.ndarray:
+    """Means and bands of each column of the state over time, with the truth where it is known.
+
+    Parameters
+    ----------
+    states : FilteredStates
+    truth : ndarray of shape (T, p), optional
+    observations : ndarray of shape (T, p), optional
+        Drawn as dots, where they are in the state's own units.
+    probability : float
+        Of the bands.
+    ax : sequence of matplotlib Axes, optional
+        One a column of the state.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, shape (p,)
+
+    Raises
+    ------
+    ValueError
+        If truth or observations have another shape, or there are other axes than columns.
+    """
+    means, bands = states.mean(), states.interval(probability)
+    p = means.shape[1]
+    for name, given in (("truth", truth), ("observations", observations)):
+        if given is not None and np.shape(given) != means.shape:
+            raise ValueError(f"{name} has shape {np.shape(given)}; the states have {means.shape}")
+    axes = drawn_on(ax, p, (8, 2 * p), below=True)
+    for i, axis in enumerate(axes):
+        label = f"{probability:.0%} band, {states.kind}"
+        axis.fill_between(states.times, bands[:, 0, i], bands[:, 1, i], color=BAND, label=label)
+        axis.plot(states.times, means[:, i], color=POSTERIOR, label="mean")
+        if observations is not None:
+            axis.plot(states.times, observations[:, i], ".", color=OBSERVED, markersize=3, label="observed")
+        if truth is not None:
+            axis.plot(states.times, truth[:, i], color=TRUTH, linewidth=0.8, label="truth")
+        axis.set(ylabel=states.names[i])
+    axes[-1].set(xlabel="time")
+    axes[0].legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+    return axes

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.blas import one_blas_thread
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.embedding.rules import Rule
-from pymc_kbr.filtering.conditioning import conditioned
-from pymc_kbr.filtering.grams import Joint, gram_of, of_columns
+from pymc_kbr.filtering.doors import Point
 from pymc_kbr.filtering.settings import FilterSettings
-from pymc_kbr.filtering.training import Training
+from pymc_kbr.filtering.training import Joint, Training, gram_of, of_columns
 from pymc_kbr.filtering.transitions import (
     KnownTransition,
     LearntTransition,
@@ -21,9 +22,11 @@ from pymc_kbr.filtering.transitions import (
     Regression,
     SumRule,
     Transition,
+    conditioned,
 )
 from pymc_kbr.gram import Gram, LowRankGram
-from pymc_kbr.gram.kept import KeptGram, part_of
+from pymc_kbr.gram.dense import KeptGram, part_of
+from pymc_kbr.posterior.posterior import Posterior
 
 ON_ONE_THREAD = 2000
 """Training pairs up to which an update is done sooner by one thread of BLAS than by several."""
@@ -231,3 +234,40 @@ def _of_states(settings: FilterSettings) -> tuple[Any, ...]:
         settings.prior_regularisation,
         settings.transition_regularisation,
     )
+
+
+# --- what is known of the state at one time ---
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """Weighted training states: the embedding of the state's distribution at one time.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (N,)
+        Of either sign, as the rule gave them.
+    atoms : Atoms
+        The training states and the kernel in which weights are projected.
+    support : Support
+    point : callable
+        From a weighted mean (p,) to the point that is reported.
+    names : tuple of str, length p
+    """
+
+    weights: np.ndarray
+    atoms: Atoms
+    support: Support
+    point: Point
+    names: tuple[str, ...] = field(default=())
+
+    def mean(self) -> np.ndarray:
+        """The weighted mean (p,), moved to a point of the state space where the filter has one."""
+        return self.point(self.weights @ self.atoms.points)
+
+    def posterior(self) -> Posterior:
+        """The belief as a `Posterior`: covariance, quantiles, mode, draws.
+
+        All times share the training states and the factor of their Gram matrix.
+        """
+        return Posterior.of(self.atoms, self.weights, self.support, names=self.names or None)

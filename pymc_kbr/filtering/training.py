@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,21 @@ from pymc_kbr.arrays.labelled import in_order, is_labelled
 from pymc_kbr.arrays.names import labels_of
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import check_finite, check_range, refuse_unlike_labels
+from pymc_kbr.arrays.scaling import Scaler, unit_deviations
+from pymc_kbr.estimators.summaries import Summary, coordinates, make_summary
+from pymc_kbr.gram import (
+    AS_EXACT,
+    Auto,
+    Exact,
+    Gram,
+    IncompleteCholesky,
+    LowRankGram,
+    RandomlyPivotedCholesky,
+    Solver,
+    make_solver,
+)
+from pymc_kbr.gram.dense import KeptGram
+from pymc_kbr.kernels import Gaussian, Kernel, Product, Sum
 
 
 class Labels(NamedTuple):
@@ -277,3 +292,199 @@ def _two(
     if len(one) < 2:
         raise ValueError(f"{name} has {len(one)} row; at least two are needed")
     return (one, two), order
+
+
+# --- gram matrices of a filter: made once, of all states or of all observations ---
+
+
+FEWEST_FOR_FACTOR = 100
+"""Rows from which "auto" looks whether a factorisation is so good."""
+
+
+def gram_of(
+    solver: Any, kernel: Kernel, points: np.ndarray, rng: np.random.Generator
+) -> KeptGram | LowRankGram:
+    """The Gram matrix of points (n, d), kept in memory, or of finitely many features.
+
+    Parameters
+    ----------
+    solver : str or Solver
+        "auto" takes incomplete Cholesky where a rank of a quarter of the rows leaves out no more than
+        `AS_EXACT` of the trace, otherwise the exact matrix while it fits into the budget of `Auto`.
+
+    Raises
+    ------
+    ValueError
+        If the solver makes blocks of rows, which are no features of new points.
+    """
+    solver, n = make_solver(solver), len(points)
+    if isinstance(solver, Auto):
+        if n >= FEWEST_FOR_FACTOR:
+            # At a quarter of the rank it costs a sixteenth of the exact factorisation: to look is cheap.
+            tried = IncompleteCholesky(max(1, min(n // 4, 500)), AS_EXACT).gram(kernel, points, rng, 0.0)
+            if isinstance(tried, LowRankGram) and _left_out(tried, kernel, points) <= AS_EXACT:
+                return tried
+        exact = Exact().bytes(n) <= solver.memory
+        return (
+            KeptGram.of(kernel, points)
+            if exact
+            else _low_rank(RandomlyPivotedCholesky(tolerance=1e-6), kernel, points, rng)
+        )
+    return (
+        KeptGram.of(kernel, points) if isinstance(solver, Exact) else _low_rank(solver, kernel, points, rng)
+    )
+
+
+def _low_rank(solver: Solver, kernel: Kernel, points: np.ndarray, rng: np.random.Generator) -> LowRankGram:
+    # Only leverage scores ask for a ridge, before lambda is chosen: that of a usual lambda.
+    made: Gram = solver.gram(kernel, points, rng, 1e-3 * len(points))
+    if not isinstance(made, LowRankGram):
+        raise ValueError(
+            f"solver is {shown(solver)}, which makes blocks of rows; a filter takes 'exact', 'auto', "
+            "'incomplete_cholesky', 'randomly_pivoted_cholesky', 'nystroem' or 'random_features'"
+        )
+    return made
+
+
+def _left_out(gram: LowRankGram, kernel: Kernel, points: np.ndarray) -> float:
+    whole = float(kernel.diag(points).sum())
+    return (whole - float(np.sum(gram.features**2))) / whole
+
+
+@dataclass(frozen=True)
+class Joint:
+    """k(z, z') l(u, u') of rows that hold z in their first columns and u in the others.
+
+    Parameters
+    ----------
+    first, second : Kernel
+    columns : int
+        Of z.
+    """
+
+    first: Kernel
+    second: Kernel
+    columns: int
+
+    def __call__(self, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+        """The Gram matrix, shape (n, m)."""
+        b = a if b is None else b
+        k = self.columns
+        return self.first(a[:, :k], b[:, :k]) * self.second(a[:, k:], b[:, k:])
+
+    def diag(self, a: np.ndarray) -> np.ndarray:
+        """Its diagonal, shape (n,)."""
+        return self.first.diag(a[:, : self.columns]) * self.second.diag(a[:, self.columns :])
+
+
+def of_columns(kernel: Kernel, columns: np.ndarray) -> Kernel:
+    """The kernel on some columns alone: where it has a bandwidth for each, on theirs."""
+    if isinstance(kernel, Sum | Product):
+        return replace(kernel, left=of_columns(kernel.left, columns), right=of_columns(kernel.right, columns))
+    if isinstance(kernel, Gaussian) and np.ndim(kernel.bandwidth):
+        return Gaussian(tuple(np.asarray(kernel.bandwidth)[columns].tolist()))
+    return kernel
+
+
+# --- the scale in which kernels see states, observations and controls ---
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Centres and deviations of the training's columns.
+
+    Parameters
+    ----------
+    centre, deviation : ndarray of shape (p,)
+        Of the states.
+    observations : Scaler or Summary
+        Of the observations: constant columns are left out. Or features of them, from all their columns.
+    control_centre, control_deviation : ndarray of shape (c,), optional
+    """
+
+    centre: np.ndarray
+    deviation: np.ndarray
+    observations: Summary
+    control_centre: np.ndarray | None = None
+    control_deviation: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, training: Training, scaled: bool, features: Any = None) -> Units:
+        """Those of a training; deviations are one where nothing is to be scaled.
+
+        `features` is as `make_summary` takes it, or None.
+        """
+
+        def deviation(rows: np.ndarray) -> np.ndarray:
+            return unit_deviations(rows) if scaled else np.ones(rows.shape[1])
+
+        u = training.controls
+        return cls(
+            training.states.mean(axis=0),
+            deviation(training.states),
+            make_summary(
+                scaled if features is None else features,
+                training.observations,
+                training.states[training.pairs],
+            ),
+            None if u is None else u.mean(axis=0),
+            None if u is None else deviation(u),
+        )
+
+    def of_features(self, training: Training, features: Any) -> Units:
+        """The same with features that are learnt from another training."""
+        rows = training.states[training.pairs]
+        return replace(self, observations=make_summary(features, training.observations, rows))
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether what is seen of an observation are its own columns, of which some may be missing."""
+        return isinstance(self.observations, Scaler)
+
+    def observed(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (T, d), scaled, or their features; NaN where they are missing.
+
+        Raises
+        ------
+        ValueError
+            If a row is missing in part and features need all of it.
+        """
+        if self.has_columns:
+            return self.observations.transform(rows)
+        # A network takes whole observations: nothing is known of the features of a part.
+        gaps = np.isnan(rows)
+        missing = gaps.all(axis=1)
+        partly = gaps.any(axis=1) & ~missing
+        if partly.any():
+            raise ValueError(
+                f"{partly.sum()} observation(s) hold NaN in some columns, the first of them row "
+                f"{np.flatnonzero(partly)[0]}; features are of whole observations: make the whole row NaN, "
+                "which is a step without an observation, or fit the filter without features"
+            )
+        # Where nothing was seen nobody asks how many features there are.
+        seen = self.observations.transform(rows[~missing]) if not missing.all() else np.zeros((0, 1))
+        found = np.full((len(rows), seen.shape[1]), np.nan)
+        found[~missing] = seen
+        return found
+
+    def states(self, rows: np.ndarray) -> np.ndarray:
+        """States (k, p), scaled."""
+        return (rows - self.centre) / self.deviation
+
+    def controls(self, rows: np.ndarray) -> np.ndarray:
+        """Controls (k, c), scaled."""
+        return (rows - self.control_centre) / self.control_deviation
+
+    def unscaled_controls(self, rows: np.ndarray) -> np.ndarray:
+        """The inverse of `controls`."""
+        return rows * self.control_deviation + self.control_centre
+
+    def scaled(self, training: Training) -> Training:
+        """A training in this scale."""
+        return replace(
+            training,
+            states=self.states(training.states),
+            # Where estimates stand for observations, training rows have those of a fit without them.
+            observations=coordinates(self.observations, training.observations),
+            controls=None if training.controls is None else self.controls(training.controls),
+        )

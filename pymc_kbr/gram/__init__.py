@@ -2,13 +2,14 @@
 
 from pymc_kbr.gram.dense import DenseGram
 from pymc_kbr.gram.gram import Gram, Operator
-from pymc_kbr.gram.incomplete_cholesky import IncompleteCholesky, RandomlyPivotedCholesky
-from pymc_kbr.gram.low_rank import LowRankGram
-from pymc_kbr.gram.nystroem import Nystroem
-from pymc_kbr.gram.pivoted import AS_EXACT, pivoted_cholesky
-from pymc_kbr.gram.random_features import RandomFeatures
+from pymc_kbr.gram.incomplete_cholesky import (
+    AS_EXACT,
+    IncompleteCholesky,
+    RandomlyPivotedCholesky,
+    pivoted_cholesky,
+)
+from pymc_kbr.gram.low_rank import LowRankGram, Nystroem, RandomFeatures, StreamedGram
 from pymc_kbr.gram.solvers import SOLVERS, Auto, DivideAndConquer, Exact, Solver, Subsample, make_solver
-from pymc_kbr.gram.streamed import StreamedGram
 
 __all__ = [
     "AS_EXACT",

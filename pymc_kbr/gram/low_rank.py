@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, cho_solve, eigh, solve
 
+from pymc_kbr.arrays.chunks import Chunks
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.gram.gram import Gram, Operator, SquaredOperator, raising
+from pymc_kbr.kernels import Kernel, frequencies
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,3 +149,308 @@ class SpectralOperator(SquaredOperator):
 def scaled_rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """diag(factor) b, for b (n,) or (n, k)."""
     return factor * b if b.ndim == 1 else factor[:, None] * b
+
+
+# --- a Gram matrix of finitely many features, for points that memory does not hold ---
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedGram(Gram):
+    """G = F F' as `LowRankGram` has it, with the rows of F made anew in each pass over the points.
+
+    Parameters
+    ----------
+    points : Chunks
+    feature_map : callable
+        From points (b, d) to their features (b, r).
+    rank : int
+        r.
+    """
+
+    points: Chunks
+    feature_map: Callable[[np.ndarray], np.ndarray]
+    rank: int
+
+    @property
+    def size(self) -> int:
+        """Number of points, n."""
+        return len(self.points)
+
+    def apply(self, v: np.ndarray) -> np.ndarray:
+        """G times v (n,) or (n, k), in two passes."""
+        return self.times(self.transposed_times(v))
+
+    def times(self, inner: np.ndarray) -> np.ndarray:
+        """F times (r,) or (r, k), in one pass."""
+        out = np.empty((self.size, *inner.shape[1:]))
+        for part, block in self.points.blocks():
+            out[part] = self.feature_map(block) @ inner
+        return out
+
+    def transposed_times(self, v: np.ndarray) -> np.ndarray:
+        """F' times (n,) or (n, k), in one pass."""
+        out = np.zeros((self.rank, *v.shape[1:]))
+        for part, block in self.points.blocks():
+            out += self.feature_map(block).T @ v[part]
+        return out
+
+    def core(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """F' diag(weights) F, shape (r, r), in one pass."""
+        core = np.zeros((self.rank, self.rank))
+        for part, block in self.points.blocks():
+            features = self.feature_map(block)
+            core += features.T @ (features if weights is None else weights[part, None] * features)
+        return core
+
+    def cross(self, x: np.ndarray) -> np.ndarray:
+        """The kernel between the points and new ones x (k, d), shape (n, k)."""
+        return self.times(self.feature_map(x).T)
+
+    def centred(self, base: np.ndarray) -> StreamedGram:
+        """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
+        mean = self.transposed_times(base)  # in one pass, and no features are kept
+        return StreamedGram(self.points, CentredFeatures(self.feature_map, mean), self.rank)
+
+    def regularised(self, ridge: float, scale: np.ndarray | None = None) -> StreamedWoodbury:
+        """S (S G S + ridge I)^-1 S by Woodbury's identity."""
+        # S stands on both sides of the features, or of what solves for them: its square is all that is
+        # needed.
+        weights = None if scale is None else scale**2
+        core = self.core(weights)
+
+        def factor(r: float) -> tuple[np.ndarray, bool]:
+            return cho_factor(core + r * np.eye(self.rank), lower=True)
+
+        least = self.rank * np.finfo(float).eps * float(np.diag(core).max(initial=0.0))
+        made, ridge, raised = raising(factor, ridge, least)
+        return StreamedWoodbury(self, weights, made, ridge, raised)  # type: ignore[arg-type]
+
+    def squared(self, weights: np.ndarray, delta: float) -> StreamedSpectral:
+        """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F."""
+        values, vectors = eigh(self.core(weights))
+        return StreamedSpectral(self, weights, values, vectors, delta)
+
+
+@dataclass
+class StreamedWoodbury(Operator):
+    """S (S F F' S + ridge I)^-1 S, in a pass or two.
+
+    Parameters
+    ----------
+    gram : StreamedGram
+    scale : ndarray of shape (n,), optional
+        The square of S; the identity where left out.
+    factor : tuple
+        Of F' S S F + ridge I, by Cholesky.
+    ridge : float
+    raised : int
+    """
+
+    gram: StreamedGram
+    scale: np.ndarray | None
+    factor: tuple[np.ndarray, bool]
+    ridge: float
+    raised: int
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k)."""
+        right = self._scaled(b)
+        inner = cho_solve(self.factor, self.gram.transposed_times(right))
+        return (right - self._scaled(self.gram.times(inner))) / self.ridge
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
+        inner = cho_solve(self.factor, self.gram.feature_map(x).T)
+        return self._scaled(self.gram.times(inner)).T
+
+    def _scaled(self, b: np.ndarray) -> np.ndarray:
+        return b if self.scale is None else scaled_rows(self.scale, b)
+
+
+@dataclass
+class StreamedSpectral(Operator):
+    """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', in a pass or two.
+
+    Parameters
+    ----------
+    gram : StreamedGram
+    scale : ndarray of shape (n,)
+        L.
+    values, vectors : ndarray of shape (r,), (r, r)
+        m and V.
+    ridge : float
+        Delta.
+    """
+
+    gram: StreamedGram
+    scale: np.ndarray
+    values: np.ndarray
+    vectors: np.ndarray
+    ridge: float
+    raised: int = 0
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """The operator applied to b (n,) or (n, k)."""
+        rotated = self.vectors.T @ self.gram.transposed_times(scaled_rows(self.scale, b))
+        inner = self.vectors @ scaled_rows(1 / (self.values**2 + self.ridge), rotated)
+        return scaled_rows(self.scale, self.gram.times(inner))
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
+        rotated = self.vectors.T @ self.gram.feature_map(x).T
+        inner = self.vectors @ scaled_rows(self.values / (self.values**2 + self.ridge), rotated)
+        return scaled_rows(self.scale, self.gram.times(inner)).T
+
+
+# --- nystroem's approximation: the kernel on the span of some landmarks ---
+
+
+@dataclass(frozen=True)
+class Nystroem:
+    """The kernel projected on landmarks drawn from the rows.
+
+    Parameters
+    ----------
+    landmarks : int
+    sampling : {"uniform", "leverage"}
+        Landmarks drawn with equal probabilities, or with those of the rows' ridge leverage scores,
+        the diagonal of G (G + n lambda I)^-1, estimated on uniform landmarks first [1]_.
+
+    References
+    ----------
+    .. [1] A. El Alaoui, M. W. Mahoney, Fast randomized kernel ridge regression with statistical
+       guarantees, NIPS 28 (2015).
+    """
+
+    landmarks: int = 500
+    sampling: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.sampling not in ("uniform", "leverage"):
+            raise ValueError(f"sampling is {shown(self.sampling)}; it may be uniform or leverage")
+
+    streams: ClassVar[bool] = True
+
+    def bytes(self, n: int) -> int:
+        """Memory of n rows."""
+        # Kernel values at the landmarks, and the features that are made of them.
+        return 2 * 8 * n * min(n, self.landmarks)
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(
+        self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
+    ) -> LowRankGram | StreamedGram:
+        """The Gram matrix of points (n, d) on the landmarks' span."""
+        n = len(points)
+        count = min(self.landmarks, n)
+        rows = rng.choice(n, count, replace=False)
+        if self.sampling == "leverage" and count < n:
+            scores = leverage_scores(landmark_features(kernel, points, rows), ridge)
+            rows = rng.choice(n, count, replace=False, p=scores / scores.sum())
+        return landmark_features(kernel, points, np.sort(rows))  # in order, each part of a store is read once
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFeatures:
+    """f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    landmarks : ndarray of shape (m, d)
+        z.
+    mix : ndarray of shape (m, r)
+        V diag(s)^(-1/2).
+    """
+
+    kernel: Kernel
+    landmarks: np.ndarray
+    mix: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """At points x (k, d), shape (k, r)."""
+        return self.kernel(x, self.landmarks) @ self.mix
+
+
+def landmark_features(
+    kernel: Kernel, points: np.ndarray | Chunks, rows: np.ndarray
+) -> LowRankGram | StreamedGram:
+    """The Gram matrix of `LandmarkFeatures`; eigenvalues that are rounding errors are left out."""
+    landmarks = points[rows]
+    values, vectors = eigh(kernel(landmarks))
+    kept = values > len(values) * np.finfo(float).eps * values[-1]
+    features = LandmarkFeatures(kernel, landmarks, vectors[:, kept] / np.sqrt(values[kept]))
+    if isinstance(points, Chunks):
+        return StreamedGram(points, features, int(kept.sum()))
+    return LowRankGram(features(points), features)
+
+
+def leverage_scores(gram: LowRankGram | StreamedGram, ridge: float) -> np.ndarray:
+    """The diagonal of F (F' F + ridge I)^-1 F', shape (n,), with a floor that leaves no row out."""
+    if isinstance(gram, LowRankGram):
+        core, parts = gram.features.T @ gram.features, [gram.features]
+    else:
+        core = gram.core()
+        parts = (gram.feature_map(block) for _, block in gram.points.blocks())  # type: ignore[assignment]
+    regularised = core + ridge * np.eye(len(core))
+    scores = np.concatenate(
+        [np.einsum("ij,ji->i", f, solve(regularised, f.T, assume_a="pos")) for f in parts]
+    )
+    return np.maximum(scores, 1e-3 * scores.mean())
+
+
+# --- random Fourier features ---
+
+
+@dataclass(frozen=True, eq=False)
+class FourierFeatures:
+    """f(x) = (cos(W x), sin(W x)) / sqrt(r / 2) with r / 2 frequencies W, shape (r / 2, d)."""
+
+    frequencies: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """At points x (k, d), shape (k, r)."""
+        phase = x @ self.frequencies.T
+        return np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(len(self.frequencies))
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """Cosines and sines of random frequencies of a shift-invariant kernel.
+
+    Parameters
+    ----------
+    features : int
+        An even number: a cosine and a sine for each frequency (see `kernels.frequencies`).
+
+    Notes
+    -----
+    f(x) = (cos(W x), sin(W x)) / sqrt(r / 2) with r / 2 frequencies W, the real form of section 4.4 of the
+    localised draft. The ridge is n lambda for n rows, as with every solver, since F F' is about G itself; the
+    draft adds m eps to F'F, with m the number of frequencies, which is lambda = m eps / n here.
+    """
+
+    features: int = 500
+
+    streams: ClassVar[bool] = True
+
+    def bytes(self, n: int) -> int:
+        """Memory of n rows."""
+        return 2 * 8 * n * self.features
+
+    def rows(self, n: int) -> int:
+        """Rows in one regression."""
+        return n
+
+    def gram(
+        self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
+    ) -> LowRankGram | StreamedGram:
+        """The approximated Gram matrix of points (n, d)."""
+        count = max(1, self.features // 2)
+        features = FourierFeatures(frequencies(kernel, count, points[0:1].shape[1], rng))
+        if isinstance(points, Chunks):
+            return StreamedGram(points, features, 2 * count)
+        return LowRankGram(features(points), features)

@@ -1,8 +1,7 @@
 """Tests of two samples and of independence by kernels, at bandwidths that are learnt or given."""
 
 from pymc_kbr.hypothesis_tests.causal_learn import causal_learn_test
-from pymc_kbr.hypothesis_tests.conditional_hsic import conditional_hsic_test
-from pymc_kbr.hypothesis_tests.hsic import hsic_test
+from pymc_kbr.hypothesis_tests.hsic import conditional_hsic_test, hsic_test
 from pymc_kbr.hypothesis_tests.mmd import mmd_test
 from pymc_kbr.hypothesis_tests.power import PowerCurve, power_curve
 from pymc_kbr.hypothesis_tests.result import TestResult

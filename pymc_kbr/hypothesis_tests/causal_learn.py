@@ -9,8 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.extras import brought_by
-from pymc_kbr.hypothesis_tests.conditional_hsic import conditional_hsic_test
-from pymc_kbr.hypothesis_tests.hsic import hsic_test
+from pymc_kbr.hypothesis_tests.hsic import conditional_hsic_test, hsic_test
 
 
 @default_arithmetic

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.points import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
 from pymc_kbr.arrays.refusals import generator_of
-from pymc_kbr.hypothesis_tests.blocks import Blocks, block_sizes, centred, labels
-from pymc_kbr.hypothesis_tests.choices import Bandwidth, check_choices, features_of
-from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null
+from pymc_kbr.arrays.rows import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
+from pymc_kbr.hypothesis_tests.blocks import Blocks, Traces, block_sizes, centred, gamma_null, labels
+from pymc_kbr.hypothesis_tests.choices import (
+    Bandwidth,
+    check_choices,
+    features_of,
+    kernels_of,
+    of_several,
+    refuse_without_permutations,
+)
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
-from pymc_kbr.hypothesis_tests.several import kernels_of, of_several, refuse_without_permutations
-from pymc_kbr.hypothesis_tests.strata import as_strata
 from pymc_kbr.kernels import Kernel
 
 WHOLE_GRAM_ROWS = 6000
@@ -265,3 +269,46 @@ def _by_blocks(
     for i, (a, b) in enumerate(parts):
         blocks.add(i, labels(len(a), len(b)), centred(kernel(np.vstack([a, b]))))
     return blocks.result((kernel,))
+
+
+# --- parts within which rows are permuted, where both samples were drawn part by part ---
+
+
+def as_strata(strata: Any, m: int, n: int) -> np.ndarray | None:
+    """The part of each of m + n rows as a whole number, shape (m + n,); None where there are no parts.
+
+    Parameters
+    ----------
+    strata : pair of array_like, shapes (m,) and (n,), or None
+        Labels of the rows of both samples.
+    m, n : int
+
+    Raises
+    ------
+    ValueError
+        If they are no pair of such labels, some are missing, or no part has rows of both samples.
+    """
+    if strata is None:
+        return None
+    if not isinstance(strata, tuple) or len(strata) != 2:
+        raise ValueError(
+            "strata must be a pair (a tuple): the labels of the rows of x, and of those of y; it is "
+            f"{type(strata).__name__}"
+        )
+    labels = [np.asarray(each) for each in strata]
+    for name, each, rows in zip("xy", labels, (m, n), strict=True):
+        if each.shape != (rows,):
+            raise ValueError(
+                f"the strata of {name} have shape {each.shape}; give one label for each of its {rows} rows"
+            )
+    together = np.concatenate(labels)
+    if any(label is None or label != label for label in together.tolist()):  # NaN is not itself
+        raise ValueError("some strata are missing (NaN or None); give every row a label")
+    _, codes = np.unique(together, return_inverse=True)
+    codes = codes.reshape(-1)
+    if not np.intersect1d(codes[:m], codes[m:]).size:
+        raise ValueError(
+            "no stratum has rows of both x and y, so that no permutation within strata changes anything; "
+            "label the rows of both samples alike, or leave strata out"
+        )
+    return codes

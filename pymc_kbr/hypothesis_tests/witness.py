@@ -11,18 +11,18 @@ from scipy.stats import norm
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BAND, DIVERGING, POSTERIOR, RULE
-from pymc_kbr.arrays.points import (
+from pymc_kbr.arrays.refusals import check_seed, generator_of
+from pymc_kbr.arrays.refusals import probability as refuse_probability
+from pymc_kbr.arrays.rows import (
     as_points,
     column_names,
     in_order,
     refuse_constant,
     refuse_unequal_columns,
 )
-from pymc_kbr.arrays.refusals import check_seed, generator_of
-from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.learnt_lengthscale import choose_lengthscale
-from pymc_kbr.embedding.prior_covariance import Measure
+from pymc_kbr.embedding.marginal_likelihood import Measure
 
 
 @dataclass(frozen=True, eq=False)

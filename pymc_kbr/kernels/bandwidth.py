@@ -6,8 +6,8 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from pymc_kbr.arrays.scaling import nonzero, unit_deviations
-from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_varied
-from pymc_kbr.kernels.gaussian import Gaussian
+from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_varied
+from pymc_kbr.kernels.kernel import Gaussian
 
 
 def median_heuristic(points: np.ndarray, most: int = ROWS_FOR_CHOICES) -> float:

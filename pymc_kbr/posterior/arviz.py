@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,15 +20,16 @@ from pymc_kbr.arrays.labelled import some
 from pymc_kbr.arrays.names import parameters_by_name
 from pymc_kbr.arrays.refusals import generator_of, instance, path_of, shown, whole
 from pymc_kbr.arrays.rows import as_rows, check_finite
+from pymc_kbr.arrays.weighted import effective_sample_size, spread_out
 from pymc_kbr.tables.checks import check_variable_names, usual_dims
 from pymc_kbr.tables.columns import Columns, Variable
-from pymc_kbr.tables.prior_rows import PriorRows
-from pymc_kbr.tables.saved import DOCUMENTS, IN_A_RESULT, PATH, arrays_of, documents_of
+from pymc_kbr.tables.file import DOCUMENTS, IN_A_RESULT, PATH, arrays_of, documents_of
 
 if TYPE_CHECKING:
     import pymc as pm
 
     from pymc_kbr.tables.reference_table import ReferenceTable
+
 
 ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 
@@ -348,3 +350,66 @@ def power_scaling(result: Any, component: str) -> xr.Dataset:
     if ARVIZ_MAJOR == 0:
         return az.psens(result, component=component)  # type: ignore[attr-defined]
     return az.psense(result, group=component)
+
+
+# --- rows of a table that stand for its prior: draws of it as they are, others resampled ---
+
+
+ROWS_SHOWN = 10_000
+"""Rows that are shown of a prior."""
+
+
+@dataclass(frozen=True, eq=False)
+class PriorRows:
+    """Which rows, and what they are.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (k,)
+        At most `ROWS_SHOWN`; a row may be there several times where rows were resampled.
+    words : str
+        How they come to stand for the prior.
+    """
+
+    rows: np.ndarray
+    words: str
+
+    @classmethod
+    def of(cls, table: Any, ratio: np.ndarray | None = None) -> PriorRows:
+        """Rows of a `ReferenceTable` for its prior, or for another one.
+
+        Parameters
+        ----------
+        table : ReferenceTable
+        ratio : ndarray of shape (n,), optional
+            Density of another prior over that of the table's, or what else weights the rows.
+
+        Notes
+        -----
+        Rows that are no draws of the prior are resampled systematically, at even steps of the summed
+        weights, which are the table's `prior_ratio` times `ratio`. A likelihood that is known is no part of a
+        prior: where the ratio is that alone, rows are draws of the prior and are left as they are.
+        """
+        elsewhere = table.origin.from_proposal
+        weights = table.prior_ratio if elsewhere or not table.origin.known else None
+        between = ", between the bounds within which it was simulated" if table.origin.between_bounds else ""
+        if table.origin.left_out:
+            between += f", without {table.origin.left_out} rows that lie far from the posterior"
+        if len(table.failures) and table.origin.on_failure == "drop":
+            between += ", of simulations that succeeded"
+        if ratio is not None:
+            weights = ratio if weights is None else weights * ratio
+        if weights is None:
+            return cls(spread_out(len(table), ROWS_SHOWN), f"rows of the reference table, as drawn{between}")
+        known = (
+            f" times the known likelihood of {', '.join(table.origin.known)}" if table.origin.known else ""
+        )
+        words = (
+            f"rows of the reference table, resampled by the density of the prior{known if elsewhere else ''} "
+            f"over that of the rows, of which {effective_sample_size(weights):.0f} are effective{between}"
+        )
+        count = min(len(weights), ROWS_SHOWN)
+        steps = (np.arange(count) + 0.5) / count
+        rows = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
+        # Rounding may leave the summed weights below the last step.
+        return cls(np.minimum(rows, len(weights) - 1), words)

@@ -2,29 +2,205 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.weighted import covariance, weighted_quantile
+from pymc_kbr.arrays.weighted import covariance, effective_sample_size, weighted_quantile
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.posterior.shown import shown_posterior
-from pymc_kbr.posterior.weighted_atoms import WeightedAtoms
+from pymc_kbr.posterior.smoothing import check_smoothing, refuse_infinite, smoothed
 
 if TYPE_CHECKING:
     import pymc as pm
 
     from pymc_kbr.tables.reference_table import ReferenceTable
+
+
+# --- weighted atoms, and draws from them by three named steps ---
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedAtoms:
+    """What a `Posterior` is made of; its parameters are the first ones there."""
+
+    embedding: Embedding
+    support: Support
+    settings: dict[str, float] = field(default_factory=dict)
+    smoothing: str = "local"
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Parameters of the simulations that carry weight, shape (m, p)."""
+        return self.embedding.atoms.points
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The estimator's weights, of either sign, shape (m,)."""
+        return self.embedding.weights
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights as the estimator computed them."""
+        return float(self.weights.sum())
+
+    @property
+    def effective_sample_size(self) -> float:
+        """Kish's effective sample size of the weights."""
+        return effective_sample_size(self.weights)
+
+    @property
+    def negative_share(self) -> float:
+        """Share of the absolute weight that is negative."""
+        return float(np.maximum(-self.weights, 0).sum() / np.abs(self.weights).sum())
+
+    @cached_property
+    def simplex_weights(self) -> np.ndarray:
+        """First step to draws: non-negative weights of sum one, nearest in RKHS norm, shape (m,).
+
+        Weights that are on the simplex already are returned as they are.
+        """
+        if np.all(self.weights >= 0) and np.isclose(self.total_weight, 1):
+            return self.weights / self.total_weight
+        return project_to_simplex(self.embedding)
+
+    def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Second step to draws: systematic resampling of the atoms by `simplex_weights`.
+
+        Parameters
+        ----------
+        draws : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of int, shape (draws,)
+            Row numbers of atoms, in no order.
+        """
+        positions = (rng.random() + np.arange(draws)) / draws
+        rows = np.searchsorted(np.cumsum(self.simplex_weights), positions)
+        # Rounding may leave the sum below one. In no order: any few of the draws stand for the posterior.
+        return rng.permutation(np.minimum(rows, len(self.atoms) - 1))
+
+    def herd(self, draws: int) -> np.ndarray:
+        """Another second step: kernel herding, without randomness, see `pymc_kbr.posterior.posterior`.
+
+        Parameters
+        ----------
+        draws : int
+
+        Returns
+        -------
+        ndarray of int, shape (draws,)
+            Row numbers of atoms, in the order in which they were chosen.
+        """
+        return herd(Embedding(self.embedding.atoms, self.simplex_weights), draws)
+
+    def draw(
+        self,
+        draws: int,
+        rng: np.random.Generator | int | None = None,
+        *,
+        smoothing: str | None = None,
+        herding: bool = False,
+    ) -> np.ndarray:
+        """Equally weighted draws from the posterior.
+
+        Parameters
+        ----------
+        draws : int
+        rng : numpy.random.Generator, int or None
+        smoothing : {"local", "global", "none"}, optional
+            See `pymc_kbr.posterior.smoothing`; that of the posterior where left out.
+        herding : bool
+            Whether atoms are chosen by kernel herding instead of resampling: few draws then stand for the
+            posterior better, at a cost that grows with draws times atoms.
+
+        Returns
+        -------
+        ndarray of shape (draws, p)
+            Inside the prior's support.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or some draws or the atoms that they are made of are not finite.
+
+        Notes
+        -----
+        Three steps: the weights are projected onto the simplex (`simplex_weights`), atoms are
+        resampled (`resample`) or herded (`herd`), and these are smoothed in the unconstrained space
+        (`smooth`). Whole numbers are rounded after that; those of few values are not smoothed.
+        """
+        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+            raise ValueError(f"draws is {shown(draws)}; it must be a whole number of at least 1")
+        whole("draws", draws)
+        if smoothing is not None:
+            check_smoothing(smoothing)
+        rng = generator_of(rng, "rng")
+        refuse_infinite("atoms that carry weight", self.atoms[self.weights != 0])
+        rows = self.herd(draws) if herding else self.resample(draws, rng)
+        return refuse_infinite("draws", self.smooth(rows, rng, smoothing))
+
+    def smooth(self, rows: np.ndarray, rng: np.random.Generator, smoothing: str | None = None) -> np.ndarray:
+        """Third step to draws: Gaussian noise in the unconstrained space.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (draws,)
+            Row numbers of atoms, which `resample` or `herd` has chosen.
+        rng : numpy.random.Generator
+        smoothing : {"local", "global", "none"}, optional
+            See `pymc_kbr.posterior.smoothing`; that of the posterior where left out.
+
+        Returns
+        -------
+        ndarray of shape (draws, p)
+            Inside the prior's support; discrete parameters of few values as they were.
+        """
+        how = smoothing or self.smoothing
+        return smoothed(self.atoms, self.simplex_weights, self.support, rows, rng, how)
+
+
+# --- few draws that stand for an embedding ---
+
+
+def herd(embedding: Embedding, draws: int) -> np.ndarray:
+    """Row numbers of atoms whose equally weighted sum is near to an embedding, shape (draws,).
+
+    Kernel herding: each draw is the atom at which the embedding exceeds that of the draws before
+    it most [1]_.
+
+    References
+    ----------
+    .. [1] Y. Chen, M. Welling, A. Smola, Super-samples from kernel herding, UAI (2010).
+    """
+    points, kernel = embedding.atoms.points, embedding.atoms.kernel
+    target = embedding.atoms.apply_gram(embedding.weights)
+    half_norms = 0.5 * kernel.diag(points)
+    drawn = np.zeros(draws, dtype=int)
+    total = np.zeros(len(points))
+    for t in range(draws):
+        # t + 1 times the gain in distance when this atom is added: the factor changes no maximum.
+        drawn[t] = int(np.argmax((t + 1) * target - total - half_norms))
+        total += kernel(points, points[drawn[t] : drawn[t] + 1])[:, 0]
+    return drawn
+
+
+# --- A posterior as weighted atoms, and what the weights say of it ---
 
 
 @default_arithmetic
@@ -281,3 +457,96 @@ class Posterior(WeightedAtoms):
             timings=timings,
             notes=notes,
         )
+
+
+# --- a value on one screen ---
+
+
+MOST_LINES, MOST_LETTERS = 10, 48
+"""Lines of a table, and letters of a cell, that are shown."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a value.
+
+    Parameters
+    ----------
+    heading : str
+    lines : sequence of dict
+        The table, all of the same keys; the first `MOST_LINES` are shown.
+    count : int
+        How many lines there are of which `lines` may be the first.
+    notes : sequence of str
+        Sentences after the table.
+    """
+
+    heading: str
+    lines: Sequence[dict[str, Any]]
+    count: int
+    notes: Sequence[str] = ()
+
+    def text(self) -> str:
+        """For `__repr__`."""
+        rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        # Names to the left, numbers to the right.
+        table = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self.heading, *[f"  {line}" for line in (*table, *self._after())]])
+
+    def html(self) -> str:
+        """For `_repr_html_`."""
+        head, *rows = self._cells() or [[]]
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        after = "".join(f"<p>{escape(note)}</p>" for note in self._after())
+        return (
+            f"<p><b>{escape(self.heading)}</b></p>"
+            f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{after}"
+        )
+
+    def _cells(self) -> list[list[str]]:
+        if not self.lines:
+            return []
+        rows = [[_cell(value) for value in line.values()] for line in self.lines[:MOST_LINES]]
+        return [list(self.lines[0]), *rows]
+
+    def _after(self) -> list[str]:
+        hidden = self.count - min(len(self.lines), MOST_LINES)
+        return [*([f"... and {hidden:,} more"] if hidden > 0 else []), *map(str, self.notes)]
+
+
+def shown_posterior(posterior: Any) -> Shown:
+    """The mean and the range of a `Posterior`, which uses this file, and what is known of its weights."""
+    atoms, mean = posterior.atoms, posterior.mean()
+    p = atoms.shape[1]
+    lines = [
+        {
+            "parameter": i if posterior.names is None else posterior.names[i],
+            "mean": float(mean[i]),
+            "least atom": float(atoms[:, i].min()),
+            "largest atom": float(atoms[:, i].max()),
+        }
+        for i in range(min(p, MOST_LINES))
+    ]
+    settings = ", ".join(f"{name} {value:.4g}" for name, value in posterior.settings.items())
+    return Shown(
+        f"Posterior of {p} parameter(s): {len(atoms):,} atoms with weights",
+        lines,
+        p,
+        [
+            f"total weight {posterior.total_weight:.4g}, effective sample size "
+            f"{posterior.effective_sample_size:.1f}, {posterior.negative_share:.0%} of the weight negative",
+            *([f"settings: {settings}"] if settings else []),
+        ],
+    )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    words = " ".join(str(value).split())
+    return words if len(words) <= MOST_LETTERS else f"{words[: MOST_LETTERS - 3]}..."

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
+from scipy.linalg import eigh
 
 from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, median_heuristic
-from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
-from pymc_kbr.regression.ridge import FEATURE_ROWS_AT_ONCE, RidgeRegression
+from pymc_kbr.regression.leave_one_out import RIDGES, SCALES, choose_kernel_and_ridge
 
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
@@ -84,3 +88,145 @@ class KernelRegression:
         """Conditional means at statistics (k, d), shape (k, t)."""
         parts = np.array_split(x, max(1, len(x) // FEATURE_ROWS_AT_ONCE))
         return np.concatenate([self._ridge.predict(self._gram.feature_map(part)) for part in parts])
+
+
+# --- kernel and linear ridge regression of columns on statistics, with leave-one-out residuals ---
+
+
+ROWS_SCORED = 10_000
+"""Rows on which the ridge is chosen, of a regression on all."""
+
+NEGLIGIBLE_FOR_LEVERAGE = 1e-6
+"""Of the ridge: smaller eigenvalues of F' F are left out of leverages, which they would raise by as much."""
+
+FEATURE_ROWS_AT_ONCE = 4096
+"""Rows whose features, or leverages, are computed at once."""
+
+LARGEST_LEVERAGE = 0.99
+"""A row that determines its own prediction to this share is not divided by less than one minus it."""
+
+
+class RidgeRegression:
+    """Linear regression of targets on centred features, plus a constant, its ridge by leave-one-out.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, r)
+        Of weighted mean zero.
+    targets : ndarray of shape (n, t)
+    weights : ndarray of shape (n,), optional
+        Of the squared residuals; one where left out.
+
+    Attributes
+    ----------
+    residuals, estimates, leverages_capped, ridge
+        As of `KernelRegression`, whose Notes have the formula.
+    """
+
+    def __init__(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> None:
+        d = np.ones(len(features)) if weights is None else weights / weights.mean()
+        unit, root = unit_deviations(targets), np.sqrt(d)[:, None]
+        self._constant = d @ targets / d.sum()
+        spectrum = _Wide if features.shape[1] >= len(features) else _Tall
+        weighted = features if weights is None else root * features
+        solver = spectrum(weighted, root * (targets - self._constant), d / d.sum())
+        self.ridge = float(RIDGES[int(np.argmin(solver.errors(RIDGES, unit)))])
+        chosen = solver.solve(self.ridge)
+        self.residuals = chosen.left_out / root
+        self.estimates = targets - chosen.left_out_of_slopes / root
+        self.leverages_capped = chosen.capped
+        self._coefficients = chosen.coefficients
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Targets at features (k, r), shape (k, t)."""
+        return self._constant + features @ self._coefficients
+
+
+class _Solution(NamedTuple):
+    """The regression at one ridge: left-out residuals with and without the constant's share, slopes."""
+
+    left_out: np.ndarray
+    left_out_of_slopes: np.ndarray
+    capped: int
+    coefficients: np.ndarray
+
+
+class _Tall:
+    """Ridge regression by the eigenvectors of F' F, for fewer features than rows.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, r)
+    targets : ndarray of shape (n, t)
+    share : ndarray of shape (n,)
+        The constant's part of each row's leverage.
+    """
+
+    def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
+        self._features, self._targets, self._share = features, targets, share
+        values, self._vectors = eigh(features.T @ features)
+        self._values = np.maximum(values, 0)
+        self._right = self._vectors.T @ (features.T @ targets)
+
+    def errors(self, ridges: Sequence[float], unit: np.ndarray) -> np.ndarray:
+        """Sum of squared left-out residuals over `unit` (t,) of some rows, for each ridge."""
+        rows = spread_out(len(self._features), ROWS_SCORED)
+        rotated = self._features[rows] @ self._vectors
+        inverse = 1 / (self._values[:, None] + np.array(ridges))
+        leverages = self._share[rows, None] + rotated**2 @ inverse
+        slopes = inverse[:, :, None] * self._right[:, None, :]
+        residuals = self._targets[rows, None] - np.tensordot(rotated, slopes, axes=1)
+        left_out = residuals / (1 - np.minimum(leverages, LARGEST_LEVERAGE))[:, :, None]
+        return np.sum((left_out / unit) ** 2, axis=(0, 2))
+
+    def solve(self, ridge: float) -> _Solution:
+        """See `_Solution`."""
+        inverse = 1 / (self._values + ridge)
+        large = self._values > NEGLIGIBLE_FOR_LEVERAGE * ridge
+        directions = self._vectors[:, large] * np.sqrt(inverse[large])
+        blocks = np.array_split(self._features, max(1, len(self._features) // FEATURE_ROWS_AT_ONCE))
+        of_slopes = np.concatenate([np.sum((block @ directions) ** 2, axis=1) for block in blocks])
+        # The constant's share is orthogonal to centred features, so that leverages add up.
+        leverage = self._share + of_slopes
+        coefficients = self._vectors @ (inverse[:, None] * self._right)
+        residuals = self._targets - self._features @ coefficients
+        return _Solution(
+            residuals / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None],
+            residuals / (1 - np.minimum(of_slopes, LARGEST_LEVERAGE))[:, None],
+            int(np.sum(leverage > LARGEST_LEVERAGE)),
+            coefficients,
+        )
+
+
+class _Wide:
+    """The same by those of F F', for fewer rows than features, where both residuals and 1 - h may vanish.
+
+    With C = (F F' + ridge I)^-1 a left-out residual is (C y)_i / C_ii; the constant takes its own direction,
+    the root of `share`, which F F' does not reach, out of C.
+    """
+
+    def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
+        self._features = features
+        direction = np.sqrt(share)
+        gram = features @ features.T
+        # The constant's direction is moved to the end of the spectrum, where it is known.
+        beyond = 2 * float(np.trace(gram)) + 1.0
+        values, vectors = eigh(gram + beyond * np.outer(direction, direction))
+        self._values, self._vectors = np.maximum(values[:-1], 0), vectors[:, :-1]
+        self._share, self._right = share, self._vectors.T @ targets
+
+    def errors(self, ridges: Sequence[float], unit: np.ndarray) -> np.ndarray:
+        """Sum of squared left-out residuals over `unit` (t,), for each ridge."""
+        return np.array([np.sum((self.solve(ridge).left_out / unit) ** 2) for ridge in ridges])
+
+    def solve(self, ridge: float) -> _Solution:
+        """See `_Solution`."""
+        inverse = 1 / (self._values + ridge)
+        dual = self._vectors @ (inverse[:, None] * self._right)
+        diagonal = self._vectors**2 @ inverse
+        return _Solution(
+            dual / diagonal[:, None],
+            dual / (diagonal + self._share / ridge)[:, None],
+            0,
+            self._features.T @ dual,
+        )

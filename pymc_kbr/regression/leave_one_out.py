@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.blas import one_blas_thread
-from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES, spread_out_by_weight
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import one_blas_thread, side_by_side
+from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_by_weight
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.kernels.bandwidth import parameter_kernel
-from pymc_kbr.kernels.kernel import Kernel
-from pymc_kbr.kernels.linear import Linear
+from pymc_kbr.kernels.kernel import Kernel, Linear
 
 SCALES = tuple(2.0 ** np.arange(-2, 4))
 """Bandwidths that are tried, as multiples of the median heuristic."""

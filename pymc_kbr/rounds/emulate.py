@@ -17,7 +17,7 @@ from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
 from pymc_kbr.simulation import Forward, entropy_of
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 if TYPE_CHECKING:

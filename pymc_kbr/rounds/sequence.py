@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
+from scipy.stats import chi2
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 
-from pymc_kbr.arrays.blas import one_blas_thread
+from pymc_kbr.arrays.bijections import Interval
+from pymc_kbr.arrays.refusals import times
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.likelihood.success import weighting_of
-from pymc_kbr.estimators.sets.columns import columns_of_sets
+from pymc_kbr.estimators.sets.features import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.rounds.alike import alike
-from pymc_kbr.rounds.edges import edges_of
-from pymc_kbr.rounds.joined import joined
+from pymc_kbr.rounds.bounds import NARROWED_TO
 from pymc_kbr.rounds.known_alone import draws_of_known, few_effective
-from pymc_kbr.rounds.proposing import proposal_of, region_of
-from pymc_kbr.rounds.widening import MOST_CONDITIONED, widening
 from pymc_kbr.simulation import (
     Forward,
     Proposal,
@@ -33,6 +40,7 @@ from pymc_kbr.simulation import (
     warn_of_failures,
     weights_of,
 )
+from pymc_kbr.tables.origin import EDGE_TAIL, Failures
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -274,3 +282,390 @@ def near_rows(scale: bool | str) -> Estimator:
     """What rounds go by where no likelihood is learned: nearest rows, moved to the observation."""
     near = Rejection(0.3, kernel="epanechnikov", scale=scale)
     return Adjusted(near, "heteroscedastic_local_linear")
+
+
+# --- whether two samples can be told from each other ---
+
+
+PERMUTATIONS, ALIKE_LEVEL = 200, 0.95
+"""How often two samples are mixed at random, and the share of these times that they may be nearer."""
+
+
+def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
+    """Whether the energy distance of two samples (m, q) is one that halves of their union often have.
+
+    Notes
+    -----
+    2 E|X - Y| - E|X - X'| - E|Y - Y'|, over the deviations of the union [1]_. Of m draws each it sees a
+    shift by about four deviations over the root of m.
+
+    References
+    ----------
+    .. [1] G. J. Szekely, M. L. Rizzo, Energy statistics: a class of statistics based on distances, Journal
+       of Statistical Planning and Inference 143 (2013), 1249-1272.
+    """
+    both = np.vstack([one, other])
+    both = both / unit_deviations(both)
+    distances = cdist(both, both)
+    # With signs 1 / m and -1 / m the quadratic form of distances is minus the energy distance.
+    signs = np.where(np.arange(len(both)) < len(one), 1 / len(one), -1 / len(other))
+    mixed = np.array([rng.permutation(signs) for _ in range(PERMUTATIONS)])
+    found = -signs @ distances @ signs
+    by_chance = -np.einsum("bi,bi->b", mixed @ distances, mixed)
+    return bool(found <= np.quantile(by_chance, ALIKE_LEVEL))
+
+
+# --- where the prior of a table of rounds ends, and where its last bounds may cut a posterior off ---
+
+
+DEVIATIONS_NEAR = 1.0
+"""From the last bounds, within which draws are near them. Those of a normal posterior are four from its mean,
+and a thousandth of it is so near; were a hundredth of it beyond bounds, near them would be eight of the rest.
+"""
+
+
+def edges_of(
+    proposal: Proposal, parameters: np.ndarray, ratio: np.ndarray, region: Support, least: int
+) -> dict[str, Any]:
+    """What an `Origin` holds of these edges.
+
+    Parameters
+    ----------
+    proposal : Proposal
+        Of the last round.
+    parameters : ndarray of shape (n, p)
+        Of all rows, those that are left out among them.
+    ratio : ndarray of shape (n,)
+        The prior's density over theirs, without any likelihood.
+    region : Support
+        With the last bounds: see `region_of`.
+    least : int
+        See `region_of`.
+
+    Returns
+    -------
+    dict
+        `prior_edges` and `cut_edges`.
+    """
+    prior = column_quantiles(parameters, [EDGE_TAIL, 1 - EDGE_TAIL], ratio)
+    reach = reach_of(proposal, parameters, least)
+    bounds, near = (ends_of_parts(proposal, at) for at in (reach, reach - DEVIATIONS_NEAR))
+    narrowed = _narrowed(region, proposal.support)
+    # Beyond the prior's own edge there is little that could be cut off.
+    cuts = narrowed & (bounds[0] > prior[0]), narrowed & (bounds[1] < prior[1])
+    cut = tuple(
+        tuple(float(end) if there else None for end, there in zip(ends, which, strict=True))
+        for ends, which in zip(near, cuts, strict=True)
+    )
+    return {"prior_edges": tuple(map(tuple, prior.tolist())), "cut_edges": cut}
+
+
+def _narrowed(region: Support, whole: Support) -> np.ndarray:
+    """Which columns (p,) have other bounds than those of the prior."""
+    found = np.zeros(whole.size, dtype=bool)
+    for block, own in zip(region.blocks, whole.blocks, strict=True):
+        if block != own:
+            step, before = block.steps[0], own.steps[0] if own.steps else None
+            assert isinstance(step, Interval)
+            columns = list(block.columns)
+            if before is None:
+                found[columns] = np.isfinite(step.lower)
+            else:
+                assert isinstance(before, Interval)
+                found[columns] = np.not_equal(step.lower, before.lower) | np.not_equal(
+                    step.upper, before.upper
+                )
+    return found
+
+
+# --- by how much posteriors are too narrow, told by rows that an estimator has not seen ---
+
+
+NEAR_SHARE, FEWEST_IN_SHARE = 0.25, 20
+"""Share of the rows, nearest to the observation, of which half at most are held out; and their number."""
+
+MOST_CONDITIONED = 12
+"""Rows that are conditioned on."""
+
+DRAWS_OF_EACH = 300
+"""Draws of each posterior."""
+
+MOST = 1e12
+"""A million times too narrow: posteriors are points, and no proposal is made of them."""
+
+COVERED = 0.8
+"""Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
+
+
+def widening(
+    fit: Callable[[ReferenceTable, np.ndarray, np.random.Generator], Estimator],
+    table: ReferenceTable,
+    rng: np.random.Generator,
+) -> float:
+    """By what covariances of posteriors near the observation must be multiplied to cover: at least one.
+
+    Parameters
+    ----------
+    fit : callable
+        From a table, the numbers of some of its rows and a generator to an estimator that is fitted to them.
+    table : ReferenceTable
+        With an observation.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If posteriors are points.
+
+    Notes
+    -----
+    The estimator is fitted without some rows near the observation and conditioned on these. Squared distances
+    of their parameters from the posteriors' means, in the metric of the posteriors' covariances, are those
+    of a chi-squared distribution where posteriors are normal and neither too narrow nor elsewhere.
+    """
+    unit = unit_deviations(table.statistics)
+    away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
+    near = np.argsort(away, kind="stable")[: max(FEWEST_IN_SHARE, int(NEAR_SHARE * len(table)))]
+    # Half of the near rows stay: without them the fit would be worse there than the one that is judged.
+    held_out = rng.permutation(near)[: min(len(near) // 2, MOST_CONDITIONED)]
+    rest = np.setdiff1d(np.arange(len(table)), held_out)
+    fitted = fit(table, rest, rng)
+    if isinstance(fitted, KernelLikelihood):
+        fitted = fitted.for_scores()
+    posteriors = fitted.condition(table.statistics[held_out])
+    with np.errstate(divide="ignore"):
+        truths = table.support.forward(table.parameters[held_out])
+    squared = [
+        _squared_distance(table.support.forward(posterior.draw(DRAWS_OF_EACH, rng)), truth)
+        for posterior, truth in zip(posteriors, truths, strict=True)
+    ]
+    found = float(np.quantile(squared, COVERED) / chi2.ppf(COVERED, truths.shape[1]))
+    if found > MOST:
+        raise ValueError(
+            f"posteriors of {type(fitted).__name__} are {times(float(np.sqrt(found)))} too narrow for rows "
+            f"that were held out of {len(table)}: they rest on one row or two; give the rounds more draws, "
+            "or an estimator that accepts more rows"
+        )
+    return max(1.0, found)
+
+
+def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:
+    apart = truth - draws.mean(axis=0)
+    unit = unit_deviations(draws)
+    # Draws of a few rows lie in a plane, and what is off it must not count as infinitely far.
+    covariance = np.cov((draws / unit).T).reshape(len(truth), -1) + 1e-6 * np.eye(len(truth))
+    found: float = (apart / unit) @ np.linalg.solve(covariance, apart / unit)
+    return found
+
+
+# --- the rows of several rounds as one table ---
+
+
+def joined(
+    tables: list[ReferenceTable],
+    support: Support | None = None,
+    prior_ratio: np.ndarray | None = None,
+    failed_ratio: np.ndarray | None = None,
+    word: str = "zoomed",
+    further: str = "",
+) -> ReferenceTable:
+    """All rows of some tables that lie in a support, that of the last table where left out.
+
+    Parameters
+    ----------
+    tables : list of ReferenceTable
+        In a support of draws of the prior between bounds that include it, or with a `prior_ratio`.
+    support : Support, optional
+    prior_ratio : ndarray of shape (n,), optional
+        Of all rows, in their order, where they are not draws of the prior.
+    failed_ratio : ndarray of shape (f,), optional
+        The same of all failures.
+    word : str
+        Under which the provenance says how many rows come from each table.
+    further : str
+        What it says after that.
+    """
+    # Each table is a draw of the prior between its bounds, so between the last ones all are of one law. The
+    # prior's mass there is the product of the shares that bounds leave of the rows between those before.
+    last = tables[-1]
+    shares_left = [np.mean(b.support.contains(drawn_in(a))) for a, b in pairwise(tables)]
+    support = last.support if support is None else support
+    inside = [support.contains(table.parameters) for table in tables]
+    drawn = [len(table) + len(table.failures) for table in tables]
+    before = np.cumsum([0, *drawn[:-1]])
+    origin = dataclasses.replace(last.origin, simulations=sum(drawn), prior_mass=float(np.prod(shares_left)))
+    shares = "; ".join(f"{rows.sum()} rows of {n}" for rows, n in zip(inside, drawn, strict=True))
+    return dataclasses.replace(
+        last,
+        support=support,
+        prior_ratio=None if prior_ratio is None else prior_ratio[np.concatenate(inside)],
+        parameters=np.vstack([t.parameters[rows] for t, rows in zip(tables, inside, strict=True)]),
+        statistics=np.vstack([t.statistics[rows] for t, rows in zip(tables, inside, strict=True)]),
+        failures=Failures(
+            np.concatenate([start + t.failures.rows for start, t in zip(before, tables, strict=True)]),
+            np.vstack([t.failures.parameters for t in tables]),
+            tuple(message for t in tables for message in t.failures.messages),
+            failed_ratio,
+        ),
+        seed=None,
+        provenance={**last.provenance, **origin.words, word: shares + further},
+        timings={name: sum(t.timings.get(name, 0.0) for t in tables) for name in last.timings},
+        origin=origin,
+    )
+
+
+def drawn_in(table: ReferenceTable) -> np.ndarray:
+    """All parameters that were drawn for a table, those of failures last."""
+    return np.vstack([table.parameters, table.failures.parameters])
+
+
+# --- from draws of a posterior to what the next round draws from ---
+
+
+MOST_PROPOSAL_PARTS = 12
+"""Normal parts of a mixture, at most."""
+
+DRAWS_A_NUMBER = 10
+"""Independent draws that each number of a mixture must have: fewer do not show a part's covariance."""
+
+NEAR_FACTOR, WIDE_FACTOR, WIDE_SHARE = 1.2, 4.0, 0.5
+"""By which covariances are multiplied, and the share of the draws that comes from the wide ones."""
+
+PART_REACH = 4.0
+"""Deviations from a part's mean beyond which rows are left out of a fit."""
+
+REACH_FACTOR = 1.5
+"""By which the reach grows until enough rows lie within."""
+
+
+def proposal_of(
+    draws: np.ndarray,
+    independent: float,
+    support: Support,
+    prior_share: float,
+    wider: float,
+    seed: int,
+    notes: Mapping[str, Any],
+) -> Proposal:
+    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (m, p)
+    independent : float
+        How many independent ones they are worth.
+    support : Support
+        Of the whole prior.
+    prior_share : float
+    wider : float
+        By what covariances are multiplied.
+    seed : int
+    notes : mapping
+        See `Proposal`.
+
+    Notes
+    -----
+    The number of parts has the lowest Bayesian information criterion. Mixtures with a part of heavier tails,
+    and with the prior, are the defensive mixtures of [1]_: a posterior that is wrong, or narrow by chance,
+    does not stay so, and the ratio of the prior to what rows were drawn from is bounded.
+
+    References
+    ----------
+    .. [1] T. Hesterberg, Weighted average importance sampling and defensive mixture distributions,
+       Technometrics 37 (1995), 185-194.
+    """
+    with np.errstate(divide="ignore"):
+        free = support.forward(draws)
+    free = free[np.isfinite(free).all(axis=1)]
+    centre, unit = free.mean(axis=0), unit_deviations(free)
+    mixture = _mixture((free - centre) / unit, independent, seed)
+    covariances = wider * mixture.covariances_ * np.outer(unit, unit)
+    shares = (1 - WIDE_SHARE) * mixture.weights_, WIDE_SHARE * mixture.weights_
+    weights = np.concatenate(shares)
+    return Proposal(
+        weights / weights.sum(),
+        np.tile(centre + unit * mixture.means_, (2, 1)),
+        np.concatenate([NEAR_FACTOR * covariances, WIDE_FACTOR * covariances]),
+        support,
+        prior_share,
+        notes,
+    )
+
+
+def _mixture(points: np.ndarray, independent: float, seed: int) -> GaussianMixture:
+    q = points.shape[1]
+    numbers = 1 + q + q * (q + 1) / 2  # of a part
+    most = int(np.clip(independent / (DRAWS_A_NUMBER * numbers), 1, MOST_PROPOSAL_PARTS))
+    best, lowest = None, np.inf
+    for parts in [k for k in (1, 2, 3, 4, 6, 8, 12) if k <= most]:
+        with warnings.catch_warnings():
+            # It need not be the best mixture: whatever it is, its density is known.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted = GaussianMixture(parts, reg_covar=1e-4, random_state=seed % 2**32).fit(points)
+        # Draws that repeat, or are weighted, count for as many as they are worth.
+        criterion = -2 * independent * fitted.score(points) + parts * numbers * np.log(independent)
+        if criterion < lowest:
+            best, lowest = fitted, criterion
+    assert best is not None
+    return best
+
+
+def region_of(proposal: Proposal, parameters: np.ndarray, least: int) -> Support:
+    """The support in which the rows of a fit lie: bounds around the parts of a mixture.
+
+    Parameters
+    ----------
+    proposal : Proposal
+    parameters : ndarray of shape (n, p)
+        Of all rows so far, the first of them draws of the prior.
+    least : int
+        Rows that have to lie within: the bounds are drawn wider until so many do.
+
+    Notes
+    -----
+    A parameter that they do not narrow keeps the prior's own bounds, as does one that is not free between
+    constant ones. A likelihood that is learned, and a posterior from weighted rows, stay what they are
+    where rows are left out by their parameters alone: the prior is cut off where the posterior has no mass.
+    """
+    return _between(proposal, parameters, reach_of(proposal, parameters, least))
+
+
+def reach_of(proposal: Proposal, parameters: np.ndarray, least: int) -> float:
+    """Deviations from the parts of a mixture to the bounds of `region_of`."""
+    reach = PART_REACH
+    while np.sum(_between(proposal, parameters, reach).contains(parameters)) < least and reach <= 1e3:
+        reach *= REACH_FACTOR
+    return reach
+
+
+def ends_of_parts(proposal: Proposal, reach: float) -> np.ndarray:
+    """Parameters (2, p) so many deviations below and above all parts of a mixture that are not widened."""
+    away = reach * np.sqrt(np.einsum("kqq->kq", proposal.covariances) / NEAR_FACTOR)
+    # Half of the parts are the defensive ones, four times as wide: they would keep every row.
+    near = slice(0, len(away) // 2)
+    ends = (proposal.means - away)[near].min(axis=0), (proposal.means + away)[near].max(axis=0)
+    return proposal.support.backward(np.stack(ends))
+
+
+def _between(proposal: Proposal, parameters: np.ndarray, reach: float) -> Support:
+    support = proposal.support
+    lower, upper = ends_of_parts(proposal, reach)
+    least, most = parameters.min(axis=0), parameters.max(axis=0)
+    narrowed = np.minimum(upper, most) - np.maximum(lower, least) < NARROWED_TO * (most - least)
+    blocks = []
+    for block in support.blocks:
+        rows = list(block.columns)
+        if block.smooth and len(block.steps) <= 1 and all(map(_is_constant, block.steps)):
+            own = block.steps[0] if block.steps else Interval((-np.inf,) * len(rows), (np.inf,) * len(rows))
+            assert isinstance(own, Interval)
+            step = Interval(
+                tuple(np.where(narrowed[rows], lower[rows], own.lower).tolist()),
+                tuple(np.where(narrowed[rows], upper[rows], own.upper).tolist()),
+            )
+            block = Block(block.columns, (step,)) if narrowed[rows].any() else block
+        blocks.append(block)
+    return dataclasses.replace(support, blocks=tuple(blocks))
+
+
+def _is_constant(step: Any) -> bool:
+    return isinstance(step, Interval) and step.lower_slopes is None and step.upper_slopes is None

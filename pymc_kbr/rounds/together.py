@@ -12,7 +12,7 @@ from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.when_coarse import check_rounds
 from pymc_kbr.simulation import SimulationOptions
-from pymc_kbr.simulation.model.context import check_model
+from pymc_kbr.simulation.model.read import check_model
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 

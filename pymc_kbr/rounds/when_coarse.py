@@ -12,7 +12,7 @@ import numpy as np
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
-from pymc_kbr.estimators.sets.columns import most_columns
+from pymc_kbr.estimators.sets.features import most_columns
 from pymc_kbr.rounds.known_alone import few_effective
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed, simulate_table

@@ -10,7 +10,7 @@ from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Localised
 from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.estimators.adjustments import JointNeighbours
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
-from pymc_kbr.estimators.likelihood.few_of_many import are_few
+from pymc_kbr.estimators.likelihood.choice import are_few
 
 MOST_FOR_SLOPES = 20
 """Statistics above which joint neighbours, whose slopes are then costly, are tried late.
@@ -122,3 +122,32 @@ def default_candidates(
         *([] if d <= MOST_FOR_SLOPES else [*joint, Localised(scale=own)]),
     ]
     return candidates
+
+
+# --- statistics whose tails are heavy: measured by deviations, rows in their middle are alike ---
+
+
+HEAVY = 6.0
+"""Distance of the outermost half per cent from the median, in halves of the central 68%, from which a tail is
+heavy: 2.6 for a normal law, 5.6 for an exponential one.
+"""
+
+
+def heavy_tailed(statistics: np.ndarray) -> np.ndarray:
+    """Which columns of rows (n, d) have a heavy tail on either side, bool of shape (d,).
+
+    Columns with 68% of the rows at one value have none.
+    """
+    lowest, lower, middle, upper, highest = np.quantile(statistics, [0.005, 0.16, 0.5, 0.84, 0.995], axis=0)
+    width = (upper - lower) / 2
+    return (width > 0) & (np.maximum(highest - middle, middle - lowest) > HEAVY * width)
+
+
+def heavy_where_defined(statistics: np.ndarray, near: np.ndarray | None = None) -> bool:
+    """Whether a column of rows (n, d) has a heavy tail, and an observation (d,) is not below all rows.
+
+    There it may have no logarithm and no root.
+    """
+    if near is not None and np.any(near < statistics.min(axis=0)):
+        return False
+    return bool(np.any(heavy_tailed(statistics)))

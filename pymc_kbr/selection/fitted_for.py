@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.rows import constants_told
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of

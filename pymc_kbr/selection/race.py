@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from scipy.optimize import brentq
+from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.threads import Begin, at_once, beside
-from pymc_kbr.estimators import Estimator
+from pymc_kbr.arrays.threads import Begin, at_once, beside, side_by_side
+from pymc_kbr.arrays.weighted import effective_sample_size
+from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood
+from pymc_kbr.estimators.adjustments import make_adjustment
+from pymc_kbr.estimators.fitted_table import FittedTable, scaled
+from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
-from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.candidate import NOT_NEEDED, Candidate, difference, mean_score, none_fitted
-from pymc_kbr.selection.fitting import Fitting, names_of_summaries
-from pymc_kbr.selection.inclusion_weights import InclusionWeights
-from pymc_kbr.selection.race_rule import RaceRule
-from pymc_kbr.selection.scoring import HeldOutScoring, Line
+from pymc_kbr.estimators.summaries import SUMMARIES
+from pymc_kbr.posterior.scores import covered, energy_score
+from pymc_kbr.selection.budget import SCORED_DRAWS, UNSMOOTHED, Budget, Cost, cost_of, summary_cost
 from pymc_kbr.simulation.progress import Bars
 
 REFUSALS = ValueError, MemoryError, np.linalg.LinAlgError
@@ -297,3 +301,451 @@ class Race:
 
 def _refuse(error: Exception) -> NoReturn:
     raise error
+
+
+# --- held-out rows scored by the posteriors of a fitted estimator ---
+
+
+POWER = 0.1
+"""Of distances in the energy score by which is chosen: below one, blurred modes and bends count more."""
+
+SCORED_TOGETHER = 5
+"""Held-out rows that a thread scores together; were it as many as there are for each core, rounding would
+differ between machines.
+"""
+
+Line = tuple[float, np.ndarray, float]
+"""Of a held-out row: its score, whether the central 90% of draws cover each parameter, and their size."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScoring:
+    """Scores held-out rows.
+
+    Parameters
+    ----------
+    truth : ndarray of shape (r, p)
+        Parameters of these rows.
+    observed : ndarray of shape (r, d)
+    unit : ndarray of shape (p,)
+        Of the parameters, in which distances are measured.
+    seed : int
+        Of draws, with the row's number: each has a stream of its own, whichever thread scores it.
+    """
+
+    truth: np.ndarray
+    observed: np.ndarray
+    unit: np.ndarray
+    seed: int
+
+    def __call__(self, fitted: Estimator, rows: np.ndarray) -> list[Line]:
+        """Score, coverage and effective sample size of held-out rows, by their numbers."""
+        # Signed weights are projected in many small steps, which two threads only take from each other.
+        if not isinstance(fitted, Adjusted):
+            return self.here(fitted, rows)
+        parts = [rows[i : i + SCORED_TOGETHER] for i in range(0, len(rows), SCORED_TOGETHER)]
+        with side_by_side(len(parts)) as each:
+            return [line for part in each(lambda part: self.here(fitted, part), parts) for line in part]
+
+    def here(self, fitted: Estimator, rows: np.ndarray) -> list[Line]:
+        """The same, all together."""
+        lines = []
+        # Repeated draws would count as lumps, which those that are made as asked for have none of.
+        count = fitted.particles if fitted.draws_as_asked else SCORED_DRAWS
+        for row, posterior in zip(rows.tolist(), fitted.condition(self.observed[rows]), strict=True):
+            smoothing = "none" if posterior.effective_sample_size > UNSMOOTHED else None
+            draws = posterior.draw(count, np.random.default_rng((self.seed, row)), smoothing=smoothing)
+            score = energy_score(draws / self.unit, self.truth[row] / self.unit, POWER, fair=True)
+            size = effective_sample_size(posterior.simplex_weights)
+            lines.append((score, covered(draws, self.truth[row]), size))
+        return lines
+
+
+# --- one candidate of a choice ---
+
+
+NOT_NEEDED = "not tried: a learned likelihood held"
+"""How the note of a spare candidate begins that was not needed."""
+
+
+@dataclass(eq=False)
+class Candidate:
+    """One candidate of a choice, which changes while it is scored.
+
+    Attributes
+    ----------
+    label : str
+    estimator : Estimator
+        As it was given.
+    scores : ndarray
+        Energy scores of the held-out rows, in their order, as far as the candidate came.
+    covered : list of ndarray of bool, shape (p,)
+        Whether the central 90% of draws covered each parameter.
+    size : float
+        Mean effective sample size of its posteriors' atoms.
+    cost : Cost
+        What is charged for fitting and scoring it, the same on every machine.
+    seconds : float
+        What it has taken here; nothing is decided by them where no time is limited.
+    seconds_a_row : float
+        Of them, to score a held-out row.
+    note : str
+        Why it was dropped or not tried.
+    fitted : Estimator, optional
+        Fitted to the rows that are not held out, where it was tried.
+    spare : bool
+        Whether it is tried only where no learned likelihood stands after a first round.
+    """
+
+    label: str
+    estimator: Estimator
+    scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+    covered: list[np.ndarray] = field(default_factory=list)
+    size: float = 0.0
+    cost: Cost = field(default=Cost(0.0, 0.0))
+    seconds: float = 0.0
+    seconds_a_row: float = 0.0
+    note: str = ""
+    fitted: Estimator | None = None
+    spare: bool = False
+
+    @property
+    def atoms(self) -> float:
+        """How many different draws its posteriors have at most, about."""
+        return float("inf") if self.estimator.draws_as_asked else self.size
+
+    @property
+    def in_part(self) -> bool:
+        """Whether it is compared by a fit to fewer rows than it would have."""
+        return self.estimator.for_scores() is not self.estimator
+
+    @property
+    def holds(self) -> bool:
+        """Whether its form is not refuted by rows that it was not fitted to, where it has one."""
+        return getattr(self.fitted, "transforms_pvalue_", 1.0) >= NOT_UNIFORM
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is such a one, and not refuted."""
+        return self.in_part and self.holds
+
+
+def spare_those_after(candidates: list[Candidate]) -> None:
+    """Mark as spare those after the last learned likelihood.
+
+    Notes
+    -----
+    What comes before it is the most promising of the others. On the twenty-four problems of
+    `tests.statistical.race_rules` the choice is as good as among all, with a quarter less work; three of them
+    have more than twenty statistics, forty-five at most.
+    """
+    last = max((place for place, one in enumerate(candidates) if one.in_part), default=len(candidates))
+    for one in candidates[last + 1 :]:
+        one.spare = True
+
+
+def none_fitted(candidates: list[Candidate]) -> str:
+    """That there is no candidate left, and why."""
+    return "no candidate could be fitted: " + "; ".join(f"{one.label}: {one.note}" for one in candidates)
+
+
+def difference(
+    scores: np.ndarray, best: np.ndarray, weights: np.ndarray | InclusionWeights
+) -> tuple[float, float]:
+    """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
+    common = min(len(scores), len(best))
+    if common < 2:
+        return float("nan"), float("nan")
+    apart, w = scores[:common] - best[:common], weights[:common] / weights[:common].sum()
+    mean = float(w @ apart)  # pairs: what makes a row hard for both candidates cancels
+    return mean, float(np.sqrt(np.sum(w**2 * (apart - mean) ** 2)))
+
+
+def label(estimator: Estimator) -> str:
+    """A candidate in words: its class and the arguments that are not the defaults."""
+    return " ".join(repr(estimator).split())
+
+
+def mean_score(scores: np.ndarray, weights: np.ndarray | InclusionWeights) -> float:
+    """Weighted mean of a candidate's scores, of as many rows as it has."""
+    return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")
+
+
+# --- when a race drops a candidate, and when two of them are tied ---
+
+
+ROUNDS = {20: 10, 40: 5, 100: 3, 200: 2}
+"""Held-out rows after which candidates that are behind are dropped, and how many are kept at most."""
+
+BEHIND = {20: 3.0, 40: 2.5}
+"""Standard errors of the difference to the best candidate at which another one is dropped, by the rows.
+
+The best of many after few rows has been lucky, too, and a standard error of few rows is itself a rough one.
+"""
+
+BEHIND_LATER = 2.0
+"""The same after more rows; and how many standard errors all must be behind for the race to end."""
+
+EQUAL = 0.002
+"""Share of the best score: candidates that are not ahead of it by so much, for all that two standard errors
+allow, need no further rows. With a score of power one tenth it is about two hundredths of a CRPS.
+"""
+
+SETTLED = 100
+"""Held-out rows before which standard errors are not trusted with that."""
+
+TIED = 0.2
+"""Standard errors a parameter within which candidates are as good as the best: the most atoms then decide.
+
+The atoms that it takes to fill a posterior without lumps grow with its dimension. An estimator that makes
+draws as they are asked for repeats none, and has the most. Settled on problems with counts of growth, a
+linear model in a box, a crescent, several modes and raw normal data.
+"""
+
+TIED_IN_PART, MENDED = 2.0, 0.01
+"""Standard errors within which a candidate ties that is compared by a fit to a part of the rows, and the
+share of the best score by which it is behind then at most.
+
+It will do better than its score, but not by any amount; where scores scatter, standard errors allow more.
+"""
+
+ROWS_IN_PART = 40
+"""Held-out rows on which a candidate is scored that is fitted to a part of the rows and would be taken by
+them: each takes long.
+"""
+
+ROWS_IN_PART_OF_FEW, SMALL_TABLE = 100, 2_000
+"""The same of tables of fewer rows than the second number, where each takes less, and what is chosen matters
+more. `tests.statistical.race_rules` has what is won by it; as many rows of all tables win no more than that.
+"""
+
+ROWS_IN_DOUBT = 100
+"""Held-out rows before which a learned likelihood is not given up that these do not refute.
+
+It learns from fewer rows than it would have, and may be behind on the first ones by chance: like those that
+beat it there, it is raced on.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class RaceRule:
+    """When a race drops a candidate, and when two of them are tied.
+
+    Attributes
+    ----------
+    rounds : mapping of int to int
+        As `ROUNDS`.
+    behind : mapping of int to float
+        As `BEHIND`; `BEHIND_LATER` at rows that it does not name.
+    tied, tied_in_part : float
+        As `TIED` and `TIED_IN_PART`, in standard errors.
+    mended : float
+        As `MENDED`, a share of the best score.
+    rows_in_part : int
+        As `ROWS_IN_PART`.
+    rows_in_doubt : int
+        As `ROWS_IN_DOUBT`.
+    """
+
+    rounds: Mapping[int, int] = field(default_factory=lambda: ROUNDS)
+    behind: Mapping[int, float] = field(default_factory=lambda: BEHIND)
+    tied: float = TIED
+    tied_in_part: float = TIED_IN_PART
+    mended: float = MENDED
+    rows_in_part: int = ROWS_IN_PART
+    rows_in_doubt: int = ROWS_IN_DOUBT
+
+    @classmethod
+    def of_table(cls, rows: int) -> RaceRule:
+        """That of a table of so many rows."""
+        return cls(rows_in_part=ROWS_IN_PART_OF_FEW if rows < SMALL_TABLE else ROWS_IN_PART)
+
+    def drops(self, excess: float, error: float, rows: int) -> bool:
+        """Whether a candidate is behind the best one after so many rows."""
+        return excess > self.behind.get(rows, BEHIND_LATER) * error > 0
+
+    def decided(self, excess: float, error: float, rows: int, score: float) -> bool:
+        """Whether a candidate cannot be noticeably ahead of the best one, whose score is given."""
+        allowed = EQUAL * score if rows >= SETTLED else -np.inf
+        return BEHIND_LATER * error - excess < allowed
+
+    def tie(self, error: float, parameters: int, score: float, in_part: bool) -> float:
+        """How far behind the best one, whose score is given, a candidate is as good."""
+        tie = self.tied * parameters * error
+        return max(tie, min(self.tied_in_part * error, self.mended * score)) if in_part else tie
+
+
+# --- weights of held-out rows that are not draws of the prior, however few of them are looked at ---
+
+
+LOG_TINY = -40.0
+"""Of a rate that is its probability, to the last digit."""
+
+
+@dataclass(frozen=True, eq=False)
+class InclusionWeights:
+    """Weights of the first rows of a weighted order, which depend on how many these are.
+
+    Parameters
+    ----------
+    ratio : ndarray of shape (n,)
+        In that order.
+
+    Notes
+    -----
+    ``weights[:k]`` are those of Horvitz and Thompson: the ratio over the probability of being among the first
+    k, which is 1 - exp(-c ratio), with c such that k rows are expected there. Few rows have nearly equal
+    weights; all rows have their ratios.
+    """
+
+    ratio: np.ndarray
+
+    def __len__(self) -> int:
+        """Number of all rows."""
+        return len(self.ratio)
+
+    def __getitem__(self, first: slice) -> np.ndarray:
+        """Weights of mean one of the first rows, as many as a slice from the beginning has."""
+        ratio = self.ratio[first]
+        if not 0 < len(ratio) < len(self.ratio):
+            return ratio / ratio.mean() if len(ratio) else ratio
+        rates = self._log_rates(len(ratio))[first]
+        # In logarithms: a ratio near zero and its probability may both be below all floats.
+        log_weights = rates - _log_reached(rates)
+        weights = np.exp(log_weights - log_weights.max())
+        return weights / weights.mean()
+
+    def _log_rates(self, count: int) -> np.ndarray:
+        """Logarithms of c times the ratio, of all rows, with c such that `count` are expected to be first."""
+        unit = np.log(self.ratio) - np.log(self.ratio.mean())
+
+        def beyond(log_time: float) -> float:
+            return float(np.exp(_log_reached(log_time + unit)).sum()) - count
+
+        low = np.log(count / len(unit))  # 1 - exp(-x) is at most x
+        high = low + 1.0
+        while beyond(high) < 0:
+            high += 1.0
+        rates: np.ndarray = brentq(beyond, low, high) + unit
+        return rates
+
+
+def _log_reached(log_rates: np.ndarray) -> np.ndarray:
+    """Logarithm of 1 - exp(-x), of log x."""
+    # Where x is tiny both are alike, and where it is huge the probability is one.
+    rates = np.exp(np.clip(log_rates, LOG_TINY, -LOG_TINY))
+    reached: np.ndarray = np.where(log_rates < LOG_TINY, log_rates, np.log(-np.expm1(-rates)))
+    return reached
+
+
+# --- candidates fitted to the same rows, sharing what others have computed of these ---
+
+
+class Fitting:
+    """Fits candidates to the rows that are not held out.
+
+    Parameters
+    ----------
+    rows : CheckedRows
+    seed : int
+    """
+
+    def __init__(self, rows: CheckedRows, seed: int) -> None:
+        self._rows, self._seed = rows, seed
+        self._summaries: dict[str, Any] = {}
+        self._begun: dict[str, Callable[[], Any]] = {}
+        self._charged: set[str] = set()
+        self._tables: dict[int, FittedTable] = {}
+        self._fitted: dict[int, list[Adjusted]] = {}
+
+    def cost(self, estimator: Estimator) -> Cost:
+        """What a candidate costs, less what has been computed for others already."""
+        n, p, d = *self._rows.parameters.shape, self._rows.statistics.shape[1]
+        # In one order, so that the sum is rounded alike in every process.
+        named = sorted(set(names_of_summaries(estimator).values()) - self._charged)
+        summaries = sum(summary_cost(name, n, d, p) for name in named)
+        nearest = None
+        # A summary that is still to be fitted, or refused, is a scale of its own, in which nothing is known.
+        known = set(names_of_summaries(estimator).values()) <= self._charged & set(self._summaries)
+        if isinstance(estimator, Adjusted) and known:
+            nearest = self._nearest(estimator)
+        own = cost_of(estimator, n, d, p, nearest)
+        return Cost(summaries + own.fit, own.a_row)
+
+    def charge(self, estimator: Estimator) -> None:
+        """Note that the summaries of a candidate are charged: others of the same are not."""
+        self._charged |= set(names_of_summaries(estimator).values())
+
+    def begin(self, estimator: Estimator, begin: Begin) -> None:
+        """Begin the summaries of a candidate that are not fitted yet, for when they are asked for."""
+        for name in names_of_summaries(estimator).values():
+            if name not in self._summaries and name not in self._begun:
+                self._begun[name] = begin(self._summary(name))
+
+    def _summary(self, name: str) -> Callable[[], Any]:
+        return partial(SUMMARIES[name].fit, self._rows.statistics, self._rows.parameters)
+
+    def fit(self, estimator: Estimator) -> Estimator:
+        """A fitted copy, whose summaries count as charged."""
+        self.charge(estimator)
+        return self.prepared(estimator)()
+
+    def prepared(self, estimator: Estimator) -> Callable[[], Estimator]:
+        """What fits a copy and returns it, on a thread of its own where it is none of `Adjusted`.
+
+        These share what they compute with those that were fitted before.
+        """
+        for name in names_of_summaries(estimator).values():
+            if name not in self._summaries:
+                self._summaries[name] = self._begun.pop(name, self._summary(name))()
+        prepared, rng = with_summaries(estimator, self._summaries), np.random.default_rng(self._seed)
+        if isinstance(prepared, Adjusted):
+            return partial(self._fit_sharing, prepared, self._nearest(estimator), rng)
+        compared = prepared.for_scores()
+        if isinstance(compared, KernelLikelihood):  # its form is settled here
+            compared.tries_all = True
+        return partial(compared.fit_table, self._table(prepared), rng)
+
+    def _fit_sharing(
+        self, prepared: Adjusted, nearest: Adjusted | None, rng: np.random.Generator
+    ) -> Adjusted:
+        # What was scaled and factored once is the same for all candidates in that scale.
+        if nearest is None:
+            prepared.fit_table(self._table(prepared), rng)
+        else:
+            prepared.fit_sharing(nearest, rng)
+        self._fitted.setdefault(id(prepared.scale_of_statistics()), []).append(prepared)
+        return prepared
+
+    def _table(self, prepared: Estimator) -> FittedTable:
+        """The rows in the scale of a candidate, which all of the same scale share.
+
+        With their nearest rows.
+        """
+        scale = prepared.scale_of_statistics()
+        # By identity: a fitted summary has no equality, and is one object for all candidates.
+        if id(scale) not in self._tables:
+            prepared.check(len(self._rows))
+            self._tables[id(scale)] = scaled(self._rows, scale)
+        return self._tables[id(scale)]
+
+    def _nearest(self, estimator: Adjusted) -> Adjusted | None:
+        """The fitted candidate to share with: of the same adjustment, or the first in the same scale."""
+        scale = with_summaries(estimator, self._summaries).scale_of_statistics()
+        same_scale, adjustment = self._fitted.get(id(scale), []), repr(make_adjustment(estimator.adjustment))
+        same = [fitted for fitted in same_scale if repr(fitted.adjustment_) == adjustment]
+        return next(iter([*same, *same_scale]), None)
+
+
+def with_summaries(estimator: Estimator, summaries: dict[str, Any]) -> Estimator:
+    """A copy whose arguments `scale` that name a summary hold the fitted one."""
+    named = names_of_summaries(estimator)
+    return clone(estimator).set_params(**{name: summaries[value] for name, value in named.items()})
+
+
+def names_of_summaries(estimator: Estimator) -> dict[str, str]:
+    """The arguments `scale` of an estimator, and of those inside it, that name a summary."""
+    given = estimator.get_params().items()
+    return {
+        name: value for name, value in given if name.split("__")[-1] == "scale" and isinstance(value, str)
+    }

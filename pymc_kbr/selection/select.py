@@ -10,37 +10,42 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.constants import constants_told
 from pymc_kbr.arrays.exchangeable import look_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.refusals import flag, generator_of, of_type, shown
-from pymc_kbr.arrays.subsample import weighted_order
-from pymc_kbr.arrays.tails import heavy_where_defined
+from pymc_kbr.arrays.rows import constants_told
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.users_line import users_line
+from pymc_kbr.arrays.weighted import weighted_order
 from pymc_kbr.estimators import Estimator, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
-from pymc_kbr.estimators.likelihood.few_of_many import dependent_of_many
+from pymc_kbr.estimators.fitted_table import scaled
+from pymc_kbr.estimators.likelihood.choice import dependent_of_many
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.refitted import after_comparison, on_all_rows
 from pymc_kbr.estimators.summaries import Dependent
-from pymc_kbr.estimators.tabulate import scaled
 from pymc_kbr.selection.budget import Budget, check_budget
-from pymc_kbr.selection.candidate import NOT_NEEDED, Candidate, label, spare_those_after
 from pymc_kbr.selection.default_candidates import (
     MOST_FOR_CURVES,
     default_candidates,
+    heavy_where_defined,
 )
-from pymc_kbr.selection.fitting import names_of_summaries
-from pymc_kbr.selection.race import Race
-from pymc_kbr.selection.race_rule import RaceRule
+from pymc_kbr.selection.race import (
+    NOT_NEEDED,
+    Candidate,
+    Race,
+    RaceRule,
+    label,
+    names_of_summaries,
+    spare_those_after,
+)
 from pymc_kbr.selection.selection import Selection
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
 WORK = 30.0
-"""Of a choice, in the units of `pymc_kbr.selection.cost`: some 20 to 30 seconds of one core."""
+"""Of a choice, in the units of `pymc_kbr.selection.budget`: some 20 to 30 seconds of one core."""
 
 HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 400
 """Share of the rows that are held out, and their smallest and largest number."""

@@ -11,9 +11,8 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on
 from pymc_kbr.arrays.pictures.palette import BARS, RULE
 from pymc_kbr.arrays.weighted import effective_sample_size
-from pymc_kbr.posterior.shown import Shown
-from pymc_kbr.selection.candidate import Candidate, difference, mean_score
-from pymc_kbr.selection.inclusion_weights import InclusionWeights
+from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.selection.race import Candidate, InclusionWeights, difference, mean_score
 
 
 @default_arithmetic

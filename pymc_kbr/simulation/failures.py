@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.model.read import ModelGraph
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 
 MANY_FAILURES = 0.01
 """Share of the simulations that fail, above which there is a warning."""

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import itertools
+import math
+import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pymc.distributions.simulator import gaussian
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.random.type import RandomType
 
 from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.simulation.first_rows import FirstRows, check_signatures, decide_batches
-from pymc_kbr.simulation.model.graphs import Program
+from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
 from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
-from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator, read_model
+from pymc_kbr.simulation.model.user_functions import compiled, plainly
+from pymc_kbr.simulation.model.vector_simulator import function_of
+from pymc_kbr.simulation.options import Clock
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.mass import support_of_model
@@ -31,12 +41,13 @@ from pymc_kbr.simulation.prior.truncated import (
     truncated_support,
 )
 from pymc_kbr.simulation.progress import say
-from pymc_kbr.simulation.provenance import Clock
-from pymc_kbr.simulation.workers.row_simulator import RowSimulator
-from pymc_kbr.tables.checks import check_varies
+from pymc_kbr.simulation.streams import ROW_STREAM, NotRowByRow, RowStreams, streams
+from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator, undisturbed
+from pymc_kbr.tables.checks import check_varies, describe
 
 if TYPE_CHECKING:
     import pymc as pm
+
 
 MASS_BLOCKS = 100
 """Blocks of draws from which the prior's mass in its support is found, where it is not one."""
@@ -277,3 +288,238 @@ def _hyperplanes(support: Support) -> float:
         len(block.columns) for block in support.blocks for step in block.steps if isinstance(step, ZeroSum)
     ]
     return 0.5 * float(np.sum(np.log(sums)))
+
+
+# --- trying a model out before the work begins: shapes, signatures, repeatability, batches ---
+
+
+FEWEST_FIRST_ROWS = 3
+"""Rows that have to succeed: one alone cannot show whether a batch keeps rows apart, two may be alike."""
+
+SPARE_FIRST_ROWS = 7
+"""More rows that are tried, where some fail."""
+
+
+def enough_first_rows(graph: ModelGraph) -> int:
+    """How many first rows have to succeed: `FEWEST_FIRST_ROWS`, or more, so that it is no size in the model.
+
+    With three rows, `[mu[0], mu[1], mu[2]]` is right for a vector of three parameters, and for three vectors.
+    """
+    sizes: set[int] = set()
+    shapes = [variable.shape for variable in (*graph.parameters.variables, *graph.statistics.variables)]
+    shapes += [data.shape for data in graph.observed_data.values()]
+    for variable in ancestors([*graph.simulated, *graph.summaries]):
+        if hasattr(variable, "get_value") and not isinstance(variable.type, RandomType):
+            shapes.append(np.shape(variable.get_value(borrow=True)))
+        else:
+            shapes.append(getattr(variable.type, "shape", ()))
+    for shape in shapes:
+        lengths = [length for length in shape if length is not None]
+        sizes |= {*lengths, math.prod(lengths)}
+    return next(count for count in itertools.count(FEWEST_FIRST_ROWS) if count not in sizes)
+
+
+def check_signatures(graph: ModelGraph) -> None:
+    """Whether each simulator takes the arguments that PyMC will call it with.
+
+    Raises
+    ------
+    TypeError
+        If one does not; the message shows the call and the signature.
+    """
+    for rv in graph.simulated:
+        if not is_simulator(rv):
+            continue
+        function = function_of(rv.owner.op)
+        parameters = rv.owner.op.dist_params(rv.owner)
+        if function is not type(rv.owner.op).fn:  # a vector's last parameter is ours, and not given to it
+            parameters = parameters[:-1]
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # compiled functions may not tell
+            continue
+        try:
+            signature.bind(None, *[None] * len(parameters), None)
+        except TypeError as error:
+            names = [_shown_as(parameter, i + 1) for i, parameter in enumerate(parameters)]
+            call = ", ".join(["rng", *names, "size"])
+            raise TypeError(
+                f"the simulator of {rv.name!r} is called as fn({call}), but its signature is "
+                f"{getattr(function, '__name__', 'fn')}{signature} ({error}); give it one argument for each, "
+                "in this order"
+            ) from None
+
+
+def _shown_as(parameter: Variable, number: int) -> str:
+    """A simulator's parameter by its name in the model, or its place where it has none."""
+    while parameter.name is None and parameter.owner and isinstance(parameter.owner.op, DimShuffle):
+        parameter = parameter.owner.inputs[0]  # PyMC has brought it into the data's dimensions
+    name = (parameter.name or "").split("::")[-1]
+    return name if name.isidentifier() else f"parameter_{number}"
+
+
+TryRow = Callable[[int, np.ndarray], "list[np.ndarray] | str"]
+"""From a row's number and parameters to its outputs, or what went wrong: see `RowSimulator.try_row`."""
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The first rows, simulated one by one.
+
+    Parameters
+    ----------
+    parameters : ndarray of shape (t, p)
+        Of all rows that may be tried.
+    chunk : Chunk
+        All rows that were tried.
+    outputs : dict of int to list of ndarray
+        What the observed variables gave in the rows that did not fail.
+    seconds : float
+        Seconds of the quickest row.
+    repeatable : bool
+        Whether one of them gave the same twice.
+    """
+
+    parameters: np.ndarray
+    chunk: Chunk
+    outputs: dict[int, list[np.ndarray]]
+    seconds: float
+    repeatable: bool = True
+
+
+def simulate_first_rows(
+    simulator: RowSimulator, parameters: np.ndarray, try_row: TryRow, enough: int
+) -> FirstRows:
+    """Simulate rows at parameters (t, p) until `enough` of them succeeded.
+
+    As many for every number of draws, so that the way to simulate does not depend on it; a single one where
+    that is known.
+
+    Raises
+    ------
+    SimulatorShapeError
+        If a simulator does not return the shape of the data.
+    """
+    outcomes: list[list[np.ndarray] | str] = []
+    outputs: dict[int, list[np.ndarray]] = {}
+    # Of the quickest: one that imports something, or waits for a busy machine, would make chunks of a row.
+    seconds = np.inf
+    for row in range(len(parameters)):
+        started = time.perf_counter()
+        outcomes.append(try_row(row, parameters[row]))
+        seconds = min(seconds, time.perf_counter() - started)
+        if not isinstance(outcomes[row], str):
+            outputs[row] = outcomes[row]  # type: ignore[assignment]
+        if len(outputs) == enough:
+            break
+    # A store that is gone on with has asked this question when it was begun.
+    repeatable = enough == 1 or not outputs or _repeatable(simulator, parameters, outputs, try_row)
+    return FirstRows(parameters, simulator.chunk(0, outcomes), outputs, seconds, repeatable)
+
+
+def _repeatable(
+    simulator: RowSimulator, parameters: np.ndarray, outputs: dict[int, list[np.ndarray]], try_row: TryRow
+) -> bool:
+    row = min(outputs)
+    again = try_row(row, parameters[row])
+    for k, (name, _) in enumerate(simulator.simulated):
+        if isinstance(again, str) or not np.array_equal(outputs[row][k], again[k], equal_nan=True):
+            warnings.warn(
+                f"the simulator {name!r} gave two results from one state of its generator: it draws "
+                "randomness from elsewhere than its `rng` argument, so random_seed cannot repeat "
+                "this table; draw everything from `rng`",
+                UserWarning,
+                stacklevel=users_line(),
+            )
+            return False
+    return True
+
+
+def decide_batches(
+    graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None
+) -> tuple[RowSimulator, str]:
+    """The simulator, with a program for batches where there may be one, and the reason.
+
+    Raises
+    ------
+    ValueError
+        If `batched` is True and batches would not give the same as single rows.
+    """
+    if batched is False:
+        return simulator, "asked for"
+    if simulator.timeout is not None:  # `SimulationOptions` has refused `batched=True` with it
+        return simulator, "a time limit is that of one simulation"
+    program, reason = _batch_program(graph, simulator, first_rows)
+    if program is None and batched:
+        raise ValueError(f"batched=True, but {reason}; leave `batched` out to simulate row by row")
+    return dataclasses.replace(simulator, batch=program), reason
+
+
+def _batch_program(
+    graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows
+) -> tuple[Program | None, str]:
+    """The program for batches of rows, or None, and the reason.
+
+    Each simulator is called once on the first rows together, with a generator that draws every
+    row's part from that row's own stream. It may be batched if this gives what the rows gave alone.
+    """
+    enough = enough_first_rows(graph)
+    if len(first_rows.outputs) < enough:
+        return None, f"fewer than {enough} of the first rows could be simulated"
+    if graph.statistics.set_names:
+        return None, "data sets are simulated one by one"
+    try:
+        program = forward_batch(graph)
+    except CannotBatch as reason:
+        return None, str(reason)
+    rows = sorted(first_rows.outputs)
+    together = [np.stack([first_rows.outputs[row][k] for row in rows]) for k in range(len(graph.simulated))]
+    values = simulator.values(first_rows.parameters[rows])
+    for k, rv in enumerate(graph.simulated):
+        if is_simulator(rv):
+            number = simulator.rows.sources.index(rv.owner.inputs[0])
+            generators = [streams(simulator.entropy, ROW_STREAM, row, number + 1)[number] for row in rows]
+            arguments = _arguments(program, k, values, together)
+            op = program.outputs[k].owner.op
+            why_not = _differs(op, RowStreams(generators), arguments, together[k])
+            if why_not:
+                return None, f"the simulator {rv.name!r} cannot be called in batches: {why_not}"
+    return program, "every simulator gave for a batch what it gave row by row"
+
+
+def _arguments(program: Program, k: int, values: list[np.ndarray], simulated: list[np.ndarray]) -> list[Any]:
+    """Size and parameters of the k-th simulator of a batch, given what the other ones simulated."""
+    nodes = [output.owner for output in program.outputs[: len(simulated)]]
+    others = {node.outputs[1]: node.outputs[1].type() for j, node in enumerate(nodes) if j != k}
+    given = [
+        np.asarray(value, dtype=node.outputs[1].dtype)
+        for j, (node, value) in enumerate(zip(nodes, simulated, strict=True))
+        if j != k
+    ]
+    function = compiled(
+        [*program.inputs, *others.values()],
+        substitute(nodes[k].inputs[1:], others),
+        mode=QUICK,
+        on_unused_input="ignore",
+    )
+    return function(*values, *given)
+
+
+def _differs(op: Any, rng: RowStreams, arguments: list[Any], expected: np.ndarray) -> str | None:
+    size, *parameters = arguments
+    size = None if size is None else tuple(int(s) for s in size)
+    try:
+        with undisturbed(), warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # an array taken for a number
+            result = plainly(op.rng_fn, rng, *parameters, size)
+    except NotRowByRow as reason:
+        return str(reason)
+    except (Exception, SystemExit) as error:
+        return f"it raised {describe(error)}"
+    if result.shape != expected.shape:
+        return f"it returned shape {result.shape} and not {expected.shape}"
+    # Relative to the largest number: in small units an absolute tolerance would let everything pass.
+    atol = 1e-12 * float(np.nan_to_num(np.abs(expected), posinf=0.0).max(initial=0.0))
+    if not np.allclose(result, expected, rtol=1e-7, atol=atol, equal_nan=True):
+        return "its results were not those of its rows alone"
+    return None

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import platform
 import signal
+import time
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pymc_kbr.arrays.refusals import check_seed, flag, one_of, path_of, shown, whole
+from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.prior.proposal import Proposal
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.workers.executors import check_executor
-from pymc_kbr.tables.failures import ON_FAILURE
+from pymc_kbr.tables.origin import ON_FAILURE
+from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 @dataclass(frozen=True)
@@ -88,3 +94,100 @@ class SimulationOptions:
         return self.executor is None and (
             self.timeout is not None or (self.cores > 1 and self.batched is False)
         )
+
+
+# --- where the rows of a simulation go: into arrays, or chunk by chunk into a store ---
+
+
+class Destination(Protocol):
+    """What `simulate` needs of the place for its rows."""
+
+    def pieces(self) -> list[range]:
+        """The rows that are still to be simulated, in order, as they are to be written."""
+
+    def write(
+        self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]
+    ) -> None:
+        """Keep rows `start` and following: parameters (c, p), statistics (c, d), and why rows failed."""
+
+
+class InMemory:
+    """Arrays of the whole table.
+
+    Parameters
+    ----------
+    draws, chunk_rows : int
+    graph : ModelGraph
+
+    Attributes
+    ----------
+    parameters : ndarray of shape (draws, p)
+    statistics : ndarray of shape (draws, d)
+    failures : dict of int to str
+    """
+
+    def __init__(self, draws: int, chunk_rows: int, graph: ModelGraph) -> None:
+        self.parameters = np.empty((draws, graph.parameters.size))
+        self.statistics = np.empty((draws, graph.statistics.size))
+        self.failures: dict[int, str] = {}
+        self._chunk_rows, self._first = chunk_rows, 0
+
+    def begin_with(self, head: ReferenceTable, block_rows: int) -> None:
+        """Take the first rows from a table of them; the block of rows within which it ends comes again."""
+        drawn = len(head) + len(head.failures)
+        kept = np.setdiff1d(np.arange(drawn), head.failures.rows)
+        self.parameters[kept], self.statistics[kept] = head.parameters, head.statistics
+        self.parameters[head.failures.rows] = head.failures.parameters
+        self.failures = dict(zip(head.failures.rows.tolist(), head.failures.messages, strict=True))
+        self._first = drawn // block_rows * block_rows
+
+    def pieces(self) -> list[range]:
+        """The rows that there are not yet."""
+        return pieces_of(len(self.parameters), self._chunk_rows, self._first)
+
+    def write(
+        self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: dict[int, str]
+    ) -> None:
+        """Copy rows into the arrays."""
+        part = slice(start, start + len(parameters))
+        self.parameters[part], self.statistics[part] = parameters, statistics
+        self.failures |= failures
+
+
+def pieces_of(rows: int, chunk_rows: int, start: int = 0) -> list[range]:
+    """Ranges of `chunk_rows` that make up `rows` from `start` on; the last may be shorter."""
+    return [range(first, min(first + chunk_rows, rows)) for first in range(start, rows, chunk_rows)]
+
+
+# --- how a table was made: versions of the software, and seconds of each stage ---
+
+
+def versions() -> dict[str, str]:
+    """Of what decides about the bits of a table."""
+    packages = ("pymc_kbr", "pymc", "pytensor", "numpy")
+    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
+
+
+@cache
+def _version(name: str) -> str:
+    return version(name)
+
+
+class Clock:
+    """Seconds of each stage, one after the other.
+
+    Parameters
+    ----------
+    laps : dict of str to float, optional
+        Of what was done before.
+    """
+
+    def __init__(self, laps: dict[str, float] | None = None) -> None:
+        self.laps = dict(laps or {})
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """Note the seconds since the last lap as those of a stage."""
+        now = time.perf_counter()
+        self.laps[stage] = self.laps.get(stage, 0.0) + now - self._last
+        self._last = now

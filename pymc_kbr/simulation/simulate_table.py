@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pymc_kbr.arrays.blas import one_blas_thread
-from pymc_kbr.simulation.destination import InMemory
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.simulation.failures import check_failures, split_failures
 from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.in_store import simulate_in_store
-from pymc_kbr.simulation.options import SimulationOptions
+from pymc_kbr.simulation.options import InMemory, SimulationOptions
 from pymc_kbr.simulation.stages import begun, choose_way, provenance_of, simulate_rows, try_first_rows
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.workers.executors import rows_a_chunk

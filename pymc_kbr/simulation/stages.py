@@ -10,23 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation.destination import Destination
 from pymc_kbr.simulation.failures import raise_failure
-from pymc_kbr.simulation.first_rows import (
+from pymc_kbr.simulation.forward_model import (
     SPARE_FIRST_ROWS,
     FirstRows,
+    Forward,
     enough_first_rows,
     simulate_first_rows,
 )
-from pymc_kbr.simulation.forward_model import Forward
-from pymc_kbr.simulation.options import SimulationOptions
+from pymc_kbr.simulation.options import Clock, Destination, SimulationOptions, versions
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.proposal import ProposalSampler
 from pymc_kbr.simulation.prior.truncated import TruncatedSampler
 from pymc_kbr.simulation.progress import progress_bar
-from pymc_kbr.simulation.provenance import Clock, versions
-from pymc_kbr.simulation.workers.executors import check_picklable, simulate_chunks
-from pymc_kbr.simulation.workers.isolated import Isolated
+from pymc_kbr.simulation.workers.executors import Isolated, check_picklable, simulate_chunks
 from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator
 from pymc_kbr.tables.checks import check_support
 from pymc_kbr.tables.origin import Origin

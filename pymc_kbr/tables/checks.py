@@ -275,3 +275,17 @@ def observation(observed: Any, names: list[str]) -> np.ndarray | None:
         return None
     # A copy, as the table makes it read-only.
     return np.array(one_by_name(observed, names, more=True))
+
+
+# --- how an exception is quoted in a message ---
+
+
+def describe(error: BaseException) -> str:
+    """An exception's type and the first line of its message; PyTensor appends pages to it."""
+    lines = str(error).strip().splitlines()
+    return shortened(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
+
+
+def shortened(text: str, most: int = 500) -> str:
+    """A text of at most `most` characters, with an ellipsis where it was longer."""
+    return text if len(text) <= most else text[: most - 3] + "..."

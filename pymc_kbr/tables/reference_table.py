@@ -6,22 +6,341 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.arrays.refusals import instance
+from pymc_kbr.arrays.labelled import columns_of, is_pandas, labels_of_columns, texts
+from pymc_kbr.arrays.refusals import instance, named, names_of, path_of, shown, whole
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.tables.appended import appended
-from pymc_kbr.tables.checks import checked
-from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.conversions import Conversions
-from pymc_kbr.tables.failures import Failures, meaning_of_failures
-from pymc_kbr.tables.of_sets import observation_of, sets_of, with_columns
-from pymc_kbr.tables.origin import Origin
-from pymc_kbr.tables.selected import of_statistics, without_missing
+from pymc_kbr.tables import file as table_file
+from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, checked, describe, observation
+from pymc_kbr.tables.columns import Columns, Variable
+from pymc_kbr.tables.file import arrays_of, documents_of, fields_from, held_by
+from pymc_kbr.tables.of_sets import observation_of, observed_set, sets_of, with_columns
+from pymc_kbr.tables.origin import Failures, Origin, meaning_of_failures
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# --- a `ReferenceTable` from data frames, files and results, and back ---
+
+
+class Conversions:
+    """From data frames, files and results to a `ReferenceTable`, which inherits this, and back."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None: ...
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        df: pd.DataFrame,
+        *,
+        parameters: Sequence[str],
+        statistics: Sequence[str],
+        observed: Mapping[str, float] | Sequence[float] | None = None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+        discrete: Sequence[str] | None = None,
+    ) -> Self:
+        """A table of simulations made elsewhere.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+            One simulation a row. A data frame of polars, pyarrow, dask or duckdb, a dict of columns or an
+            xarray.Dataset will do.
+        parameters, statistics : sequence of str
+            Its columns on either side.
+        observed : mapping or sequence of float, optional
+            The observed statistics, by name in any container that labels them, or in the order of
+            `statistics`; a row of another data frame (a Series) will do. NaN where one is missing.
+        bounds : mapping of str to (lower, upper), optional
+            The prior's support; None where it has no end. Parameters left out are taken to be unbounded, and
+            their smoothed draws may go beyond the simulated values.
+        discrete : sequence of str, optional
+            Parameters that are whole numbers, and so are draws of them, within the simulated values and on
+            their lattice. Where left out, those whose type is integer or bool, and those of nothing but
+            zeros and ones; ``[]`` for none.
+
+        Returns
+        -------
+        ReferenceTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a name is missing, stands twice or is on both sides, a value is missing, infinite or not a
+            number, or a parameter lies outside its bounds, or is discrete and no whole number.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pymc_kbr import ReferenceTable
+        >>> df = pd.DataFrame({"rate": [0.1, 0.4, 0.9], "count": [1, 5, 8]})
+        >>> ReferenceTable.from_dataframe(
+        ...     df, parameters=["rate"], statistics=["count"], observed={"count": 4}, bounds={"rate": (0, 1)}
+        ... )
+        ReferenceTable(3 rows; parameters ['rate']; statistics ['count']; observed)
+        """
+        return cls(**fields_of(df, parameters, statistics, observed, bounds, discrete))
+
+    @classmethod
+    def from_sets(
+        cls,
+        df: pd.DataFrame,
+        sets: Sequence[Any],
+        *,
+        observed: Any = None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+        discrete: Sequence[str] | None = None,
+        largest: int | None = None,
+    ) -> Self:
+        """A table of data sets that were simulated elsewhere, whose columns `SetFeatures` makes.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+            One simulation a row; all of its columns are parameters.
+        sets : sequence of array_like of shape (n_i, q) or (n_i,)
+            The raw data of each simulation.
+        observed : array_like of shape (m, q) or (m,), optional
+        bounds, discrete
+            As in `from_dataframe`.
+        largest : int, optional
+            The most rows that a data set may have; that of these where left out.
+
+        Returns
+        -------
+        ReferenceTable
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `from_dataframe`, and if a data set is empty, has gaps or other columns than the others.
+        """
+        return cls(**fields_of_sets(df, sets, observed, bounds, discrete, largest))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a simulation, for other software.
+
+        Returns
+        -------
+        pandas.DataFrame of shape (n, p + d)
+            Parameters first, with the columns `parameter_names` and `statistic_names`. Discrete parameters
+            are integers, by which `from_dataframe` knows them again.
+        """
+        return frame_of(self)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the table to one NetCDF file, which appears under its name when it is complete.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; ``.nc`` is the usual ending.
+        overwrite : bool
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        FileExistsError
+            If the file, or a folder of that name, is there already and `overwrite` is not set.
+        FileNotFoundError
+            If its folder is not there.
+        ValueError
+            If `path` is a folder, and `overwrite` is set.
+        """
+        table_file.write(
+            path_of("path", path, "a file"), arrays_of(self), documents_of(self), overwrite=overwrite
+        )
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a table that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        ReferenceTable
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is no reference table, is damaged, is a store, or was written by another format version.
+        """
+        arrays, documents = table_file.read(path_of("path", path, "a file"))
+        try:
+            return cls(**fields_from(arrays, documents))
+        except Exception as error:  # whatever is lacking in a file that has the marks of a table
+            raise ValueError(f"{path} holds no reference table ({describe(error)})") from error
+
+    @classmethod
+    def from_arviz(cls, idata: Any) -> Self:
+        """The table behind a result of `sample_abc`, also one that went to a file and back.
+
+        Parameters
+        ----------
+        idata : arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
+            A result of `sample_abc`, or of `to_arviz` with a table.
+
+        Returns
+        -------
+        ReferenceTable
+
+        Raises
+        ------
+        ValueError
+            If no table is in it; of one that stayed in a store the error names the store.
+        """
+        return cls(**fields_from(*held_by(idata)))
+
+
+# --- a data frame of simulations as what a `ReferenceTable` is made from ---
+
+
+def frame_of(table: Any) -> pd.DataFrame:
+    """A row a simulation of a `ReferenceTable`, parameters first; discrete parameters as integers."""
+    import pandas as pd
+
+    names = [*table.parameter_names, *table.statistic_names]
+    frame = pd.DataFrame(np.hstack([table.parameters, table.statistics]), columns=names)
+    discrete = [n for v in table.parameter_columns.variables if v.discrete for n in v.column_names]
+    return frame.astype(dict.fromkeys(discrete, np.int64))
+
+
+def fields_of(
+    df: pd.DataFrame,
+    parameters: Sequence[str],
+    statistics: Sequence[str],
+    observed: Mapping[str, float] | Sequence[float] | None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None,
+    discrete: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The fields of a table, for the arguments of `ReferenceTable.from_dataframe`, with its errors."""
+    parameters, statistics = _names("parameters", parameters), _names("statistics", statistics)
+    df = _as_pandas(df, [*parameters, *statistics])
+    check_columns(df, parameters, statistics)
+    return {
+        **_parameters_of(df, parameters, bounds, discrete),
+        # A copy: a table makes its arrays read-only, and the data frame is the user's.
+        "statistics": np.array(as_rows("the statistics", df[statistics])),
+        "observed": observation(observed, statistics),
+        "statistic_columns": Columns.scalars(statistics),
+    }
+
+
+def fields_of_sets(
+    df: pd.DataFrame,
+    sets: Sequence[Any],
+    observed: Any,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None,
+    discrete: Sequence[str] | None,
+    largest: int | None,
+) -> dict[str, Any]:
+    """The fields of a table, for the arguments of `ReferenceTable.from_sets`, with its errors."""
+    df = _as_pandas(df)
+    check_columns(df, list(df.columns))
+    data = DataSets.of(sets)
+    most = int(data.sizes.max()) if largest is None else largest
+    whole("largest", most)
+    if most < data.sizes.max():
+        raise ValueError(f"largest is {largest}; a data set has {data.sizes.max()} rows: give as many")
+    data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns, set_labels=data.names)
+    return {
+        **_parameters_of(df, list(df.columns), bounds, discrete),
+        "statistics": data.padded(most),
+        "observed": None if observed is None else observed_set(observed, data_set),
+        "statistic_columns": Columns((data_set,)),
+    }
+
+
+def _as_pandas(df: Any, asked: list[str] | None = None) -> pd.DataFrame:
+    """A data frame of any package, or a dict of columns, as one of pandas with texts for names."""
+    import pandas as pd
+
+    if is_pandas(df) and hasattr(df, "columns"):
+        return df.set_axis(list(texts(labels_of_columns(df)) or ()), axis=1)
+    columns = columns_of("the data frame", df, asked)
+    if columns is None:
+        advice = "a data frame, a column for each parameter and each statistic, or a dict of columns"
+        raise TypeError(f"df is {named(df)}; give {advice}")
+    wrong = {name: column.shape for name, column in columns.items() if column.ndim != 1}
+    if wrong or len({len(column) for column in columns.values()}) > 1:
+        raise ValueError(
+            f"the columns of df have the shapes {shown({n: c.shape for n, c in columns.items()})}; all "
+            "must be of one length, with one number a row"
+        )
+    return pd.DataFrame(columns)
+
+
+def _names(side: str, names: Any) -> list[str]:
+    """Names of columns as a list of texts."""
+    return list(texts(tuple(names_of(side, names, str | tuple | int | np.integer))) or ())
+
+
+def _parameters_of(
+    df: pd.DataFrame,
+    parameters: list[str],
+    bounds: Mapping[str, tuple[float | None, float | None]] | None,
+    discrete: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The fields of a table that are not about its statistics."""
+    check_bounds(bounds)
+    counts = _whole_numbers(df, parameters) if discrete is None else _checked(df, parameters, discrete)
+    values = np.array(as_rows("the parameters", df[parameters]))
+    if counts and bounds and np.all(np.isfinite(values)):
+        # Within the support discrete columns have no bounds: they are never moved.
+        check_support(Support.from_bounds(bounds, parameters), values, parameters)
+    return {
+        "parameters": values,
+        "parameter_columns": Columns(tuple(Variable(name, discrete=name in counts) for name in parameters)),
+        "support": Support.from_bounds(bounds, parameters, discrete=counts),
+        "failures": Failures.none(len(parameters)),
+        "provenance": {"simulated_by": "a data frame"},
+    }
+
+
+def _whole_numbers(df: pd.DataFrame, parameters: list[str]) -> list[str]:
+    """Parameters that are integers or truth values by their type, or nothing but zeros and ones."""
+    kinds = {name: df[name].dtype.kind for name in parameters}
+    return [name for name, kind in kinds.items() if kind in "iub" or set(df[name].unique()) == {0, 1}]
+
+
+def _checked(df: pd.DataFrame, parameters: list[str], discrete: Sequence[str]) -> list[str]:
+    """The discrete parameters that were named, refused where they are none."""
+    discrete = _names("discrete", discrete)
+    unknown = [name for name in discrete if name not in parameters]
+    if unknown:
+        raise ValueError(f"discrete names {unknown}; the parameters are {parameters}: name some of these")
+    for name in discrete:
+        values = df[name].to_numpy(dtype=float)
+        broken = np.flatnonzero(np.isfinite(values) & (values != np.rint(values)))
+        if len(broken):
+            raise ValueError(
+                f"discrete names {name!r}, which is {values[broken[0]]} in row {broken[0]}; a discrete "
+                "parameter has whole numbers only: round it, or leave it out of `discrete`"
+            )
+    return list(discrete)
+
+
+# --- The reference table: every simulation that was paid for, in one value that never changes ---
 
 
 @default_arithmetic
@@ -279,3 +598,197 @@ def check_table(name: str, value: Any) -> None:
 
 def _shorten(names: list[str]) -> str:
     return str(names) if len(names) <= 8 else f"[{', '.join(map(repr, names[:6]))}, ... {len(names)} in all]"
+
+
+# --- the rows of two tables as one, refused where they are not of one model ---
+
+
+def appended(one: Any, other: Any) -> Any:
+    """See `ReferenceTable.append`."""
+    instance("other", other, type(one), "a ReferenceTable")
+    for what, mine, theirs in (
+        ("parameters", one.parameter_names, other.parameter_names),
+        ("statistics", one.statistic_names, other.statistic_names),
+    ):
+        if mine != theirs:
+            raise ValueError(
+                f"the table to append has {what} {theirs}; this one has {mine}; "
+                "only tables of the same model and statistics can be joined"
+            )
+    if one.support != other.support:
+        raise ValueError("the table to append has another prior support; both must come from one prior")
+    if one.prior_ratio is not None or other.prior_ratio is not None:
+        raise ValueError(
+            "the rows of one of the tables are no draws of the prior (it has a prior_ratio), and of both "
+            "together the density is not known; give `refine` more draws instead"
+        )
+    # Rows of one seed are the same simulations: a second time they would only look like more data.
+    twice = [seed for seed in one.seeds if seed is not None and seed in other.seeds]
+    if twice:
+        raise ValueError(
+            f"both tables were simulated with the seed {twice[0]}, so their rows repeat each "
+            "other; simulate the second one with another random_seed"
+        )
+    if not _same(one.observed, other.observed):
+        raise ValueError("the table to append has another observation; set the same one with `with_observed`")
+    seconds = set(one.timings) | set(other.timings)
+    origin = dataclasses.replace(
+        one.origin,
+        simulations=one.simulations + other.simulations,
+        noise=_noise(one, other),
+        between_bounds=one.origin.between_bounds or other.origin.between_bounds,
+        seeds=one.seeds + other.seeds,
+        on_failure=_on_failure(one, other),
+        prior_mass=one.origin.prior_mass if one.origin.prior_mass == other.origin.prior_mass else None,
+    )
+    copies = 0 if _of_other_seeds(one, other) else _copies(one, other)
+    if copies:
+        raise ValueError(
+            f"{copies} row(s) of the table to append are in this one, too, to the last digit: a second time "
+            "they would only look like more simulations; leave them out, or simulate others"
+        )
+    return dataclasses.replace(
+        one,
+        parameters=np.vstack([one.parameters, other.parameters]),
+        statistics=np.vstack([one.statistics, other.statistics]),
+        failures=Failures(
+            np.concatenate([one.failures.rows, other.failures.rows]),
+            np.vstack([one.failures.parameters, other.failures.parameters]),
+            one.failures.messages + other.failures.messages,
+        ),
+        # There is no single one any more: `origin.seeds` has both.
+        seed=None,
+        provenance={**one.provenance, **origin.words},
+        timings={k: one.timings.get(k, 0.0) + other.timings.get(k, 0.0) for k in sorted(seconds)},
+        origin=origin,
+    )
+
+
+def _on_failure(one: Any, other: Any) -> str:
+    """What failures mean, of which there are some in both tables, in one or in none."""
+    meanings = {table.origin.on_failure for table in (one, other) if len(table.failures)}
+    if len(meanings) > 1:
+        raise ValueError(
+            f"failures of this table have on_failure={one.origin.on_failure!r}, and those of the table to "
+            f"append {other.origin.on_failure!r}; give both the same meaning: "
+            f"`other.with_on_failure({one.origin.on_failure!r})`"
+        )
+    return meanings.pop() if meanings else str(one.origin.on_failure)
+
+
+def _noise(one: Any, other: Any) -> tuple[float, ...]:
+    """Deviations of the noise on the observation, which both tables have and rows of neither."""
+    known = {table.origin.noise for table in (one, other)} - {()}
+    if len(known) > 1:
+        raise ValueError(
+            f"the tables are without noise of the deviations {one.origin.noise} and {other.origin.noise} on "
+            "the observation; only tables that were made for the same noise can be joined"
+        )
+    return known.pop() if known else ()
+
+
+def _of_other_seeds(one: Any, other: Any) -> bool:
+    """Whether both tables were simulated with seeds that are known, and differ."""
+    return None not in (*one.seeds, *other.seeds)
+
+
+def _copies(one: Any, other: Any) -> int:
+    """How many rows of a table are those of another one. Whole numbers alone may agree by chance."""
+    mine, theirs = (np.hstack([table.parameters, table.statistics]) for table in (one, other))
+    if np.array_equal(mine, theirs):
+        return len(theirs)
+    smooth = [column for block in one.support.blocks if block.smooth for column in block.columns]
+    if not smooth or not np.any(np.isin(theirs[:, smooth[0]], mine[:, smooth[0]])):
+        return 0
+    known = {row.tobytes() for row in mine}
+    return sum(row.tobytes() in known for row in theirs)
+
+
+def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return np.array_equal(one, two, equal_nan=True)
+
+
+# --- a table with some of its statistics ---
+
+
+def columns_named(names: Sequence[str], columns: Columns) -> np.ndarray:
+    """Numbers of the columns that are named, by themselves or by their variable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a name is unknown or a column is named twice, or there is none.
+    """
+    names = names_of("statistics", names)
+    of_variables, start = {}, 0
+    for variable in columns.variables:
+        of_variables[variable.name] = list(range(start, start + variable.size))
+        start += variable.size
+    known = {name: [i] for i, name in enumerate(columns.names)} | of_variables
+    unknown = [name for name in names if name not in known]
+    if unknown or not len(names):
+        few = columns.names if len(columns.names) <= 20 else [*columns.names[:20], "..."]
+        raise ValueError(f"statistics names {unknown or 'nothing'}; the table has {few}")
+    found = [column for name in names for column in known[name]]
+    twice = sorted({columns.names[i] for i in found if found.count(i) > 1})
+    if twice:
+        raise ValueError(f"statistics names {twice} twice; name each column once")
+    return np.array(found)
+
+
+def there(table: Any) -> list[str] | None:
+    """Names of the statistics that a table's observation has; None where none is missing."""
+    if table.observed is None or not np.any(np.isnan(table.observed)):
+        return None
+    names: list[str] = table.statistic_names
+    return [name for name, value in zip(names, table.observed, strict=True) if not np.isnan(value)]
+
+
+def without_missing(table: Any) -> Any:
+    """A table, in memory or on the disk, with the statistics that its observation has."""
+    names = there(table)
+    return table if names is None else table.with_statistics(names)
+
+
+def columns_by_name(chosen: np.ndarray, whole: Columns) -> Columns:
+    """Some columns, each a variable of its own; data sets stay whole.
+
+    Raises
+    ------
+    ValueError
+        If some columns of data sets are chosen without the others, or in another order.
+    """
+    owners = [variable for variable in whole.variables for _ in variable.column_names]
+    slices, kept, at = whole.slices(), list[Variable](), 0
+    while at < len(chosen):
+        owner, place = owners[chosen[at]], slices[owners[chosen[at]].name]
+        taken = owner.size if owner.set_columns else 1
+        if not owner.set_columns:
+            kept.append(Variable(whole.names[chosen[at]], discrete=owner.discrete))
+        elif np.array_equal(chosen[at : at + taken], np.arange(place.start, place.stop)):
+            kept.append(owner)
+        else:
+            raise ValueError(
+                f"statistics names {whole.names[chosen[at]]!r}, which is part of the data sets "
+                f"{owner.name!r}; name {owner.name!r}, or leave it out"
+            )
+        at += taken
+    return Columns(tuple(kept))
+
+
+def of_statistics(table: Any, names: Sequence[str]) -> Any:
+    """See `ReferenceTable.with_statistics`."""
+    chosen = columns_named(names, table.statistic_columns)
+    noise = table.origin.noise
+    return dataclasses.replace(
+        table,
+        statistics=table.statistics[:, chosen],
+        observed=None if table.observed is None else table.observed[chosen],
+        observed_data={},
+        statistic_columns=columns_by_name(chosen, table.statistic_columns),
+        origin=dataclasses.replace(
+            table.origin, noise=tuple(np.array(table.noise)[chosen]) if noise else noise
+        ),
+    )

@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from zlib import crc32
 
 import numpy as np
 import zarr
+from filelock import FileLock, Timeout
 from zarr.storage import LocalStore
 
 from pymc_kbr.arrays.rows import LARGEST
-from pymc_kbr.tables.codecs import check_texts, check_zarr
+from pymc_kbr.tables.checks import describe
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.errors import describe
+from pymc_kbr.tables.file import PRIOR_RATIO
 from pymc_kbr.tables.layout import (
     ARRAYS,
     DIGESTED,
@@ -36,13 +37,16 @@ from pymc_kbr.tables.layout import (
     UNFINISHED,
     add_array,
     attributes_at,
+    check_outside,
+    check_texts,
+    check_zarr,
     checksum_of,
     checksum_of_array,
     consolidate,
     create_group,
     problem_of,
+    remove_leftovers,
 )
-from pymc_kbr.tables.saved import PRIOR_RATIO
 
 BEYOND = f"the simulator returned numbers beyond {LARGEST:g}, whose sums no float holds"
 """What went wrong in a row that no table takes."""
@@ -633,3 +637,69 @@ def _are_beyond(values: np.ndarray) -> np.ndarray:
         return np.zeros(len(values), dtype=bool)
     found: np.ndarray = np.any((np.abs(values) > LARGEST) & np.isfinite(values), axis=1)
     return found
+
+
+# --- one writer at a time ---
+
+
+def real_path(path: Path) -> Path:
+    """A store's path without symbolic links, by which all writers lock the same store.
+
+    Raises
+    ------
+    ValueError
+        If links lead to each other, or it is no path.
+    """
+    try:
+        found = path.resolve()
+        found.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:
+        words = f"{str(path)!r} cannot be followed ({error}); choose another name for the store"
+        raise ValueError(words) from error
+    return found
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process write to a store; the lock ends with its process, however that ends.
+
+    `path` has no symbolic links, and there is a store or nothing.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the store's folder is not there.
+    ValueError
+        If it is within another store.
+    PermissionError
+        If it may not be written.
+    BlockingIOError
+        If another process writes to the store.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
+    check_outside(path)
+    for folder in [path.parent, *([path] if path.is_dir() else [])]:
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError(f"{folder} may not be written; choose a store elsewhere, or allow it")
+    # A name that nobody else gives: `poetry.lock` beside a store "poetry" is a user's file.
+    beside = path.parent / f".{path.name}.pymc_kbr.lock"
+    lock = FileLock(beside)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BlockingIOError(
+            f"another process is writing to the store {path}; wait until it has ended, or choose "
+            "another store"
+        ) from None
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"{beside} cannot be made ({error.strerror}); choose a store elsewhere"
+        ) from error
+    try:
+        remove_leftovers(path)
+        yield
+    finally:
+        with suppress(OSError):  # the folder may be gone by now
+            beside.unlink()  # while it is locked: who opens the old file sees that it is gone
+        lock.release()

@@ -16,18 +16,14 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import one_of, path_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.tables.checks import check_observed
+from pymc_kbr.tables.checks import check_observed, describe
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.errors import describe
-from pymc_kbr.tables.failures import ON_FAILURE, Failures, provenance_with
+from pymc_kbr.tables.file import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
 from pymc_kbr.tables.of_sets import observation_of
-from pymc_kbr.tables.origin import Origin
-from pymc_kbr.tables.reference_table import ReferenceTable
-from pymc_kbr.tables.saved import OBSERVED_DATA, PRIOR_RATIO
-from pymc_kbr.tables.selected import columns_named, columns_of, without_missing
+from pymc_kbr.tables.origin import ON_FAILURE, Failures, Origin, provenance_with
+from pymc_kbr.tables.reference_table import ReferenceTable, columns_by_name, columns_named, without_missing
 from pymc_kbr.tables.store import BEYOND, TableStore
-from pymc_kbr.tables.stored_rows import StoredRows
 
 
 @default_arithmetic
@@ -160,7 +156,7 @@ class StoredTable:
     def statistic_columns(self) -> Columns:
         """Names and shapes of the statistics."""
         whole = Columns.from_json(self.store.documents["statistic_columns"])
-        return whole if self.chosen is None else columns_of(np.array(self.chosen), whole)
+        return whole if self.chosen is None else columns_by_name(np.array(self.chosen), whole)
 
     @property
     def parameter_names(self) -> list[str]:
@@ -243,7 +239,7 @@ class StoredTable:
             If a name is unknown or there twice, there is none, or data sets are named in part.
         """
         chosen = columns_named(names, self.statistic_columns)
-        columns_of(chosen, self.statistic_columns)  # refuses parts of data sets
+        columns_by_name(chosen, self.statistic_columns)  # refuses parts of data sets
         of_store = chosen if self.chosen is None else np.array(self.chosen)[chosen]
         observed = None if self.observed is None else self.observed[chosen]
         return dataclasses.replace(
@@ -360,3 +356,79 @@ def has_prior_ratio(store: TableStore, rows: int) -> bool:
     """Whether a store holds how far its first rows are from draws of the prior, of all of them."""
     ratio = store.array(PRIOR_RATIO)
     return ratio is not None and len(ratio) >= rows and bool(np.all(np.isfinite(ratio[:rows])))
+
+
+# --- one side of a table that stays on the disk, read a part at a time ---
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """One side of a stored table, read a part at a time.
+
+    Parameters
+    ----------
+    store : TableStore
+    side : {"parameters", "statistics"}
+    kept : ndarray of shape (n,), optional
+        The store's rows that are rows of the table, ascending; all of them where left out.
+    rows, columns : int
+    chosen : tuple of int, optional
+        The store's columns, in the order wanted; all where left out.
+    """
+
+    store: TableStore
+    side: str
+    kept: np.ndarray | None
+    rows: int
+    columns: int
+    chosen: tuple[int, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
+    @property
+    def ndim(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows that are read together at the least."""
+        return self.store.chunk_rows
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """The rows of a slice, shape (length, columns)."""
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError(
+                f"stored rows are read in slices of step one, and {rows!r} was asked for; load the table or "
+                "some of its rows: `stored.load(20_000)`"
+            )
+        first, last, _ = rows.indices(self.rows)
+        return self._checked(self._rows(first, last))
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, ascending, shape (length, columns)."""
+        return self._checked(self.store.at(self.side, rows if self.kept is None else self.kept[rows]))
+
+    def _checked(self, found: np.ndarray) -> np.ndarray:
+        """The chosen columns, refused where a row that was finished is not there."""
+        # Zarr reads a file that is gone as NaN, and its digest, which shows that, may be gone, too.
+        if not np.isfinite(found).all():
+            raise ValueError(
+                f"{self.store.path} is damaged: rows of its {self.side} that were finished are gone; the "
+                "call of `simulate` that made it makes these rows anew"
+            )
+        return found if self.chosen is None else np.ascontiguousarray(found[:, list(self.chosen)])
+
+    def _rows(self, first: int, last: int) -> np.ndarray:
+        read = self.store.parameters if self.side == "parameters" else self.store.statistics
+        if self.kept is None:
+            return read(first, last)
+        chosen = self.kept[first:last]
+        # In one read over the gaps that failures leave: chunks are read whole all the same.
+        return read(int(chosen[0]), int(chosen[-1]) + 1)[chosen - chosen[0]] if len(chosen) else read(0, 0)

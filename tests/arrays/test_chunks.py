@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.chunks import Chunks, is_chunked
-from pymc_kbr.arrays.memory import physical_memory
+from pymc_kbr.arrays.chunks import Chunks, is_chunked, physical_memory
 from pymc_kbr.arrays.neighbours import Merge, Tree, neighbours_of
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.scan import Moments, scan_table
+from pymc_kbr.estimators.estimator import Moments, scan_table
 
 ROWS = np.random.default_rng(4).normal([1.0, 50.0, -3.0], [1.0, 20.0, 1e-3], size=(1003, 3))
 
@@ -88,8 +87,8 @@ def test_moments_of_blocks_are_those_of_all_rows():
 
 def test_a_scan_is_scales_and_a_sample(monkeypatch):
     monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 256)
-    monkeypatch.setattr("pymc_kbr.arrays.scan.SAMPLED_ROWS", 100)
-    monkeypatch.setattr("pymc_kbr.arrays.scan.ROWS_FOR_CHOICES", 30)
+    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 100)
+    monkeypatch.setattr("pymc_kbr.estimators.estimator.ROWS_FOR_CHOICES", 30)
     theta = ROWS[:, :2]
     scan = scan_table(Chunks(Source(theta)), Chunks(Source()), True)
     np.testing.assert_allclose(scan.scaler.transform(ROWS), Scaler.fit(ROWS).transform(ROWS), atol=1e-9)

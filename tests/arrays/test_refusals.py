@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.refusals import positive, shown, squarable, times, whole
+from pymc_kbr.arrays.rows import as_points
 
 
 @pytest.mark.parametrize("value", [1, 1e-9, np.float32(2.0), np.int64(3)])

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays import cores, threads
-from pymc_kbr.arrays.row_parts import MOST_ROWS_IN_PART, product, product_over_rows, row_parts
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays import threads
+from pymc_kbr.arrays.threads import MOST_ROWS_IN_PART, product, product_over_rows, row_parts, side_by_side
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, MOST_ROWS_IN_PART, MOST_ROWS_IN_PART + 1, 10_007])
@@ -20,7 +19,7 @@ def test_products_are_those_of_the_whole_to_the_last_bit_on_any_number_of_cores(
     a, b, right = rng.normal(size=(6000, 30)), rng.normal(size=(6000, 7)), rng.normal(size=(30, 5))
     found = []
     for count in (1, 3):
-        for module in (cores, threads):
+        for module in (threads,):
             monkeypatch.setattr(module, "cores", lambda count=count: count)
         with side_by_side(len(row_parts(len(a)))) as map_:
             columns = product(a, right[:, 0], map_)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.constants import ConstantWarning
+from pymc_kbr.arrays.rows import ConstantWarning
 from pymc_kbr.arrays.scaling import Scaler, deviations, nonzero, unit_deviations, units_of
 
 HUGE, TINY = 1e307, 1e-307

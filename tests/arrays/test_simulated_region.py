@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.simulated_region import REACH_OF, ROWS_AT_ONCE, SimulatedRegion
+from pymc_kbr.estimators.kernel_likelihood import REACH_OF, ROWS_AT_ONCE, SimulatedRegion
 
 N = 4_000
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_kbr.arrays.subsample import spread_out, spread_out_by_weight, spread_out_varied
+from pymc_kbr.arrays.weighted import spread_out, spread_out_by_weight, spread_out_varied
 
 
 @given(n=st.integers(1, 400), most=st.integers(1, 50))

@@ -14,16 +14,16 @@ import pytest
 from joblib.externals.loky.backend import context
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pymc_kbr.arrays import cores as machine
 from pymc_kbr.arrays import threads
-from pymc_kbr.arrays.blas import one_blas_thread
-from pymc_kbr.arrays.cores import AT_WORK
-from pymc_kbr.arrays.process_wide import silence
+from pymc_kbr.arrays import threads as machine
 from pymc_kbr.arrays.threads import (
+    AT_WORK,
     at_once,
     beside,
     one_at_a_time,
+    one_blas_thread,
     side_by_side,
+    silence,
 )
 
 
@@ -239,8 +239,8 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
         import signal, time
         import numpy as np
         from threadpoolctl import threadpool_info
-        from pymc_kbr.arrays import cores, threads
-        cores.cores = threads.cores = lambda: 2
+        from pymc_kbr.arrays import threads
+        threads.cores = lambda: 2
         a, begun = np.ones((60, 60)), []
 
         def work(i):
@@ -264,7 +264,7 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
         assert interrupted > 100  # one that falls on a destructor is lost
         with threads.beside() as begin:
             assert begin(lambda: 1)() == 1
-        assert not len(cores.AT_WORK)
+        assert not len(threads.AT_WORK)
         assert limits() == before
         print("went on")
     """

@@ -11,7 +11,7 @@ from case_studies.speed.__main__ import groups
 from case_studies.speed.conditioning import localised_batch
 from case_studies.speed.measure import COLUMNS, History, Row
 from case_studies.speed.streaming import streamed_against_memory
-from pymc_kbr.comparison.peak_memory import process_peak
+from pymc_kbr.comparison.compare import process_peak
 
 
 def test_a_later_run_shows_what_an_earlier_one_found(tmp_path):

@@ -2,7 +2,7 @@
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.checking.signs import signs_of
-from pymc_kbr.estimators.tabulate import scaled_quietly
+from pymc_kbr.estimators.fitted_table import scaled_quietly
 
 
 def looked_at(table, measured=None):

@@ -10,11 +10,9 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Circular
-from pymc_kbr.arrays.region import ROWS_WANTED, Region, region_of
-from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
+from pymc_kbr.arrays.support import ROWS_WANTED, Block, Region, Support, region_of
+from pymc_kbr.checking.coarseness import Coarseness, changes_of, coarseness, coarseness_of, summaries_of
 from pymc_kbr.checking.diagnostics import diagnose
-from pymc_kbr.checking.near_rows import changes_of, summaries_of
 from pymc_kbr.checking.remedies import remedy_of
 from pymc_kbr.tables.origin import Origin
 from tests.checking.looked_at import looked_at

@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import kstest
 
 import pymc_kbr as pk
-from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.joint_transforms import ball_transform, density_transform
+from pymc_kbr.checking.calibration import Calibration, ball_transform, density_transform
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.tables.columns import Columns
 

@@ -16,11 +16,9 @@ from matplotlib.patches import Polygon, Rectangle
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED, POSTERIOR, PRIOR, TRUTH, WRONG
-from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.joint_transforms import JointTransforms, Recovery
+from pymc_kbr.checking.calibration import Calibration, JointTransforms, Recovery
 from pymc_kbr.checking.plots import LEVELS
-from pymc_kbr.checking.statistic_contributions import StatisticContributions
-from pymc_kbr.checking.statistic_relevance import StatisticRelevance
+from pymc_kbr.checking.statistic_contributions import StatisticContributions, StatisticRelevance
 from pymc_kbr.tables.columns import Columns
 
 

@@ -10,21 +10,19 @@ from scipy.spatial.distance import cdist
 from scipy.stats import gaussian_kde
 
 import pymc_kbr as pk
-from pymc_kbr.arrays import region as near_rows
+from pymc_kbr.arrays import support as near_rows
 from pymc_kbr.arrays.support import Inside, Support
 from pymc_kbr.checking import coarseness as coarse_module
 from pymc_kbr.checking import local_classifier, predictive_check, statistic_contributions
 from pymc_kbr.checking.calibrate import _nearest_parameters
-from pymc_kbr.checking.calibration import Calibration
+from pymc_kbr.checking.calibration import Calibration, density_transform, recalibrated
 from pymc_kbr.checking.coarseness import CLEAR, Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import _misspecified
 from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
-from pymc_kbr.checking.joint_transforms import density_transform
 from pymc_kbr.checking.observation_support import ObservationSupport
+from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
-from pymc_kbr.checking.recalibration import recalibrated
-from pymc_kbr.embedding.discrepancy import squared_discrepancies
-from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.estimators.fitted_table import tabulate
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.tables.columns import Columns

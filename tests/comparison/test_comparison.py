@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.comparison.compare import compare
-from pymc_kbr.comparison.peak_memory import peak_memory
+from pymc_kbr.comparison.compare import ScoredPosterior, compare, peak_memory, score_posteriors
 from pymc_kbr.comparison.plots import accuracy_runtime, pareto_front, plot_accuracy_runtime
-from pymc_kbr.comparison.scores import ScoredPosterior, score_posteriors
 
 
 def table(n=700):

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pymc_kbr.embedding import conditioned
+from pymc_kbr.embedding import bayesian_embedding as conditioned
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
-from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
-from pymc_kbr.embedding.prior_covariance import GaussianMeasure
+from pymc_kbr.embedding.marginal_likelihood import GaussianMeasure, MarginalLikelihood
 from pymc_kbr.kernels import Gaussian, median_heuristic
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import inv, solve
 
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding import density_ratio
 from pymc_kbr.embedding.density_ratio import (
     RATIO_REGULARISATIONS,

@@ -5,9 +5,9 @@ import pytest
 
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.herding import herd
 from pymc_kbr.embedding.shrinkage import shrunk as shrink
 from pymc_kbr.kernels import Gaussian, Laplace
+from pymc_kbr.posterior.posterior import herd
 
 GAUSSIAN = Gaussian((0.8, 1.2))
 

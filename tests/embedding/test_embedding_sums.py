@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.embedding import embedding as embedding_module
 from pymc_kbr.embedding import preimage
-from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.herding import herd
 from pymc_kbr.embedding.projection import _largest_eigenvalue, onto_simplex, project_to_simplex
 from pymc_kbr.embedding.shrinkage import shrunk
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, Matern, median_heuristic
+from pymc_kbr.posterior.posterior import herd
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(25, 2))

@@ -5,11 +5,15 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
-from pymc_kbr.embedding import marginal_low_rank
-from pymc_kbr.embedding.jacobian import Jacobian
-from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
-from pymc_kbr.embedding.marginal_low_rank import LowRankMarginalLikelihood
-from pymc_kbr.embedding.prior_covariance import GaussianMeasure, LebesgueMeasure, weighted_squares
+from pymc_kbr.embedding import marginal_likelihood as marginal_low_rank
+from pymc_kbr.embedding.marginal_likelihood import (
+    GaussianMeasure,
+    Jacobian,
+    LebesgueMeasure,
+    LowRankMarginalLikelihood,
+    MarginalLikelihood,
+    weighted_squares,
+)
 
 MEASURES = [
     LebesgueMeasure(),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_kbr.estimators.summaries.cells import Cells
+from pymc_kbr.estimators.summaries.transformed import Cells
 
 PLACES = st.lists(st.integers(-20, 20), min_size=2, max_size=8, unique=True)
 

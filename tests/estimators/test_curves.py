@@ -6,9 +6,8 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
-from pymc_kbr.estimators.summaries import curves
-from pymc_kbr.estimators.summaries.cells import Cells
-from pymc_kbr.estimators.summaries.curves import Curve, _candidates, _density, choose_curves
+from pymc_kbr.estimators.summaries import transformed as curves
+from pymc_kbr.estimators.summaries.transformed import Cells, Curve, _candidates, _density, choose_curves
 
 KINDS = ("linear", "log", "root", "asinh")
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import solve
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.subsample import spread_out_by_weight
+from pymc_kbr.arrays.weighted import spread_out_by_weight
 from pymc_kbr.estimators import ESTIMATORS, make_estimator
 
 FIXED = {

@@ -6,7 +6,7 @@ from scipy.linalg import sqrtm
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.estimators.summaries import (
     SUMMARIES,
@@ -18,19 +18,17 @@ from pymc_kbr.estimators.summaries import (
     Relevance,
     Transformed,
     coordinates,
-    joint_posterior_mean,
     make_summary,
     posterior_mean,
     relevance,
 )
-from pymc_kbr.estimators.summaries.common_scale import CommonScale
-from pymc_kbr.estimators.summaries.dependent import Dependent
+from pymc_kbr.estimators.summaries import posterior_mean as joint_posterior_mean
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
+from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
-from pymc_kbr.regression.kernel_ridge import KernelRegression
+from pymc_kbr.regression.kernel_ridge import KernelRegression, RidgeRegression
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
-from pymc_kbr.regression.ridge import RidgeRegression
 
 N = 90
 

@@ -9,9 +9,9 @@ from pymc_kbr.estimators.adjustments import (
     KernelRidgeAdjustment,
     LocalLinearAdjustment,
     NoAdjustment,
-    joint_neighbours,
     make_adjustment,
 )
+from pymc_kbr.estimators.adjustments import adjustment as joint_neighbours
 from pymc_kbr.estimators.adjustments.adjustment import squared_residual_logarithms
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 

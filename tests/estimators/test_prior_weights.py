@@ -12,6 +12,7 @@ from pymc_kbr.embedding.density_ratio import (
     candidate_kernels,
     leave_one_out_scores,
 )
+from pymc_kbr.estimators.fitted_table import tabulate
 from pymc_kbr.estimators.prior_weights import (
     REGULARISATION_OF_PRIOR,
     PriorWeights,
@@ -21,7 +22,6 @@ from pymc_kbr.estimators.prior_weights import (
     weighted_draws,
     with_mean,
 )
-from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.gram import DivideAndConquer, Exact, Subsample
 from pymc_kbr.kernels import Gaussian
 

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.subsample import spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators import kernel_density, nadaraya_watson, rule_estimator
 from pymc_kbr.estimators.kernel_density import least_squares_score
 from pymc_kbr.gram import Nystroem, Subsample

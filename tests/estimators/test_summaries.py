@@ -9,10 +9,10 @@ from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.sets import EmbeddingKernel
 from pymc_kbr.estimators.sets.features import _spread
 from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
-from pymc_kbr.estimators.summaries.common_scale import CommonScale
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
+from pymc_kbr.estimators.summaries.transformed import CommonScale
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.regression.ridge import RidgeRegression
+from pymc_kbr.regression.kernel_ridge import RidgeRegression
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ from sklearn.gaussian_process.kernels import RBF
 import pymc_kbr as pk
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.estimators import nadaraya_watson, rule_estimator, streamed_table
+from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.estimators import estimator as streamed_table
+from pymc_kbr.estimators import nadaraya_watson, rule_estimator
+from pymc_kbr.estimators.estimator import StreamedTable
+from pymc_kbr.estimators.fitted_table import tabulate
 from pymc_kbr.estimators.localised import kernel_units
 from pymc_kbr.estimators.refitted import on_all_rows
-from pymc_kbr.estimators.streamed_table import StreamedTable
-from pymc_kbr.estimators.tabulate import tabulate
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.kernels import Gaussian, Laplace, Linear
 
@@ -89,8 +90,8 @@ def test_rows_on_the_disk_give_what_rows_in_memory_give(name, arrays):
 
 def test_a_regression_on_some_rows_leaves_each_of_these_out(arrays, monkeypatch):
     theta, x = arrays
-    monkeypatch.setattr("pymc_kbr.arrays.scan.SAMPLED_ROWS", 60)
-    monkeypatch.setattr("pymc_kbr.arrays.scan.ROWS_FOR_CHOICES", 40)
+    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 60)
+    monkeypatch.setattr("pymc_kbr.estimators.estimator.ROWS_FOR_CHOICES", 40)
     fitted = pk.Adjusted(pk.Rejection(30)).fit(*map(Source, arrays), random_seed=1)
     rows = fitted.table_.sample.numbers
     assert 60 <= len(rows) < N

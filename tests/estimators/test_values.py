@@ -7,7 +7,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.estimators.tabulate import in_deviations
+from pymc_kbr.estimators.fitted_table import in_deviations
 from tests.estimators.parts import Parts
 
 RNG = np.random.default_rng(6)

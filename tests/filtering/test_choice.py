@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.filtering import KernelBayesFilter, choice, published
-from pymc_kbr.filtering.candidates import prior_ridge, transition_ridge
-from pymc_kbr.filtering.choice import is_better
+from pymc_kbr.filtering import KernelBayesFilter, choice
+from pymc_kbr.filtering import filter as published
+from pymc_kbr.filtering.choice import is_better, prior_ridge, transition_ridge
 from pymc_kbr.filtering.training import Training
 from pymc_kbr.kernels import Gaussian
 from tests.filtering.problems import fixed, gram, turning

@@ -5,11 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pymc_kbr.filtering import KernelBayesFilter, choice, published
-from pymc_kbr.filtering.candidates import transition_ridge
-from pymc_kbr.filtering.grams import Joint
-from pymc_kbr.filtering.training import Training
-from pymc_kbr.filtering.units import Units
+from pymc_kbr.filtering import KernelBayesFilter, choice
+from pymc_kbr.filtering import filter as published
+from pymc_kbr.filtering.choice import transition_ridge
+from pymc_kbr.filtering.training import Joint, Training, Units
 from pymc_kbr.kernels import Gaussian, Linear, median_heuristic
 from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
 from tests.filtering.problems import turning

@@ -18,8 +18,8 @@ from pymc_kbr.gram import (
     Subsample,
     dense,
     make_solver,
-    pivoted,
 )
+from pymc_kbr.gram import incomplete_cholesky as pivoted
 from pymc_kbr.kernels import Gaussian, Linear
 
 N = 120

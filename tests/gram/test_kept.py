@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.gram.blocks import BlockGram
-from pymc_kbr.gram.dense import DenseGram
+from pymc_kbr.gram.dense import DenseGram, KeptGram, part_of
 from pymc_kbr.gram.incomplete_cholesky import IncompleteCholesky
-from pymc_kbr.gram.kept import KeptGram, part_of
+from pymc_kbr.gram.solvers import BlockGram
 from pymc_kbr.kernels import Gaussian
 
 KERNEL = Gaussian(0.8)

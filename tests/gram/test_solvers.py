@@ -18,7 +18,7 @@ from pymc_kbr.gram import (
     pivoted_cholesky,
 )
 from pymc_kbr.gram.gram import MOST_RAISES, raising
-from pymc_kbr.gram.pivoted import accepted, randomly_pivoted_cholesky
+from pymc_kbr.gram.incomplete_cholesky import accepted, randomly_pivoted_cholesky
 from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import Gaussian, Linear, Matern
 

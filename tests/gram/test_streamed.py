@@ -14,7 +14,7 @@ from pymc_kbr.gram import (
     StreamedGram,
 )
 from pymc_kbr.gram.incomplete_cholesky import _triangle
-from pymc_kbr.gram.nystroem import landmark_features, leverage_scores
+from pymc_kbr.gram.low_rank import landmark_features, leverage_scores
 from pymc_kbr.kernels import Gaussian, Linear
 
 N = 90

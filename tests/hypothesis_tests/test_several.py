@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic, hsic_test, mmd, mmd_test, several
-from pymc_kbr.hypothesis_tests.several import SEVERAL_SCALES, kernels_of, of_several
+from pymc_kbr.hypothesis_tests import choices as several
+from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic, hsic_test, mmd, mmd_test
+from pymc_kbr.hypothesis_tests.choices import SEVERAL_SCALES, kernels_of, of_several
 from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
 
 KERNELS = [(Gaussian(1.0),), (Gaussian(2.0),), (Gaussian(3.0),)]

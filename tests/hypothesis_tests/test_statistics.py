@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import skew
 
 from pymc_kbr.hypothesis_tests import hsic_test, mmd_test
-from pymc_kbr.hypothesis_tests.blocks import Blocks, centred, labels
+from pymc_kbr.hypothesis_tests.blocks import Blocks, Traces, centred, gamma_null, labels, moments
 from pymc_kbr.hypothesis_tests.hsic import Dependences, Side
 from pymc_kbr.hypothesis_tests.mmd import Discrepancies, FactorSums, GramSums
-from pymc_kbr.hypothesis_tests.permutation_moments import Traces, gamma_null, moments
 from pymc_kbr.hypothesis_tests.result import by_permutation
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, median_heuristic
 

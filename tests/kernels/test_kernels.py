@@ -14,12 +14,12 @@ from pymc_kbr.kernels import (
     Matern,
     check_kernel,
     frequencies,
-    gaussian,
     gaussian_mean,
     median_heuristic,
     parameter_kernel,
     squared_distances,
 )
+from pymc_kbr.kernels import kernel as gaussian
 
 A = np.random.default_rng(0).normal(size=(6, 3))
 B = np.random.default_rng(1).normal(size=(7, 3))

@@ -8,10 +8,9 @@ from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.arrays.weighted import weighted_quantile
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.herding import herd
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.posterior.posterior import Posterior, herd
 
 N = 40
 POINTS = np.random.default_rng(0).normal(size=(N, 2))

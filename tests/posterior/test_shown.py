@@ -6,8 +6,7 @@ import pytest
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.posterior.shown import MOST_LINES, Shown
+from pymc_kbr.posterior.posterior import MOST_LINES, Posterior, Shown
 
 
 def posterior(m=3000, p=2):

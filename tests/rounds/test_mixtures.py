@@ -14,12 +14,18 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.rounds.joined import joined
-from pymc_kbr.rounds.proposing import _mixture, proposal_of, region_of
-from pymc_kbr.rounds.sequence import Rounds, least_rows
-from pymc_kbr.rounds.widening import _squared_distance, widening
+from pymc_kbr.rounds.sequence import (
+    Rounds,
+    _mixture,
+    _squared_distance,
+    joined,
+    least_rows,
+    proposal_of,
+    region_of,
+    widening,
+)
 from pymc_kbr.simulation import Forward, Proposal, SimulationOptions
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 
 QUIET = {"progressbar": False}
 

@@ -11,9 +11,8 @@ import pymc_kbr as pk
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.refine import _by_first_round
-from pymc_kbr.rounds.widening import widening
+from pymc_kbr.rounds.sequence import alike, widening
 from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table
 
 QUIET = {"progressbar": False}

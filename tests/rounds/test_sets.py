@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.sets.columns import columns_of_sets, most_columns
+from pymc_kbr.estimators.sets.features import columns_of_sets, most_columns
 from pymc_kbr.rounds import when_coarse
 from pymc_kbr.rounds.sequence import near_rows
 from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds

@@ -15,12 +15,10 @@ from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds import bounds as rounds_bounds
 from pymc_kbr.rounds import learn_simulators, sequence, when_coarse
-from pymc_kbr.rounds.alike import alike
 from pymc_kbr.rounds.bounds import likely_bounds
 from pymc_kbr.rounds.emulate import _warn_of_errors
 from pymc_kbr.rounds.emulator import Emulator, _directions, _sketched, noise_kept
-from pymc_kbr.rounds.sequence import Rounds
-from pymc_kbr.rounds.widening import widening
+from pymc_kbr.rounds.sequence import Rounds, alike, widening
 from pymc_kbr.simulation import Forward, SimulationOptions
 from pymc_kbr.tables.columns import Columns, Variable
 

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.cost import Cost, cost_of
-from pymc_kbr.selection.race import Race
-from pymc_kbr.selection.race_rule import ROUNDS
+from pymc_kbr.selection.budget import Budget, Cost, cost_of
+from pymc_kbr.selection.race import ROUNDS, Race
 from tests.selection.test_selection import LINEAR, table
 
 

@@ -5,11 +5,9 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.selection import select as select_module
-from pymc_kbr.selection.candidate import label
-from pymc_kbr.selection.cost import rows_with_weight
+from pymc_kbr.selection.budget import rows_with_weight
 from pymc_kbr.selection.default_candidates import (
     MOST_FOR_CURVED,
     MOST_FOR_CURVES,
@@ -17,9 +15,11 @@ from pymc_kbr.selection.default_candidates import (
     MOST_FOR_RELEVANCE,
     MOST_FOR_SLOPES,
     default_candidates,
+    heavy_where_defined,
 )
+from pymc_kbr.selection.race import label
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 
 
 def inner(candidate):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.selection.cost import RELEVANCE_ROWS, cost_of, rows_with_weight, summary_cost
+from pymc_kbr.selection.budget import RELEVANCE_ROWS, cost_of, rows_with_weight, summary_cost
 from pymc_kbr.selection.default_candidates import default_candidates
 
 KNOWN = [*[pk.ESTIMATORS[name]() for name in pk.ESTIMATORS], *default_candidates(1000, 3)]

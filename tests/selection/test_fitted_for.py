@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.blas import one_blas_thread
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.selection import fitted_for as module

@@ -5,8 +5,8 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.selection.cost import cost_of, summary_cost
-from pymc_kbr.selection.fitting import Fitting
+from pymc_kbr.selection.budget import cost_of, summary_cost
+from pymc_kbr.selection.race import Fitting
 
 RNG = np.random.default_rng(3)
 THETA = RNG.normal(size=(150, 2))

@@ -14,12 +14,10 @@ import pymc_kbr as pk
 from case_studies.model_choice.toys import TOYS
 from pymc_kbr.posterior.arviz import pack
 from pymc_kbr.selection.model_choice.classifiers import LocalLogistic, Logistic, NearestRows
-from pymc_kbr.selection.model_choice.embedded import EmbeddedIndex
-from pymc_kbr.selection.model_choice.evidence import Evidence
-from pymc_kbr.selection.model_choice.forest import Forest
 from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
+from pymc_kbr.selection.model_choice.methods import EmbeddedIndex, Evidence, Forest
 from pymc_kbr.selection.model_choice.rows import Rows
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 
 matplotlib.use("Agg")
 TOY = TOYS["variance known or not"]()

@@ -12,10 +12,9 @@ from scipy.spatial.distance import cdist
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.kernels.spectral import frequencies
+from pymc_kbr.kernels.kernel import frequencies
 from pymc_kbr.selection.model_choice import held_out as held_out_module
 from pymc_kbr.selection.model_choice import methods
-from pymc_kbr.selection.model_choice.average import _counts
 from pymc_kbr.selection.model_choice.classifiers import (
     STRENGTHS,
     WAVES_A_KERNEL,
@@ -24,11 +23,9 @@ from pymc_kbr.selection.model_choice.classifiers import (
     NearestRows,
     _best_strength,
 )
-from pymc_kbr.selection.model_choice.embedded import SMALLEST_PROBABILITY, EmbeddedIndex
-from pymc_kbr.selection.model_choice.evidence import Evidence
-from pymc_kbr.selection.model_choice.forest import Forest
 from pymc_kbr.selection.model_choice.held_out import CrossValidated, HeldOutProbabilities, cross_validate
-from pymc_kbr.selection.model_choice.model_choice import ModelChoice
+from pymc_kbr.selection.model_choice.methods import SMALLEST_PROBABILITY, EmbeddedIndex, Evidence, Forest
+from pymc_kbr.selection.model_choice.model_choice import ModelChoice, _counts
 from pymc_kbr.selection.model_choice.rows import Rows, check_prior
 
 
@@ -407,7 +404,7 @@ def test_evidence_of_each_model_is_of_its_own_rows(rows, monkeypatch):
         def condition(self, statistics):
             return [SimpleNamespace(settings={"log_evidence": float(self.number)}) for _ in statistics]
 
-    monkeypatch.setattr("pymc_kbr.selection.model_choice.evidence.KernelLikelihood", Remembers)
+    monkeypatch.setattr("pymc_kbr.selection.model_choice.methods.KernelLikelihood", Remembers)
     part = rows.part(np.r_[0:200:2])
     found = Evidence().fit(part, np.random.default_rng(0)).probabilities(rows.statistics[:3])
     odds = np.exp(1.0) * 0.7 / 0.3

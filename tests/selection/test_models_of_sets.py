@@ -10,7 +10,7 @@ from scipy.stats import laplace, norm
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.selection.model_choice.data_sets import of_one_width
+from pymc_kbr.selection.model_choice.rows import of_one_width
 
 QUICK = {"method": "nearest_rows", "random_seed": 1}
 DRAW = {"normal": np.random.Generator.normal, "Laplace": np.random.Generator.laplace}

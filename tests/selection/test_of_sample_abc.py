@@ -7,7 +7,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 
 RNG = np.random.default_rng(1)
 THETA = RNG.normal(size=(150, 1))

@@ -10,15 +10,13 @@ from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays import threads
-from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.candidate import Candidate
-from pymc_kbr.selection.race import Race
-from pymc_kbr.selection.race_rule import RaceRule
+from pymc_kbr.selection.race import Candidate, Race, RaceRule
 from pymc_kbr.selection.select import choose
 
 LINEAR = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "local_linear")

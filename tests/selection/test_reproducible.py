@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.selection.cost import cost_of
+from pymc_kbr.selection.budget import cost_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,13 +7,11 @@ from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.estimators.tabulate import tabulate
+from pymc_kbr.estimators.fitted_table import tabulate
 from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.candidate import Candidate, difference, label
 from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.race import Race
-from pymc_kbr.selection.race_rule import EQUAL, ROUNDS, SETTLED
+from pymc_kbr.selection.race import EQUAL, ROUNDS, SETTLED, Candidate, Race, difference, label
 from pymc_kbr.selection.select import choose, number_held_out
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")

@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood import refuted
+from pymc_kbr.estimators.likelihood import choice as refuted
 
 RNG = np.random.default_rng(3)
 THETA = pd.DataFrame({"a": RNG.normal(size=120)})

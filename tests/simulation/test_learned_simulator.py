@@ -10,7 +10,7 @@ from pymc.blocking import DictToArrayBijection
 from pytensor import tensor as pt
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.simulated_region import SimulatedRegion
+from pymc_kbr.estimators.kernel_likelihood import SimulatedRegion
 from pymc_kbr.estimators.likelihood.choice import FORMS
 from tests.models import LinearLikelihood
 

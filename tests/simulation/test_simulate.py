@@ -18,7 +18,7 @@ from pymc_kbr.simulation.forward_model import Forward
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.simulate_table import simulate_table
-from pymc_kbr.simulation.workers.isolated import Isolated
+from pymc_kbr.simulation.workers.executors import Isolated
 from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 from tests import models
 from tests.models import DATA, model, table, vector_model
@@ -333,8 +333,8 @@ def test_workers_are_started_where_they_are_not_forked(monkeypatch):
             os._exit(3)
         return models.normal_by_hand(rng, mean, scale, size)
 
-    monkeypatch.setattr("pymc_kbr.simulation.workers.isolated.CAN_FORK", False)
-    monkeypatch.setattr("pymc_kbr.simulation.workers.isolated.ATTEMPTS", 1)  # each imports PyMC
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.CAN_FORK", False)
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.ATTEMPTS", 1)  # each imports PyMC
     made = model(ends)
     simulator, rows = RowSimulator.of(read_model(made), 1), table(3, made).parameters
     with Isolated(simulator) as isolated:
@@ -363,7 +363,7 @@ def test_a_row_has_failed_that_has_ended_two_processes(deaths, found, monkeypatc
         def shutdown(self, *_, **__):
             pass
 
-    monkeypatch.setattr("pymc_kbr.simulation.workers.isolated._pool", lambda count: Dies())
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors._pool", lambda count: Dies())
     isolated = Isolated(SimpleNamespace(timeout=None))
     assert isolated._call(lambda payload, row, values: row, 3, None) == found
     # No chunk is sent a second time: its rows are then tried one by one.

@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 
 import pymc_kbr as pk
-from pymc_kbr.tables.lock import locked
+from pymc_kbr.tables.store import locked
 from tests import models, survival
 from tests.models import model, table, vector_model
 
@@ -249,7 +249,7 @@ def test_failures_are_kept_and_simulated_again_only_where_they_stop(tmp_path):
 
 def test_a_second_writer_is_refused_and_the_lock_ends_with_its_process(store, whole):
     code = (
-        "import sys, time; from pathlib import Path; from pymc_kbr.tables.lock import locked\n"
+        "import sys, time; from pathlib import Path; from pymc_kbr.tables.store import locked\n"
         "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(100)"
     )
     writer = subprocess.Popen([sys.executable, "-c", code, store], stdout=subprocess.PIPE, text=True)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import pymc_kbr as pk
 from pymc_kbr.simulation import in_store
-from pymc_kbr.simulation.same_simulator import changes, code_of
+from pymc_kbr.simulation.in_store import changes, code_of
 from pymc_kbr.tables import layout
 from pymc_kbr.tables import store as store_module
 from pymc_kbr.tables.store import TableStore

@@ -11,11 +11,10 @@ import xarray as xr
 import pymc_kbr as pk
 from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables import layout
+from pymc_kbr.tables.file import PRIOR_RATIO
 from pymc_kbr.tables.layout import ROW_ARRAYS
-from pymc_kbr.tables.lock import locked
 from pymc_kbr.tables.origin import Origin
-from pymc_kbr.tables.saved import PRIOR_RATIO
-from pymc_kbr.tables.store import TableStore
+from pymc_kbr.tables.store import TableStore, locked
 from tests import models
 from tests.models import model, table
 

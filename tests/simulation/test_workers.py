@@ -12,10 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
-from pymc_kbr.simulation.workers import fork_server, forked_worker
+from pymc_kbr.simulation.workers import fork_server
+from pymc_kbr.simulation.workers import fork_server as forked_worker
+from pymc_kbr.simulation.workers.executors import ForkedPool
 from pymc_kbr.simulation.workers.fork_server import ForkRefused, ForkServer, WorkerDied
-from pymc_kbr.simulation.workers.forked_pool import ForkedPool
-from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
+from pymc_kbr.simulation.workers.row_simulator import TimeUp, time_limit
 
 pytestmark = pytest.mark.skipif(not fork_server.CAN_FORK, reason="processes are not forked on this system")
 
@@ -143,7 +144,7 @@ def test_where_none_can_be_forked_the_pool_says_so(pool, monkeypatch):
     def none():
         raise OSError("no more processes")
 
-    monkeypatch.setattr("pymc_kbr.simulation.workers.forked_pool.fork_worker", none)
+    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.fork_worker", none)
     with pytest.raises(BrokenExecutor, match="no worker can be forked: no more processes"):
         pool.submit(int).result()
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.blas import one_blas_thread
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.checking.coarseness import MOVED, RESIZED, coarseness
 from pymc_kbr.estimators import Adjusted, ConditionalMean, Estimator, KernelLikelihood, Localised, Rejection
 from pymc_kbr.estimators.adjustments import JointNeighbours

@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.tables.columns import Columns, Variable
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 Density = Callable[[np.ndarray, np.ndarray], np.ndarray]

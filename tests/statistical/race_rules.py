@@ -27,11 +27,17 @@ import numpy as np
 from pymc_kbr.arrays.threads import Begin
 from pymc_kbr.estimators import Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
-from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.candidate import Candidate, spare_those_after
-from pymc_kbr.selection.cost import Cost
-from pymc_kbr.selection.race import Race
-from pymc_kbr.selection.race_rule import BEHIND, ROUNDS, ROWS_IN_PART_OF_FEW, SMALL_TABLE, RaceRule
+from pymc_kbr.selection.budget import Budget, Cost
+from pymc_kbr.selection.race import (
+    BEHIND,
+    ROUNDS,
+    ROWS_IN_PART_OF_FEW,
+    SMALL_TABLE,
+    Candidate,
+    Race,
+    RaceRule,
+    spare_those_after,
+)
 from pymc_kbr.selection.select import WORK, number_held_out
 
 FIGURES = Path(__file__).with_name("race_rules.csv")

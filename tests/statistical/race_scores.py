@@ -17,13 +17,10 @@ import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.tails import heavy_where_defined
 from pymc_kbr.estimators.refitted import after_comparison
 from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.candidate import Candidate, label
-from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.fitting import with_summaries
-from pymc_kbr.selection.race import Race
+from pymc_kbr.selection.default_candidates import default_candidates, heavy_where_defined
+from pymc_kbr.selection.race import Candidate, Race, label, with_summaries
 from pymc_kbr.selection.select import number_held_out
 from tests.statistical.race_problems import PROBLEMS, Drawn
 

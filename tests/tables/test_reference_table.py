@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from pymc_kbr.posterior.arviz import PriorRows
+from pymc_kbr.tables import file as saved
 from pymc_kbr.tables import file as table_file
-from pymc_kbr.tables import saved
-from pymc_kbr.tables.failures import Failures
-from pymc_kbr.tables.origin import Origin
-from pymc_kbr.tables.prior_rows import PriorRows
+from pymc_kbr.tables.origin import Failures, Origin
 
 FRAME = pd.DataFrame({"a": [0.1, 0.4, 0.9], "s": [1, 5, 8], "t": [2.0, 3.0, 5.0], "word": ["x", "y", "z"]})
 

@@ -6,7 +6,7 @@ import pytest
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.tables.columns import Columns, Variable
-from pymc_kbr.tables.failures import Failures
+from pymc_kbr.tables.origin import Failures
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 

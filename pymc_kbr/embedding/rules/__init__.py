@@ -4,12 +4,16 @@ Rows i of a table are simulations (theta_i, x_i); G_theta and G_x are the Gram m
 is a value: what it makes of a Gram matrix, of the prior's weights and of its regularisation.
 """
 
-from pymc_kbr.embedding.rules.averages import bayes_average, posterior_decoding
-from pymc_kbr.embedding.rules.chain_rule import chain_rule
-from pymc_kbr.embedding.rules.importance_weighted import ImportanceWeighted
-from pymc_kbr.embedding.rules.kernel_bayes import SquaredRule
-from pymc_kbr.embedding.rules.rule import Rule
-from pymc_kbr.embedding.rules.sum_rule import prior_values, sum_rule
+from pymc_kbr.embedding.rules.rule import (
+    ImportanceWeighted,
+    Rule,
+    SquaredRule,
+    bayes_average,
+    chain_rule,
+    posterior_decoding,
+    prior_values,
+    sum_rule,
+)
 
 __all__ = [
     "ImportanceWeighted",

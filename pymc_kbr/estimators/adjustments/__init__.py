@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pymc_kbr.arrays.refusals import shown
-from pymc_kbr.estimators.adjustments.adjustment import Adjustment, NoAdjustment
-from pymc_kbr.estimators.adjustments.joint_neighbours import JointNeighbours
-from pymc_kbr.estimators.adjustments.kernel_ridge import KernelRidgeAdjustment
-from pymc_kbr.estimators.adjustments.local_linear import LocalLinearAdjustment
+from pymc_kbr.estimators.adjustments.adjustment import (
+    Adjustment,
+    JointNeighbours,
+    KernelRidgeAdjustment,
+    LocalLinearAdjustment,
+    NoAdjustment,
+)
 
 ADJUSTMENTS: dict[str, Callable[[], Adjustment]] = {
     "none": NoAdjustment,

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from copy import copy
 from typing import Self
 
 import numpy as np
+from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
+
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.users_line import users_line
+from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 
 class Adjustment(BaseEstimator):
@@ -88,3 +96,237 @@ def squared_residual_logarithms(residuals: np.ndarray) -> np.ndarray:
     """Log r^2, bounded below at a millionth of the mean square, so that an exact fit is no outlier."""
     squares = residuals**2
     return np.log(np.maximum(squares, 1e-6 * squares.mean(axis=0) + np.finfo(float).tiny))
+
+
+# --- adjustment with a slope of its own for each atom ---
+
+
+POOL = 4
+"""Neighbours are sought among this many times as many rows as are moved, those nearest to the observation."""
+
+NEIGHBOUR_SHARE = 0.4
+"""Neighbours of an atom, as a share of the rows that are moved, where their number is not given."""
+
+RIDGE = 1e-2
+"""Of the slopes, as a share of the neighbours' mean variance of a statistic."""
+
+
+class JointNeighbours(Adjustment):
+    """Each atom moves by the slope among its neighbours in parameters and statistics together.
+
+    Parameters
+    ----------
+    neighbours : int, optional
+        Of each atom; two fifths of the rows that are moved where left out.
+
+    Notes
+    -----
+    theta_i + B_i' (x - x_i), where B_i are the slopes of theta on x by least squares over the rows
+    (theta_j, x_j) nearest to (theta_i, x_i). Where a posterior has several modes, or is bent, neighbours in
+    the joint space lie on the atom's own branch, and branches that move in opposite directions as the
+    observation changes are not averaged. Statistics are measured in halves of the distance of the
+    farthest row that is moved, parameters in standard deviations over these rows.
+    """
+
+    def __init__(self, neighbours: int | None = None) -> None:
+        self.neighbours = neighbours
+
+    def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
+        """Keep the rows, and a tree of their statistics."""
+        self.statistics_, self.parameters_, self._weights = x, z, weights
+        self._tree = KDTree(x)
+        return self
+
+    def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The parameters of `rows` plus their own slopes times what the observation differs."""
+        n, d = self.statistics_.shape
+        count = round(NEIGHBOUR_SHARE * len(rows)) if self.neighbours is None else self.neighbours
+        # A list of numbers, not one: a single row then has its axis, too.
+        pool = self._tree.query(x, k=[*range(1, min(n, POOL * len(rows)) + 1)])[1]
+        # Twice as many as a slope has coefficients, however few rows are moved.
+        count = min(len(pool), max(count, 2 * (d + 1)))
+        moved, apart = self.parameters_[rows], x - self.statistics_[rows]
+        radius = np.linalg.norm(apart, axis=1).max() / 2
+        unit = np.hstack([np.full(d, radius if radius > 0 else 1.0), unit_deviations(moved)])
+        joint = np.hstack([self.statistics_, self.parameters_])
+        candidates = joint[pool] / unit
+        result = np.empty_like(moved)
+        for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * count * d // 2**20)):
+            distances = cdist(joint[rows[part]] / unit, candidates, "sqeuclidean")
+            near = pool[np.argpartition(distances, count - 1, axis=1)[:, :count]]
+            shares = np.full(near.shape, 1 / count) if self._weights is None else self._weights[near]
+            shares = shares / shares.sum(axis=1, keepdims=True)
+            xs, zs = self.statistics_[near], self.parameters_[near]
+            xs = xs - np.einsum("rk,rkd->rd", shares, xs)[:, None]
+            zs = zs - np.einsum("rk,rkq->rq", shares, zs)[:, None]
+            weighted = np.swapaxes(shares[:, :, None] * xs, 1, 2)
+            covariance = weighted @ xs
+            ridge = RIDGE * np.trace(covariance, axis1=1, axis2=2) / d + np.finfo(float).tiny
+            slopes = np.linalg.solve(covariance + ridge[:, None, None] * np.eye(d), weighted @ zs)
+            result[part] = moved[part] + np.einsum("rd,rdq->rq", apart[part], slopes)
+        return result
+
+
+# --- adjustment by a linear regression on the weighted rows, as in the R package abc ---
+
+
+FARTHEST_REGRESSION = 10.0
+"""Deviations of one residual by which the regression at the observation may be off without a warning."""
+
+
+class LocalLinearAdjustment(Adjustment):
+    """Residuals of a weighted linear regression on the rows that carry weight.
+
+    Parameters
+    ----------
+    heteroscedastic : bool
+        Whether residuals are also scaled by the ratio of their expected sizes there and here.
+
+    Notes
+    -----
+    theta_i - b' (x_i - x), with b from least squares weighted as the rows are [1]_; heteroscedastic as in
+    `KernelRidgeAdjustment`, with a second linear regression.
+
+    References
+    ----------
+    .. [1] M. Beaumont, W. Zhang, D. Balding, Approximate Bayesian computation in population genetics,
+       Genetics 162 (2002), 2025-2035.
+    """
+
+    streams = True
+
+    def __init__(self, heteroscedastic: bool = False) -> None:
+        self.heteroscedastic = heteroscedastic
+
+    def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
+        """Keep the rows."""
+        self.statistics_, self.parameters_ = x, z
+        return self
+
+    def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        self.statistics_, self.parameters_ = x, z
+
+    def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The intercept at x plus the residuals of `rows`.
+
+        Raises
+        ------
+        ValueError
+            If too few rows carry weight for as many slopes.
+
+        Warns
+        -----
+        PosteriorWarning
+            If the rows hardly vary in a direction in which the observation differs from them.
+        """
+        count = int(np.sum(weights > 0))
+        if count < 2 * (len(x) + 1):
+            raise ValueError(
+                f"{count} rows carry weight and the local-linear adjustment fits {len(x) + 1} coefficients "
+                "to them; take at least twice as many rows (a larger share accepted), or the adjustment "
+                "'kernel_ridge', which uses all rows"
+            )
+        root = np.sqrt(weights)[:, None]
+        # About the observation: the intercept is what is wanted there.
+        design = np.hstack([np.ones((len(rows), 1)), self.statistics_[rows] - x])
+        z = self.parameters_[rows]
+        inverse = np.linalg.pinv(root * design)
+        # The regression at the observation is a sum of the rows' parameters with these factors.
+        error = float(np.linalg.norm(inverse[0] * root[:, 0]))
+        if error > FARTHEST_REGRESSION:
+            warnings.warn(
+                f"the local-linear regression is uncertain at the observation by {error:.2g} deviations of "
+                "its residuals: the statistics of the rows with weight are collinear, and the observation's "
+                "are not; take fewer statistics, scale='linear_posterior_mean', or the adjustment "
+                "'kernel_ridge'",
+                PosteriorWarning,
+                stacklevel=users_line(),
+            )
+        coefficients = inverse @ (root * z)
+        residuals = z - design @ coefficients
+        if self.heteroscedastic:
+            slopes = inverse @ (root * squared_residual_logarithms(residuals))
+            logs = design @ slopes
+            # Beyond all rows a straight line of logarithms is of no residual any more, and soon of no float.
+            here = np.clip(slopes[0], logs.min(axis=0), logs.max(axis=0))
+            residuals = residuals * np.exp(0.5 * (here - logs))
+        return coefficients[0] + residuals
+
+
+# --- adjustment by a kernel ridge regression on all rows ---
+
+
+ROWS_FOR_SPREAD, RANK_FOR_SPREAD = 400, 200
+"""Rows and rank for the second regression's settings: logarithms of squares are noise, above all."""
+
+
+class KernelRidgeAdjustment(Adjustment):
+    """Residuals of a regression on the whole table, moved to the observation.
+
+    Parameters
+    ----------
+    heteroscedastic : bool
+        Whether residuals are also scaled by the ratio of their expected sizes there and here.
+
+    Notes
+    -----
+    theta_i + m(x) - m_{-i}(x_i), with m the kernel ridge regression and m_{-i} the same without row i:
+    residuals of fitted rows would be too small. (Those of rows that it was not fitted to are theta_i -
+    m(x_i).) Heteroscedastic: m(x) + (theta_i - m_{-i}(x_i)) s(x) / s(x_i), where log s^2 is a second
+    regression, on the logarithms of squared residuals [1]_.
+
+    References
+    ----------
+    .. [1] M. Blum, O. François, Non-linear regression models for approximate Bayesian computation,
+       Stat. Comput. 20 (2010), 63-73, eq. 7.
+    """
+
+    streams = True
+
+    def __init__(self, heteroscedastic: bool = False) -> None:
+        self.heteroscedastic = heteroscedastic
+
+    def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
+        """Fit the regressions."""
+        return self._finish(KernelRegression(x, z, rng, weights), x, weights, rng)
+
+    def fit_sharing(
+        self,
+        fitted: Adjustment,
+        x: np.ndarray,
+        z: np.ndarray,
+        weights: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> Self:
+        """`fit`, with the first regression of another one on the same rows."""
+        if not isinstance(fitted, KernelRidgeAdjustment):
+            return self.fit(x, z, weights, rng)
+        return self._finish(fitted.mean_, x, weights, rng)
+
+    def _finish(
+        self, mean: KernelRegression, x: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+    ) -> Self:
+        self.mean_ = mean
+        self._residuals = mean.residuals
+        self.leverages_capped_ = self.mean_.leverages_capped
+        if self.heteroscedastic:
+            logs = squared_residual_logarithms(self.mean_.residuals)
+            self.spread_ = KernelRegression(x, logs, rng, weights, most=ROWS_FOR_SPREAD, rank=RANK_FOR_SPREAD)
+            self._logs = logs - self.spread_.residuals  # each by the regression without that row
+        return self
+
+    def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
+        # What was fitted has its residual without itself; of others the regression knows nothing.
+        known = (fitted >= 0)[:, None]
+        self._residuals = np.where(known, self._residuals[fitted], z - self.mean_.predict(x))
+        if self.heteroscedastic:
+            self._logs = np.where(known, self._logs[fitted], self.spread_.predict(x))
+
+    def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The regression at x plus the residuals of `rows`."""
+        residuals = self._residuals.take(rows, axis=0)
+        if self.heteroscedastic:
+            residuals = residuals * np.exp(
+                0.5 * (self.spread_.predict(x[None]) - self._logs.take(rows, axis=0))
+            )
+        return self.mean_.predict(x[None]) + residuals

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.categorical import Categorical, fit_categorical
-from pymc_kbr.estimators.likelihood.conditional import Conditional, fit_conditional
-from pymc_kbr.estimators.likelihood.evidence import Effort
-from pymc_kbr.estimators.likelihood.past import Past
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs
+from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
+from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape
 from pymc_kbr.estimators.likelihood.screening import screen
-from pymc_kbr.estimators.likelihood.series import (
-    EFFORT,
-    TRIAL_EFFORT,
-    TRIAL_ROWS,
-    Series,
-    choose_lags,
-    fit_series,
+from pymc_kbr.estimators.likelihood.smooth_function import (
+    Effort,
+    Inputs,
+    SmoothFit,
+    SmoothFunction,
+    WhitenedBasis,
+    choose_kernel,
+    choose_size,
+    fit_log_variance,
+    fit_mean,
+    for_rows,
 )
-from pymc_kbr.estimators.summaries.cells import Levels
+from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE, UNEVEN
+from pymc_kbr.estimators.summaries.transformed import Levels
 
 MOST_EARLIER = 10
 """Earlier statistics that a conditional sees."""
@@ -288,3 +291,336 @@ class _Single:
     def adopt(self, other: _Single) -> None:
         """Keep the conditionals that another has fitted."""
         self._known |= other._known
+
+
+# --- which earlier statistics a conditional sees, and how ---
+
+
+@dataclass(frozen=True)
+class Past:
+    """Which earlier statistics a conditional sees, and their units.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Where there are none, the past is a column of zeros.
+    centre, scale : ndarray of shape (l,)
+    size : int
+        Statistics in all.
+    levels : tuple of Levels or None
+        Of the statistics of few values among these columns: what is seen is the middle of their cells, and
+        not where in it a point lies.
+    """
+
+    columns: tuple[int, ...]
+    centre: np.ndarray
+    scale: np.ndarray
+    size: int
+    levels: tuple[Levels | None, ...] = ()
+
+    @classmethod
+    def of(cls, points: np.ndarray, columns: np.ndarray, levels: tuple[Levels | None, ...]) -> Self:
+        """Some columns of a table's points (n, e), in units of their deviations; `levels` of all e."""
+        if not len(columns):
+            return cls((), np.zeros(1), np.ones(1), points.shape[1])
+        numbers = tuple(map(int, columns))
+        few = tuple(levels[i] for i in numbers)
+        seen = points[:, columns]
+        for place, each in enumerate(few):
+            if each is not None:
+                seen[:, place] = each.middle(seen[:, place])
+        # Some of the rows may have one value only of a statistic that has two in the table.
+        scale = seen.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        return cls(numbers, seen.mean(axis=0), scale, points.shape[1], few if any(few) else ())
+
+    def __call__(self, points: Any) -> Any:
+        """Standardised earlier statistics (..., l) of points (..., e), of NumPy or of PyTensor."""
+        # Without columns the matrix is zero, and so is the past.
+        selection = np.zeros((self.size, len(self.centre)))
+        selection[list(self.columns), np.arange(len(self.columns))] = 1 / self.scale[: len(self.columns)]
+        few = [(place, each) for place, each in enumerate(self.levels) if each is not None]
+        for place, _ in few:
+            selection[:, place] = 0.0
+        seen = points @ selection - self.centre / self.scale
+        for place, each in few:
+            unit = np.eye(len(self.centre))[place] / self.scale[place]
+            seen = seen + each.middle(points[..., self.columns[place]])[..., None] * unit
+        return seen
+
+
+# --- one conditional for all values of a stationary series, given those just before ---
+
+
+LONGEST_LAG = 12
+MOST_LAGS = 8
+POOLED_ROWS = 25_000
+"""Of the pooled regression."""
+
+PROLONGED = 3
+"""By how many lags the longest one is exceeded in a trial."""
+
+ROWS_FOR_LAGS = 6000
+"""On which lags are screened."""
+
+TRIAL_ROWS = 8000
+"""Of one that is compared with single conditionals."""
+
+EFFORT = Effort(400, 2500, 4000, 100, 50)
+TRIAL_EFFORT = Effort(200)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The same conditional of x_j for all j from `start` on, given some lags and perhaps the time j.
+
+    Attributes
+    ----------
+    conditional : Conditional
+    lags : tuple of int
+        Zero stands for the time j itself.
+    start, size : int
+        First value that it describes, and the number of all.
+    centre, scale : ndarray of shape (l,)
+    """
+
+    conditional: Conditional
+    lags: tuple[int, ...]
+    start: int
+    size: int
+    centre: np.ndarray
+    scale: np.ndarray
+
+    def past(self, points: Any, xp: Any = np) -> Any:
+        """Standardised inputs (k, r, size - start, l) of points (k, r, size)."""
+        # Plus nothing times the values: the time in their shape, of NumPy and of PyTensor.
+        times = np.arange(self.start, self.size, dtype=float)
+        columns = [
+            points[:, :, self.start - lag : self.size - lag]
+            if lag
+            else times + 0 * points[:, :, self.start :]
+            for lag in self.lags
+        ]
+        return (xp.stack(columns, axis=-1) - self.centre) / self.scale
+
+    def log_densities(self, theta: np.ndarray, points: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Log density of each of the values at some times, of points (k, size): shape (k, times)."""
+        past = self.past(points[:, None])
+        columns = [
+            self.conditional.log_density(theta, points[:, None, j], past[:, :, j - self.start]) for j in times
+        ]
+        return np.hstack(columns)
+
+    def log_density(self, theta: Any, points: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Sum of the log densities of the values from `start` on, (k, r)."""
+        k, r, length, inputs = points.shape[0], points.shape[1], self.size - self.start, len(self.lags)
+        past = self.past(points, xp).reshape((k, r * length, inputs))
+        y = points[:, :, self.start :].reshape((k, r * length))
+        each = self.conditional.log_density(theta, y, past, xp, shared=shared)
+        return xp.sum(each.reshape((theta.shape[0], r, length)), axis=2)
+
+    def extend(self, theta: np.ndarray, drawn: np.ndarray, rng: np.random.Generator) -> None:
+        """Draw the values from `start` on into `drawn` (k, size), whose first ones are there."""
+        for j in range(self.start, self.size):
+            columns = [drawn[:, j - lag] if lag else np.full(len(drawn), float(j)) for lag in self.lags]
+            past = (np.column_stack(columns) - self.centre) / self.scale
+            drawn[:, j] = self.conditional.draw(theta, past, rng)
+
+    def transforms(self, theta: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Conditional distribution functions (k, size - start) of points (k, size)."""
+        past = self.past(points[:, None])[:, 0]
+        columns = [
+            self.conditional.distribution(theta, points[:, self.start + i], past[:, i])
+            for i in range(self.size - self.start)
+        ]
+        return np.column_stack(columns)
+
+
+def choose_lags(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Sets of lags that are worth a trial: those that a screening finds, and these filled up and prolonged.
+
+    A memory that fades is longer than what is seen of it in one value at a time.
+    """
+    n, size = points.shape
+    longest = min(LONGEST_LAG, size // 2)
+    row, time = (cells[:ROWS_FOR_LAGS] for cells in _pairs(n, longest, size, rng))
+    lags = np.arange(longest + 1)
+    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_LAGS)
+    if not len(found) or found.max() == 0:
+        return [np.append(lags[found], 1)]
+    # Screening sees lags that matter by themselves; a memory that fades is many that hardly do.
+    filled = np.arange(1, min(found.max() + PROLONGED, longest) + 1)
+    filled = np.concatenate([found[found == 0], filled])
+    return [lags[found], filled] if found.max() > 1 and len(filled) > len(found) else [lags[found]]
+
+
+def fit_series(
+    theta: np.ndarray,
+    points: np.ndarray,
+    lags: np.ndarray,
+    rng: np.random.Generator,
+    effort: Effort = EFFORT,
+    most_rows: int = POOLED_ROWS,
+) -> Series:
+    """Fit one conditional to the values of all series.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, q)
+    points : ndarray of shape (n, e)
+    lags : ndarray of shape (l,)
+        Of int; zero stands for the time.
+    rng : numpy.random.Generator
+    effort : Effort
+    most_rows : int
+        Of the pooled regression.
+    """
+    n, size = points.shape
+    start = int(lags.max())
+    # A value of a series is hardly independent of its neighbours: of the pooled ones some at random do.
+    row, time = (cells[:most_rows] for cells in _pairs(n, start, size, rng))
+    past = _lagged(points, row, time, lags)
+    centre, scale = past.mean(axis=0), past.std(axis=0)
+    inputs = Inputs(theta[row], (past - centre) / scale)
+    conditional = fit_conditional(inputs, points[row, time], rng, effort)
+    return Series(conditional, tuple(map(int, lags)), start, size, centre, scale)
+
+
+def _pairs(n: int, start: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and times of pooled values from `start` on, in random order."""
+    length = size - start
+    cells = rng.permutation(n * length)
+    return cells // length, start + cells % length
+
+
+def _lagged(points: np.ndarray, row: np.ndarray, time: np.ndarray, lags: np.ndarray) -> np.ndarray:
+    return np.column_stack([points[row, time - lag] if lag else time.astype(float) for lag in lags])
+
+
+# --- the density of one statistic given parameters and earlier statistics ---
+
+
+BEYOND_FITTED = 0.5
+"""How far log deviations go beyond those of the fitted rows."""
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """y = centre + scale (mean(u) + deviation(u) z), for inputs u = (parameters, standardised past).
+
+    Log deviations stay within `BEYOND_FITTED` of those at the fitted rows: a linear trend of a log far
+    outside them would claim a precision, or a spread, that no row has shown.
+
+    Attributes
+    ----------
+    mean, log_variance : SmoothFunction
+    shape : ResidualShape
+    range : tuple of float
+        Lowest and highest log variance.
+    centre, scale : float
+    """
+
+    mean: SmoothFunction
+    log_variance: SmoothFunction
+    shape: ResidualShape | MovingShape
+    range: tuple[float, float]
+    centre: float
+    scale: float
+
+    def standardised(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Residuals in units of their deviations, and the logs of these, both (k, r).
+
+        What is `shared` is of one parameter after another: see `SmoothFunction.__call__`.
+        """
+        if shared and xp is np:
+            y = for_rows(y, len(theta))
+        log_variance = self.log_variance(theta, past, xp, shared=shared)
+        half = 0.5 * xp.clip(log_variance, *self.range)
+        mean = self.mean(theta, past, xp, shared=shared)
+        return ((y - self.centre) / self.scale - mean) * xp.exp(-half), half
+
+    def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Log densities (k, r) of statistics (k, r), or of `shared` ones."""
+        z, log_deviation = self.standardised(theta, y, past, xp, shared=shared)
+        if shared and xp is np:
+            past = for_rows(past, len(theta))
+        return self.shape.log_density(z, theta, past, xp) - log_deviation - float(np.log(self.scale))
+
+    def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Distribution functions (k,) of statistics (k,) given parameters (k, q) and the past (k, l)."""
+        z, _ = self.standardised(theta, y[:, None], past[:, None])
+        return self.shape.distribution(z, theta, past[:, None])[:, 0]
+
+    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One statistic for each row of the inputs, shape (k,)."""
+        inputs = Inputs(theta, past)
+        deviation = np.exp(0.5 * np.clip(self.log_variance.at(inputs), *self.range))
+        z = self.shape.draw(theta, past, rng)
+        return self.centre + self.scale * (self.mean.at(inputs) + deviation * z)
+
+
+def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, effort: Effort) -> Conditional:
+    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        n rows; the past standardised.
+    y : ndarray of shape (n,)
+    rng : numpy.random.Generator
+    effort : Effort
+    """
+    centre, scale = float(y.mean()), float(y.std())
+    target = (y - centre) / scale
+    landmarks = inputs.rows(rng.permutation(len(y))[: effort.landmarks])
+    chosen = choose_kernel(inputs, target, rng, effort=effort)
+    mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
+    basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
+    basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start)
+    # Only ratios count: the factor is the noise of the next choice of a kernel.
+    deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
+    if np.std(np.log(deviations)) > UNEVEN:
+        # Once more, now that it is known where residuals are small.
+        chosen = choose_kernel(inputs, target, rng, deviations=deviations, start=chosen, effort=effort)
+        mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
+        log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
+    g = log_variance.left_out
+    z = (target - mean.left_out) * np.exp(-0.5 * g)
+    shape = let_move(fit_shape(z, rng), inputs, z, rng)
+    # Of log variances, which go twice as far as log deviations.
+    limits = (float(g.min()) - 2 * BEYOND_FITTED, float(g.max()) + 2 * BEYOND_FITTED)
+    return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
+
+
+def _spread_basis(
+    inputs: Inputs, landmarks: Inputs, squares: np.ndarray, rng: np.random.Generator, effort: Effort
+) -> tuple[WhitenedBasis, np.ndarray]:
+    """A basis for log variances, by a regression of log squares, and a first guess of them (n,)."""
+    # The logarithm of a squared normal lies below that of its variance by a constant, on average.
+    logs = np.log(squares) + LOG_CHI_SQUARE
+    constant, unit = logs.mean(), logs.std()
+    standard = (logs - constant) / unit
+    kernel, noise = choose_kernel(inputs, standard, rng, effort=effort)
+    basis = WhitenedBasis(kernel, inputs, landmarks)
+    first = fit_mean(basis, standard, np.full(len(logs), noise))
+    return basis.larger(unit), constant + unit * first.left_out
+
+
+def _choose_size(
+    basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray
+) -> tuple[WhitenedBasis, SmoothFit]:
+    """Log variances in a prior of the size under which left-out rows are likeliest, and its basis.
+
+    The kernel was chosen for logarithms of squares, which tell less of a spread than its likelihood does.
+    """
+
+    def score(left_out: np.ndarray) -> float:
+        return -float(np.mean(left_out + squares * np.exp(-left_out)))
+
+    return choose_size(basis, lambda size, first: fit_log_variance(size, squares, first), start, score)
+
+
+def _squares(residuals: np.ndarray) -> np.ndarray:
+    """Squared residuals, none so near to zero that its logarithm would weigh more than all others."""
+    squares = residuals**2
+    return np.maximum(squares, 1e-6 * np.median(squares) + 1e-300)

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.row_parts import product, product_over_rows, row_parts
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import product, product_over_rows, row_parts, side_by_side
 
 NEGLIGIBLE_EIGENVALUE = 1e-12
 """Of the largest eigenvalue: directions below are rounding errors."""

@@ -10,17 +10,21 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.special import expit
 
-from pymc_kbr.estimators.likelihood.evidence import Effort, choose_kernel, start_kernel, with_unit_prior
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs, for_rows
 from pymc_kbr.estimators.likelihood.smooth_function import (
+    Effort,
+    Inputs,
     SmoothFit,
     SmoothFunction,
     WhitenedBasis,
     by_damped_steps,
+    choose_kernel,
     choose_size,
+    for_rows,
     leverages,
+    start_kernel,
+    with_unit_prior,
 )
-from pymc_kbr.estimators.summaries.cells import Levels
+from pymc_kbr.estimators.summaries.transformed import Levels
 
 FEWEST_OF_A_KIND = 5
 """Rows, and one more for each input, that a function takes of those with the value and of those beyond it."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import kstwo
 
+from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.threads import side_by_side
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY, SPARING, fit_autoregressive
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
@@ -16,9 +17,9 @@ from pymc_kbr.estimators.likelihood.exchangeable import FEW_PENALTIES, fit_excha
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
 from pymc_kbr.estimators.likelihood.pooled_law import POOLED
-from pymc_kbr.estimators.likelihood.spread_basis import MOST_PAIRED
+from pymc_kbr.estimators.likelihood.spread import MOST_PAIRED
 from pymc_kbr.estimators.summaries import Summary, Transformed
-from pymc_kbr.estimators.summaries.cells import Levels
+from pymc_kbr.estimators.summaries.transformed import Levels
 
 Fit = Callable[[np.ndarray, np.ndarray, np.random.Generator], Form]
 
@@ -239,3 +240,52 @@ def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
     pvalue, worst = min(found)
     # Bonferroni: the smallest of so many p-values is small by chance.
     return min(1.0, pvalue * len(groups) * transforms.shape[1]), worst
+
+
+# --- the words where rows that a likelihood was not fitted to refute it ---
+
+
+def refuted(pvalue: float, worst: str | None, whose: str = "") -> str | None:
+    """What is wrong where transforms of held-out rows are not uniform, and what to do; None where they are.
+
+    Parameters
+    ----------
+    pvalue : float
+        See `Choice`.
+    worst : str, optional
+        The statistic whose transforms are farthest from uniform, in quotes or as a column.
+    whose : str
+        Whose likelihood it is, such as " of 'y'".
+    """
+    if pvalue >= NOT_UNIFORM:
+        return None
+    which = "" if worst is None else f", least of all {worst}"
+    return (
+        f"the learned likelihood{whose} does not hold: held-out rows' statistics, transformed by their "
+        f"fitted distribution functions, are not uniform{which} (p = {pvalue:.1e}); simulate more rows, "
+        "transform the statistics, or compare with another estimator"
+    )
+
+
+# --- whether few of many statistics depend on the parameters ---
+
+
+MOST_FOR_DEPENDENCE = 250
+"""Statistics above which it is not tested which of them depend on the parameters."""
+
+
+def dependent_of_many(statistics: np.ndarray, parameters: np.ndarray) -> int | None:
+    """How many of the statistics (n, d) depend on the parameters (n, p); None where d is not tested."""
+    if not MOST_SPARINGLY < statistics.shape[1] <= MOST_FOR_DEPENDENCE:
+        return None
+    return int(np.sum(depend_on(statistics, parameters)))
+
+
+def are_few(dependent: int | None, d: int) -> bool:
+    """Whether so many of d statistics are few enough to leave the others out."""
+    return dependent is not None and 0 < dependent <= min(d // 2, MOST_SPARINGLY)
+
+
+def scale_of_many(statistics: np.ndarray, parameters: np.ndarray) -> str | bool:
+    """The `scale` of a learned likelihood: "dependent" where few of many statistics are, else True."""
+    return "dependent" if are_few(dependent_of_many(statistics, parameters), statistics.shape[1]) else True

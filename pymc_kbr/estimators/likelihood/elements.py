@@ -9,9 +9,8 @@ import numpy as np
 
 from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, MOST_EQUAL
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks
-from pymc_kbr.estimators.likelihood.conditional_mean import regress
-from pymc_kbr.estimators.likelihood.mean_basis import USUAL, MeanSearch, mean_basis
-from pymc_kbr.estimators.likelihood.mixture_functions import (
+from pymc_kbr.estimators.likelihood.conditional_mean import USUAL, MeanSearch, mean_basis, regress
+from pymc_kbr.estimators.likelihood.moving_shape import (
     FittedFunctions,
     fit_functions,
     start_of_groups,

@@ -8,9 +8,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
-from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs
-from pymc_kbr.estimators.likelihood.residual_shape import LOG_ROOT_2PI, ResidualShape
+from pymc_kbr.estimators.likelihood.normal_mixture import (
+    LOG_ROOT_2PI,
+    NormalMixture,
+    ResidualShape,
+    fit_mixture,
+)
+from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 
 POOLED_SIZES, POOLED = (1, 2, 3, 4), 20_000
 """Parts of the mixture of which all elements of z are, and how many of them it is fitted to."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, log_expit, log_ndtr, logsumexp, ndtri, ndtri_exp
 
-from pymc_kbr.arrays.bijections import Simplex
-from pymc_kbr.arrays.support import Support, support_of
+from pymc_kbr.arrays.bijections import Circular, Interval, Simplex
+from pymc_kbr.arrays.support import Block, Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.likelihood.local_mixture import LocalMixture, fit_mixtures, log_normal_mixture
-from pymc_kbr.estimators.likelihood.prior_choice import ERRORS, Draws, choose_margin, fit_atoms, simplest
-from pymc_kbr.estimators.likelihood.prior_margins import Margin, ValueShares
-from pymc_kbr.estimators.likelihood.streams import Streams
+from pymc_kbr.estimators.likelihood.tempered import LocalMixture, Streams, fit_mixtures, log_normal_mixture
 
 LARGEST_FREE = 700.0
 """Unconstrained values beyond it are edges of the support."""
@@ -257,3 +255,292 @@ def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) 
             raise ValueError(
                 f"parameter {single[0]} has the same value in every draw; it has no density: leave it out"
             )
+
+
+# --- forms of a prior's columns, chosen by held-out draws ---
+
+
+ERRORS = 3.0
+"""Standard errors by which a form must beat a uniform or an independent one on held-out draws."""
+
+SIMPLER = 0.3
+"""Standard errors by which a larger mixture must beat a smaller one."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Unconstrained draws (n, q), their weights (n,), which of them are held out (n,), and how far they go.
+
+    The ranges (2, q) are those of all draws, and so is their number `total`, where (n, q) are some of them.
+    """
+
+    free: np.ndarray
+    weights: np.ndarray
+    held: np.ndarray
+    ranges: np.ndarray
+    total: int
+
+    def column(self, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """Values and weights of a column's draws that are not held out."""
+        return self.free[~self.held, column], self.weights[~self.held] / self.weights[~self.held].sum()
+
+    def gain(self, logs: np.ndarray) -> tuple[float, float]:
+        """Mean of held-out gains in log density, and its standard error."""
+        w = self.weights[self.held] / self.weights[self.held].sum()
+        mean = float(w @ logs)
+        return mean, float(np.sqrt((w**2) @ (logs - mean) ** 2))
+
+
+def choose_margin(draws: Draws, block: Block, position: int, column: int) -> tuple[Margin, Margin]:
+    """The density of a column by the draws that are not held out, and the same form by all."""
+    some, weights = draws.column(column)
+    everything = draws.free[:, column]
+    held = everything[draws.held]
+    turn = any(isinstance(step, Circular) for step in block.steps)
+    mixtures = [fit_mixture(some, weights, size, turn) for size in MARGIN_SIZES]
+    logs = [m.log_density(held) for m in mixtures]
+    best = simplest(draws, logs)
+    simple: list[Margin] = []
+    interval = block.steps[0] if len(block.steps) == 1 and isinstance(block.steps[0], Interval) else None
+    below = interval is not None and np.isfinite(interval.lower[position])
+    above = interval is not None and np.isfinite(interval.upper[position])
+    if turn:
+        simple = [Range(-np.pi, np.pi)]
+    elif below and above:
+        simple = [Flat()]
+    for margin in simple:
+        gain, error = draws.gain(logs[best] - margin.log_density(held))
+        if gain <= ERRORS * error:
+            return margin, margin
+    # Where no bound is known the draws' own range may be the prior's, as of a uniform one without bounds.
+    if not simple and (interval is not None or not block.steps):
+        ranges = [
+            range_of(draws.ranges[:, column], draws.total, side) for side in {0, int(below) - int(above)}
+        ]
+        gains = [draws.gain(r.log_density(held))[0] for r in ranges]
+        if max(gains) > draws.gain(logs[best])[0]:
+            # It holds the ends of all draws already, and needs no second fit.
+            return (ranges[int(np.argmax(gains))],) * 2
+    return mixtures[best], fit_mixture(everything, draws.weights, mixtures[best], turn)
+
+
+def simplest(draws: Draws, logs: list[np.ndarray]) -> int:
+    """The first of held-out log densities that no later one beats by a share of a standard error."""
+    best = 0
+    for i in range(1, len(logs)):
+        gain, error = draws.gain(logs[i] - logs[best])
+        best = i if gain > SIMPLER * error else best
+    return best
+
+
+def fit_atoms(draws: Draws, column: int) -> ValueShares:
+    """Shares of a discrete column's values; refused where it has too many of them to count."""
+    values, group = np.unique(draws.free[:, column], return_inverse=True)
+    if len(values) > max(20, len(draws.free) // 5):
+        raise ValueError(
+            f"unconstrained column {column} may not be smoothed and has {len(values)} values in "
+            f"{len(draws.free)} draws: its density cannot be told from draws. Give the log "
+            "density of the parameters instead"
+        )
+    shares = np.bincount(group.reshape(-1), draws.weights)
+    return ValueShares(tuple(values), tuple(shares))
+
+
+# --- one-dimensional densities of a prior's columns in the space without edges ---
+
+
+MARGIN_SIZES = (1, 2, 3, 5, 8)
+"""Components of the mixtures that are compared."""
+
+
+class Margin(Protocol):
+    """A density of one unconstrained column."""
+
+    def log_density(self, free: np.ndarray) -> np.ndarray:
+        """Log density (n,) of values (n,)."""
+
+    def scores(self, free: np.ndarray) -> np.ndarray:
+        """Standard normal quantiles (n,) of the values' distribution function."""
+
+    def describe(self) -> str:
+        """The form in a few words."""
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Uniform between two finite bounds, which the unconstrained space sees as a logistic distribution."""
+
+    def log_density(self, free: np.ndarray) -> np.ndarray:
+        """Log density (n,) of values (n,)."""
+        return log_expit(free) + log_expit(-free)
+
+    def scores(self, free: np.ndarray) -> np.ndarray:
+        """Standard normal quantiles (n,) of the values' distribution function."""
+        # By the nearer tail: one minus 1e-17 is one, whose quantile is infinite.
+        return -np.sign(free) * ndtri_exp(log_expit(-np.abs(free)))
+
+    def describe(self) -> str:
+        """The form in a few words."""
+        return "uniform"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Uniform between ends that the draws themselves show.
+
+    Parameters
+    ----------
+    lower, upper : float
+    side : {-1, 0, 1}
+        What it is uniform in: the unconstrained value f itself, or exp(f) above a lower bound (1), or
+        -exp(-f) below an upper bound (-1).
+    """
+
+    lower: float
+    upper: float
+    side: int = 0
+
+    def log_density(self, free: np.ndarray) -> np.ndarray:
+        """Log density (n,) of values (n,)."""
+        values = _one_sided(free, self.side)
+        inside = (values >= self.lower) & (values <= self.upper)
+        # d value / d f = exp(side f), whichever side.
+        return np.where(inside, self.side * free - np.log(self.upper - self.lower), -np.inf)
+
+    def scores(self, free: np.ndarray) -> np.ndarray:
+        """Standard normal quantiles (n,) of the values' distribution function."""
+        share = (_one_sided(free, self.side) - self.lower) / (self.upper - self.lower)
+        return ndtri(np.clip(share, 1e-15, 1 - 1e-15))
+
+    def describe(self) -> str:
+        """The form in a few words."""
+        return "uniform over the draws' range" + ("" if self.side else " in the unconstrained space")
+
+
+@dataclass(frozen=True)
+class MarginMixture:
+    """A mixture of normals.
+
+    Parameters
+    ----------
+    weights, means, deviations : tuple of float, length C
+    half_turn : bool
+        Whether it is cut off beyond half a turn of the circle.
+    """
+
+    weights: tuple[float, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    half_turn: bool = False
+
+    def log_density(self, free: np.ndarray) -> np.ndarray:
+        """Log density (n,) of values (n,)."""
+        shares = np.log(self.weights) - np.log(self.deviations) - np.log(2 * np.pi) / 2
+        parts = shares[:, None] - self._z(free) ** 2 / 2
+        # Of so few parts this takes half of the time of `logsumexp`.
+        logs: np.ndarray = np.logaddexp.reduce(parts, axis=0)
+        if not self.half_turn:
+            return logs
+        ends = np.exp(self._log_shares(np.array([np.pi, -np.pi]), 1))
+        return np.where(np.abs(free) <= np.pi, logs - np.log(ends[0] - ends[1]), -np.inf)
+
+    def scores(self, free: np.ndarray) -> np.ndarray:
+        """Standard normal quantiles (n,) of the values' distribution function."""
+        below, above = self._log_shares(free, 1), self._log_shares(free, -1)
+        # The smaller of the two shares has all its digits.
+        return np.where(below < above, ndtri_exp(below), -ndtri_exp(above))
+
+    def describe(self) -> str:
+        """The form in a few words."""
+        return f"mixture of {len(self.weights)} normals" if len(self.weights) > 1 else "normal"
+
+    def _z(self, free: np.ndarray) -> np.ndarray:
+        """Values (n,) in the units of each part, (C, n)."""
+        return (free - np.array(self.means)[:, None]) / np.array(self.deviations)[:, None]
+
+    def _log_shares(self, free: np.ndarray, sign: int) -> np.ndarray:
+        logs = np.log(self.weights)[:, None] + log_ndtr(sign * self._z(free))
+        return np.minimum(np.logaddexp.reduce(logs, axis=0), -1e-300)
+
+
+@dataclass(frozen=True)
+class ValueShares:
+    """Shares of the values of a discrete column, nothing between them or beyond."""
+
+    values: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    def log_density(self, free: np.ndarray) -> np.ndarray:
+        """Log density (n,) of values (n,)."""
+        values = np.array(self.values)
+        found = np.minimum(np.searchsorted(values, free), len(values) - 1)
+        return np.where(values[found] == free, np.log(self.shares)[found], -np.inf)
+
+    def describe(self) -> str:
+        """The form in a few words."""
+        return f"shares of {len(self.values)} values"
+
+
+def _one_sided(free: np.ndarray, side: int) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return free if side == 0 else side * np.exp(side * free)
+
+
+def range_of(ends: np.ndarray, draws: int, side: int) -> Range:
+    """The uniform density between the lowest and the highest of n draws, a share of 1 / n wider at both."""
+    lower, upper = _one_sided(ends, side)
+    more = (upper - lower) / draws
+    return Range(float(lower - more), float(upper + more), side)
+
+
+def fit_mixture(
+    free: np.ndarray, weights: np.ndarray, start: int | MarginMixture, half_turn: bool = False
+) -> MarginMixture:
+    """Expectation-maximisation on values (n,) with weights (n,) of sum one.
+
+    Parameters
+    ----------
+    free, weights : ndarray of shape (n,)
+    start : int or NormalMixture
+        Number of components, or a mixture to begin with.
+    half_turn : bool, optional
+    """
+    x, w, unit = _grouped(free, weights)
+    total, variance = len(free), w @ (x - w @ x) ** 2
+    if isinstance(start, MarginMixture):
+        shares, means = np.array(start.weights), np.array(start.means)
+        variances = np.array(start.deviations) ** 2
+    else:
+        ranks = np.minimum(np.searchsorted(np.cumsum(w), (np.arange(start) + 0.5) / start), len(x) - 1)
+        shares, means, variances = np.full(start, 1 / start), x[ranks], np.full(start, variance / start**2)
+    size, before = len(shares), -np.inf
+    for _ in range(150):
+        parts = (np.log(shares) - np.log(variances) / 2)[:, None] - (x - means[:, None]) ** 2 / (
+            2 * variances[:, None]
+        )
+        top = parts.max(axis=0)
+        members = np.exp(parts - top)
+        sums = members.sum(axis=0)
+        members *= w / sums
+        counts = members.sum(axis=1)
+        # A pseudo-row of each component keeps it from shrinking to a point or to nothing.
+        shares = (counts + 1 / total) / (1 + size / total)
+        means = members @ x / np.maximum(counts, 1e-300)
+        scatter = (members * (x - means[:, None]) ** 2).sum(axis=1)
+        # The last term is the variance within a cell of the grid that values were rounded to.
+        variances = (scatter + variance / size**2 / total) / (counts + 1 / total) + unit**2 / 12
+        now = w @ (np.log(sums) + top)
+        if now < before + 0.01 / total:
+            break
+        before = now
+    return MarginMixture(tuple(shares), tuple(means), tuple(np.sqrt(variances)), half_turn)
+
+
+def _grouped(free: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Rising values, rounded to a small share of their spread, their weights, and the unit of rounding."""
+    low, high = np.quantile(free, [0.1, 0.9])
+    unit = max((high - low) / 200, np.ptp(free) / 20_000, 1e-300)
+    first, group = np.unique(np.round(free / unit), return_inverse=True)
+    w = np.bincount(group.reshape(-1), weights)
+    x = np.bincount(group.reshape(-1), weights * free)
+    return np.where(w > 0, x / np.where(w > 0, w, 1), first * unit), w, float(unit)

@@ -9,13 +9,12 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import numpy as np
 
-from pymc_kbr.arrays.blas import one_blas_thread
-from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.likelihood.categorical import Logit, fit_share
-from pymc_kbr.estimators.likelihood.evidence import Effort
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs
+from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs
 
 MOST_SIMULATIONS = 20_000
 """From which it is learnt: as many rows as a choice among estimators looks at. Beyond, edges would be sharper

@@ -12,15 +12,14 @@ from sklearn.preprocessing import QuantileTransformer
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.names import labels_of
-from pymc_kbr.arrays.points import as_points
 from pymc_kbr.arrays.refusals import shown, whole
+from pymc_kbr.arrays.rows import as_points
 from pymc_kbr.arrays.scaling import nonzero
-from pymc_kbr.arrays.subsample import spread_out
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.estimators.sets.moments import moment_names, moments_of
-from pymc_kbr.estimators.sets.shapes import directions, shape_names, shapes_of
+from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.estimators.sets.kernels import quantiles_of
 from pymc_kbr.estimators.summaries import PosteriorMean
-from pymc_kbr.gram.random_features import FourierFeatures
+from pymc_kbr.gram.low_rank import FourierFeatures
 from pymc_kbr.kernels import Gaussian, frequencies
 
 SET_BANDWIDTHS = (1.0, 0.5, 0.25)
@@ -288,3 +287,87 @@ def _frequencies(count: int, columns: int, rng: np.random.Generator) -> np.ndarr
     each = -(-count // len(SET_BANDWIDTHS))
     parts = [frequencies(Gaussian(s), each, columns, rng) for s in SET_BANDWIDTHS]
     return np.stack(parts, axis=1).reshape(-1, columns)[:count]
+
+
+# --- first and second moments of all data sets at once ---
+
+
+LEAST_VARIANCE = 1e-6
+"""Of a column of a data set, in units of all rows: one whose rows are alike has a logarithm, too."""
+
+
+def means_of(sets: DataSets, rows: np.ndarray) -> np.ndarray:
+    """Means (n, q) of numbers (N, q), one row for each of the rows of the data sets."""
+    return np.add.reduceat(rows, sets.starts, axis=0) / sets.sizes[:, None]
+
+
+def moments_of(sets: DataSets, rows: np.ndarray) -> np.ndarray:
+    """Means, log deviations and correlations of numbers (N, q), shape (n, 2 q + q (q - 1) / 2)."""
+    means = means_of(sets, rows)
+    centred = rows - np.repeat(means, sets.sizes, axis=0)
+    # In units of the farthest row: squares of heavy tails are within range.
+    unit = np.maximum(np.maximum.reduceat(np.abs(centred), sets.starts, axis=0), 1.0)
+    centred /= np.repeat(unit, sets.sizes, axis=0)
+    variances = means_of(sets, centred**2) + LEAST_VARIANCE / unit / unit
+    below = np.tril_indices(rows.shape[1], -1)
+    products = means_of(sets, centred[:, below[0]] * centred[:, below[1]])
+    correlations = products / np.sqrt(variances[:, below[0]] * variances[:, below[1]])
+    # Means of heavy tails are heavy-tailed: by the inverse hyperbolic sine they are near a logarithm.
+    return np.hstack([np.arcsinh(means), 0.5 * np.log(variances) + np.log(unit), correlations])
+
+
+def moment_names(columns: int) -> list[str]:
+    """Of the columns of `moments_of`."""
+    own = [f"{what}_{i}" for what in ("mean", "log_deviation") for i in range(columns)]
+    return [*own, *(f"correlation_{i}_{j}" for i, j in zip(*np.tril_indices(columns, -1), strict=True))]
+
+
+# --- where all data sets lie along directions, how wide they are, and their shape ---
+
+
+LEAST_SPREAD = 1e-3
+"""Of a data set, in that of all rows: one whose rows are alike has no shape that could be divided by it."""
+
+
+def shapes_of(sets: DataSets, rows: np.ndarray, lines: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Place, log width and shape of numbers (N, q) along each line (m, q), shape (n, m (2 + levels))."""
+    if not len(levels):
+        return np.empty((len(sets), 0))
+    parts = []
+    for direction in lines:
+        found = quantiles_of(sets, rows @ direction, np.r_[0.25, 0.5, 0.75, levels])
+        place, width = found[:, [1]], (found[:, [2]] - found[:, [0]]) / 2
+        width = np.sqrt(width**2 + LEAST_SPREAD**2)
+        parts += [place, np.log(width), np.arcsinh((found[:, 3:] - place) / width)]
+    return np.hstack(parts)
+
+
+def shape_names(lines: int, levels: np.ndarray) -> list[str]:
+    """Of the columns of `shapes_of`."""
+    shape = ["median", "log_width", *(f"shape_{100 * level:.3g}" for level in levels)]
+    return [f"line_{i}_{name}" for i in range(lines if len(levels) else 0) for name in shape]
+
+
+def directions(count: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+    """Unit vectors (m, q): the axes, then random ones; one line has one direction."""
+    if columns == 1:
+        return np.ones((1, 1))
+    more = rng.standard_normal((max(0, count - columns), columns))
+    return np.vstack([np.eye(columns), more / np.linalg.norm(more, axis=1, keepdims=True)])
+
+
+# --- a table of data sets as one of columns, where nobody has made these ---
+
+
+def columns_of_sets(table: Any) -> Any:
+    """A table whose data sets, if it has any, are columns by `SetFeatures` with its defaults."""
+    for name in table.set_names:
+        table = table.with_features(SetFeatures().fit(table, variable=name), name)
+    return table
+
+
+def most_columns(statistics: Any, parameters: int) -> int:
+    """How many statistics `columns_of_sets` makes at most of the variables of a table's statistics."""
+    # An estimate of each parameter, and the size.
+    made: int = sum(parameters + 1 if one.set_columns else one.size for one in statistics.variables)
+    return made

@@ -8,15 +8,16 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.summaries.common_scale import CommonScale
-from pymc_kbr.estimators.summaries.curved_posterior_mean import CurvedPosteriorMean
-from pymc_kbr.estimators.summaries.dependent import Dependent
-from pymc_kbr.estimators.summaries.joint_posterior_mean import JointPosteriorMean
 from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
 from pymc_kbr.estimators.summaries.neural_features import LearntFeatures, NeuralFeatures
-from pymc_kbr.estimators.summaries.posterior_mean import LinearPosteriorMean, PosteriorMean
+from pymc_kbr.estimators.summaries.posterior_mean import (
+    CurvedPosteriorMean,
+    JointPosteriorMean,
+    LinearPosteriorMean,
+    PosteriorMean,
+)
 from pymc_kbr.estimators.summaries.relevance import Relevance
-from pymc_kbr.estimators.summaries.transformed import Transformed
+from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent, Transformed
 
 
 class Summary(Protocol):

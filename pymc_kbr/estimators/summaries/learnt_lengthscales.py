@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
-from pymc_kbr.estimators.summaries.of_table import ByColumns
+from pymc_kbr.estimators.summaries.relevance import ByColumns
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import positive, shown, whole
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
-from pymc_kbr.estimators.summaries.of_table import ByColumns
-from pymc_kbr.gram.random_features import FourierFeatures
+from pymc_kbr.estimators.summaries.relevance import ByColumns
+from pymc_kbr.gram.low_rank import FourierFeatures
 from pymc_kbr.kernels import frequencies, parameter_kernel
 
 

@@ -2,17 +2,73 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.subsample import spread_out
-from pymc_kbr.estimators.summaries.of_table import ByColumns
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
+
+# --- what summaries share: the columns that they read, and the table's own rows ---
+
+
+class StatisticColumns(Protocol):
+    """What knows the columns of the statistics that a summary reads."""
+
+    @property
+    def size(self) -> int:
+        """Number of statistics, d."""
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Columns that vary, shape (d,)."""
+
+
+class ByColumns:
+    """A summary that reads statistics through its `scaler`."""
+
+    scaler: StatisticColumns
+
+    @property
+    def columns(self) -> StatisticColumns:
+        """What reads the statistics first."""
+        return self.scaler
+
+    @property
+    def size(self) -> int:
+        """Number of statistics, d."""
+        return self.columns.size
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Columns that vary."""
+        return self.columns.kept
+
+
+class Estimates(ByColumns, ABC):
+    """A summary that estimates the parameters by a regression, which has seen those of the table's rows."""
+
+    fitted_on: np.ndarray
+    left_out: np.ndarray
+
+    @abstractmethod
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Scaled estimates of the parameters given rows of statistics (k, d), shape (k, p)."""
+
+    def coordinates(self, statistics: np.ndarray) -> np.ndarray:
+        """As `transform`; `left_out` of the very rows that the regression was fitted on."""
+        # By value, as rows are copied on the way.
+        return self.left_out if np.array_equal(statistics, self.fitted_on) else self.transform(statistics)
+
+
+# --- Statistics stretched along the directions that tell about the parameters ---
+
 
 ROWS_FOR_GRADIENTS, PARAMETER_FEATURES = 2000, 50
 """Rows on which gradients are measured, and features of the parameters whose gradients they are."""

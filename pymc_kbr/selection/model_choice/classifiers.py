@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression
 
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.subsample import ROWS_FOR_CHOICES
+from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.kernels.spectral import frequencies
+from pymc_kbr.kernels.kernel import frequencies
 from pymc_kbr.selection.model_choice.rows import Rows
 
 MOST_FOR_PRODUCTS = 15

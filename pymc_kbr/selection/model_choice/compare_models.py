@@ -13,11 +13,16 @@ from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.posterior.doubt import PosteriorWarning
-from pymc_kbr.selection.model_choice.data_sets import as_statistics, columns_by_model
 from pymc_kbr.selection.model_choice.held_out import cross_validate
 from pymc_kbr.selection.model_choice.methods import METHODS, check_methods, choose_method
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice
-from pymc_kbr.selection.model_choice.rows import Rows, check_prior, check_tables
+from pymc_kbr.selection.model_choice.rows import (
+    Rows,
+    as_statistics,
+    check_prior,
+    check_tables,
+    columns_by_model,
+)
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 FAILED_MORE = 0.01

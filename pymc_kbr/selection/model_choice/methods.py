@@ -6,8 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
+from sklearn.ensemble import RandomForestClassifier
 
 from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.estimators import ConditionalMean, KernelLikelihood
+from pymc_kbr.estimators.likelihood.success import weighting_of
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.selection.model_choice.classifiers import (
     LEAST,
     Classifier,
@@ -15,10 +21,143 @@ from pymc_kbr.selection.model_choice.classifiers import (
     Logistic,
     NearestRows,
 )
-from pymc_kbr.selection.model_choice.embedded import EmbeddedIndex
-from pymc_kbr.selection.model_choice.evidence import Evidence
-from pymc_kbr.selection.model_choice.forest import Forest
-from pymc_kbr.selection.model_choice.rows import Rows
+from pymc_kbr.selection.model_choice.rows import Rows, success_share
+
+# --- a random forest, the rival: abcrf's way, by scikit-learn ---
+
+
+class Forest:
+    """Shares of a forest's trees that vote for each model, half a tree added to each.
+
+    Parameters
+    ----------
+    trees : int
+
+    Attributes
+    ----------
+    votes_out_of_bag_ : ndarray of shape (n, models)
+        For each row that was fitted, by the trees that did not see it.
+    """
+
+    def __init__(self, trees: int = 500) -> None:
+        self.trees = trees
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> Forest:
+        """See `Classifier`."""
+        seed = int(rng.integers(2**31))
+        self._forest = RandomForestClassifier(self.trees, oob_score=True, random_state=seed)
+        self._forest.fit(rows.statistics, rows.model, rows.weights)
+        self.votes_out_of_bag_ = self._raised(self._forest.oob_decision_function_)
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        return self._raised(self._forest.predict_proba(statistics))
+
+    def _raised(self, votes: np.ndarray) -> np.ndarray:
+        # That no tree votes for a model does not make it impossible.
+        raised = votes * self.trees + 0.5
+        return raised / raised.sum(axis=1, keepdims=True)
+
+
+# --- The table of methods, and how one is chosen: by the log score of rows that were held out ---
+
+
+# --- the evidence of a likelihood that is learnt for each model ---
+
+
+EVIDENCE_PARTICLES = 500
+"""Of each posterior, whose tempering gives the evidence."""
+
+
+class Evidence:
+    """`KernelLikelihood` on each model's table: probabilities in proportion to prior times evidence."""
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> Evidence:
+        """See `Classifier`."""
+        self._fitted = []
+        for number, table in enumerate(rows.tables):
+            # A model's own prior ratio: the rows' weights hold the shares of models, too.
+            mine = rows.own[rows.model == number]
+            weighting = weighting_of(table)
+            ratio = None if weighting.ratio is None else weighting.ratio[mine]
+            given = table.parameters[mine], table.statistics[mine], table.support
+            fitted = KernelLikelihood(particles=EVIDENCE_PARTICLES)
+            fitted.fit(*given, ratio=ratio, success=weighting.success, random_seed=rng)
+            # A value that a model never made would count for it as much as one that it made sometimes.
+            fitted.reads_missed = False
+            self._fitted.append(fitted)
+        # Evidences are of models by themselves: the prior's shares come in by hand. The probability that
+        # simulations succeed is in both.
+        shares = np.bincount(rows.model, rows.weights, minlength=rows.models)
+        self._log_shares = np.log(shares / shares.sum()) - np.log([success_share(t) for t in rows.tables])
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        logs = np.array([_log_evidence(fitted, statistics) for fitted in self._fitted]).T
+        # What no model can make says nothing about which it was.
+        logs[np.all(logs == -np.inf, axis=1)] = 0.0
+        logs = logs + self._log_shares
+        found: np.ndarray = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        return found
+
+
+def _log_evidence(fitted: KernelLikelihood, statistics: np.ndarray) -> np.ndarray:
+    """Log evidences (k,) of a model at statistics (k, d), minus infinity where it cannot make them."""
+    logs, possible = np.full(len(statistics), -np.inf), np.arange(len(statistics))
+    while len(possible):
+        try:
+            posteriors = fitted.condition(statistics[possible])
+        except ImpossibleObservation as error:
+            if not len(error.observations):
+                raise
+            possible = np.delete(possible, error.observations)
+            continue
+        logs[possible] = [posterior.settings["log_evidence"] for posterior in posteriors]
+        break
+    return logs
+
+
+# --- The table of methods, and how one is chosen: by the log score of rows that were held out ---
+
+
+# --- the kernel conditional mean of the model's index: one more parameter of the same machinery ---
+
+
+SMALLEST_PROBABILITY = 1e-3
+"""Probability that a model keeps where the regression says less."""
+
+
+class EmbeddedIndex:
+    """Kernel ridge regression of each model's indicator on the statistics.
+
+    Its values can lie outside of [0, 1]; what lies below `SMALLEST_PROBABILITY` is raised to it, and the row
+    divided by its sum. `raised_` is the share of values for which that was so at the last call.
+    """
+
+    def fit(self, rows: Rows, rng: np.random.Generator) -> EmbeddedIndex:
+        """See `Classifier`."""
+        self._told = np.eye(rows.models)[rows.model]
+        self._curves = rows.curves
+        self._mean = ConditionalMean(solver="nystroem")
+        x = self._curves.transform(rows.statistics)
+        others = rows.models - 1
+        # Discrete, or rows of data that are counts would be warned of as copies.
+        index = Support(others, (Block(tuple(range(others)), smooth=False),))
+        self._mean.fit(self._told[:, 1:], x, index, ratio=rows.weights, random_seed=rng)
+        return self
+
+    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+        """See `Classifier`."""
+        found = self._mean.weights(self._curves.transform(statistics)) @ self._told
+        self.raised_ = float(np.mean(found < SMALLEST_PROBABILITY))
+        raised = np.maximum(found, SMALLEST_PROBABILITY)  # signed weights may leave a model less than nothing
+        return raised / raised.sum(axis=1, keepdims=True)
+
+
+# --- The table of methods, and how one is chosen: by the log score of rows that were held out ---
+
 
 METHODS: dict[str, Callable[[], Classifier]] = {
     "nearest_rows": NearestRows,

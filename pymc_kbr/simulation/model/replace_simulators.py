@@ -14,10 +14,10 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_kbr.simulation.model.copied import copied
+from pymc_kbr.simulation.model.learnable import SimulatorRows, stacked_inputs, theta_of
 from pymc_kbr.simulation.model.learned_simulator import register_learned
 from pymc_kbr.simulation.model.learned_variable import Likelihood
 from pymc_kbr.simulation.model.read import QUICK
-from pymc_kbr.simulation.model.simulator_rows import SimulatorRows, stacked_inputs, theta_of
 
 
 @dataclass(frozen=True, eq=False)

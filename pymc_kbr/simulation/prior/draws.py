@@ -12,7 +12,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, prior_batch, prior_rows
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.streams import PRIOR_STREAM, ROWS_A_STREAM, streams
-from pymc_kbr.tables.errors import describe
+from pymc_kbr.tables.checks import describe
 
 
 class PriorSampler:

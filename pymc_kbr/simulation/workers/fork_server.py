@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import errno
+import gc
 import os
 import pickle
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+import traceback
+import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
@@ -18,9 +23,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
-from pymc_kbr.simulation.workers.forked_worker import ANSWER, END, FORK, REQUEST, serve
-from pymc_kbr.simulation.workers.worker_process import ONE_THREAD
+from pymc_kbr.simulation.workers.row_simulator import end_process_when_stuck
 
 CAN_FORK = sys.platform == "linux"
 """Elsewhere libraries of the system itself do not work on in a fork."""
@@ -222,3 +227,120 @@ def end_fork_server() -> None:
         if _current is not None:
             _current.end()
         _current = None
+
+
+# --- the fork server's own side ---
+
+
+FORK, END = b"fork", b"end_"
+REQUEST, ANSWER = struct.Struct("4sq"), struct.Struct("q")
+"""What is asked of a fork server, with the number of a process, and the answer: a number, or an exit code.
+
+Where the system refuses a fork the answer is the error's number, negative.
+"""
+
+
+def serve(number: int, caller: int, most_idle: float) -> None:
+    """What a fork server does: import, then fork as asked on the socket of a number."""
+    import pymc_kbr.simulation.workers.row_simulator  # noqa: F401
+
+    # Python sees the thread of an allocator that frees memory, and which is made to be forked.
+    warnings.filterwarnings("ignore", "(?s).*fork", DeprecationWarning)
+    gc.freeze()  # what is here already is never collected, hence never copied, in a fork
+    workers: set[int] = set()
+    asked = socket.socket(fileno=number)
+    asked.settimeout(1)
+    idle = 0
+    while idle < most_idle and os.getppid() == caller:
+        try:
+            message, sockets, _, _ = socket.recv_fds(asked, REQUEST.size, 1)
+        except TimeoutError:
+            idle = 0 if workers else idle + 1
+            continue
+        if not message:
+            break
+        what, worker = REQUEST.unpack(message)
+        if what == FORK:
+            server = os.getpid()
+            worker = _forked()
+            if not worker:
+                asked.close()
+                _work(Connection(sockets[0]), server)
+            os.close(sockets[0])
+            if worker > 0:
+                workers.add(worker)
+            asked.send(ANSWER.pack(worker))
+        else:
+            asked.send(ANSWER.pack(_end(worker, workers)))
+    os._exit(0)  # workers notice
+
+
+def _forked() -> int:
+    """As `os.fork`, or the number of the error, negative."""
+    try:
+        return os.fork()
+    except OSError as error:
+        return -(error.errno or errno.EAGAIN)
+
+
+def _end(worker: int, workers: set[int]) -> int:
+    """Kill a worker, which has no effect where it is ending already, and its exit code."""
+    workers.remove(worker)
+    os.kill(worker, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+
+
+def _work(caller: Connection, server: int) -> None:
+    """What a worker does, to its end."""
+    try:
+        begin(server)
+        folder, sys.path[:], environment = caller.recv()
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        # Forks would have one global state, in simulators that use it; Python's `random` sees to that itself.
+        np.random.seed()  # noqa: NPY002
+        while True:
+            outcome = _outcome(caller.recv_bytes())
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            caller.send_bytes(outcome)
+    except (EOFError, OSError):  # the caller wants no more
+        pass
+    finally:
+        # At once, as exit handlers that the fork has copied are the server's.
+        os._exit(0)
+
+
+def _outcome(message: bytes) -> bytes:
+    """Result and error of a task, pickled."""
+    try:
+        task, arguments, keywords = cloudpickle.loads(message)
+        return cloudpickle.dumps((task(*arguments, **keywords), None))
+    except Exception as error:
+        # Tracebacks cannot be pickled: the caller sees its text.
+        error.add_note("".join(traceback.format_exception(error)))
+        try:
+            return cloudpickle.dumps((None, error))
+        except Exception:
+            return cloudpickle.dumps((None, RuntimeError("".join(traceback.format_exception(error)))))
+
+
+# --- what every worker process does before it works ---
+
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def begin(parent: int) -> None:
+    """Leave interrupts to the caller, let time limits end this process, and end it with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_process_when_stuck()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has been killed, also before it began: it would wait for ever."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

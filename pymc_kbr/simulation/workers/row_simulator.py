@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import signal
 import threading
 import uuid
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -15,10 +21,8 @@ from pymc_kbr.arrays.rows import LARGEST
 from pymc_kbr.simulation.model.graphs import Program, forward_rows
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.streams import BATCH_STREAM, ROW_STREAM, ROWS_A_STREAM, streams
-from pymc_kbr.simulation.workers.time_limit import TimeUp, time_limit
-from pymc_kbr.simulation.workers.undisturbed import undisturbed
+from pymc_kbr.tables.checks import describe
 from pymc_kbr.tables.columns import Columns
-from pymc_kbr.tables.errors import describe
 
 BLOCK_VALUES = 2**23
 """Simulated numbers that a batch may hold before its rows are fewer: 64 MiB. Part of what a seed means."""
@@ -272,3 +276,93 @@ def _unpickled(payload: bytes) -> RowSimulator:
 
 
 _current: tuple[bytes, RowSimulator] | None = None
+
+
+# --- ending a simulation that takes too long ---
+
+
+class TimeUp(BaseException):
+    """The time of a simulation is over; no error that a simulator would catch."""
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeUp` where a body takes more than `seconds`; no limit where this is None.
+
+    A body that does not return to Python, as a loop in C, cannot be interrupted: in a worker process
+    (see `end_process_when_stuck`) it is ended together with its process after twice the time and a second.
+    """
+    if seconds is None:
+        yield
+        return
+
+    def expire(*_: Any) -> None:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, expire)
+    if _stuck is not None:
+        faulthandler.dump_traceback_later(2 * seconds + 1, exit=True, file=_stuck)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if _stuck is not None:
+            faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)
+
+
+_stuck: Any = None
+"""Where the traceback of a process that is ended goes, in a worker."""
+
+
+def end_process_when_stuck() -> None:
+    """Let time limits end this process where nothing else helps."""
+    global _stuck
+    if _stuck is None:
+        _stuck = open(os.devnull, "w")  # noqa: SIM115  (open as long as the process lives)
+
+
+def can_be_interrupted() -> bool:
+    """Whether a time limit works where this is called: in the main thread, where the system has alarms."""
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
+# --- settings of the process that a simulator may change, and that are put back after it ---
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""By which a user, or a cluster, ends a simulation."""
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Within it filters of warnings, the working directory and handlers of signals may change.
+
+    Only in the main thread: beside other threads it would take back what these have set for a while.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    filters, folder = list(warnings.filters), _working_directory()
+    handlers = [(one, signal.getsignal(one)) for one in SIGNALS]
+    try:
+        yield
+    finally:
+        if warnings.filters != filters:
+            warnings.filters[:] = filters  # type: ignore[index]
+            with warnings.catch_warnings():  # at its end Python forgets what the other filters have decided
+                pass
+        if folder is not None and folder != _working_directory():
+            with suppress(OSError):  # it has been removed
+                os.chdir(folder)
+        for one, handler in handlers:
+            if handler is not None and signal.getsignal(one) is not handler:
+                signal.signal(one, handler)
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:
+        return None

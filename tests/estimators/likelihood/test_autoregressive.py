@@ -15,18 +15,21 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     _Single,
     fit_autoregressive,
 )
-from pymc_kbr.estimators.likelihood.evidence import (
+from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
+from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape
+from pymc_kbr.estimators.likelihood.screening import screen
+from pymc_kbr.estimators.likelihood.smooth_function import (
     Effort,
+    Inputs,
+    ProductKernel,
     RegressionEvidence,
+    WhitenedBasis,
     choose_kernel,
+    fit_log_variance,
+    fit_mean,
     start_kernel,
     with_jitter,
 )
-from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs, ProductKernel
-from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape
-from pymc_kbr.estimators.likelihood.screening import screen
-from pymc_kbr.estimators.likelihood.smooth_function import WhitenedBasis, fit_log_variance, fit_mean
 
 KERNEL = ProductKernel(np.array([0.5, 0.2]), np.array([0.7, 0.1, 0.4]), np.array([0.3, 0.6, 0.1]), 0.4, 0.2)
 

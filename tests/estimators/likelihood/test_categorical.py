@@ -8,14 +8,17 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood.autoregressive import Conditional, Past
 from pymc_kbr.estimators.likelihood.categorical import Categorical, fit_categorical, fit_logit
-from pymc_kbr.estimators.likelihood.conditional import Conditional
-from pymc_kbr.estimators.likelihood.evidence import LINEAR_PRECISION, Effort, start_kernel
-from pymc_kbr.estimators.likelihood.past import Past
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs
-from pymc_kbr.estimators.likelihood.smooth_function import WhitenedBasis
+from pymc_kbr.estimators.likelihood.smooth_function import (
+    LINEAR_PRECISION,
+    Effort,
+    Inputs,
+    WhitenedBasis,
+    start_kernel,
+)
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
-from pymc_kbr.estimators.summaries.cells import Levels, rare
+from pymc_kbr.estimators.summaries.transformed import Levels, rare
 
 N = 2000
 GRID = np.linspace(-2.5, 2.5, 21)[:, None]

@@ -8,13 +8,12 @@ from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
+from pymc_kbr.estimators.kernel_likelihood import Start, _alike, weighted_rows
 from pymc_kbr.estimators.likelihood import evaluation as evaluation_module
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
-from pymc_kbr.estimators.likelihood.local_mixture import FREEDOM, LocalMixture, propose_within
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
-from pymc_kbr.estimators.likelihood.posteriors import Start, _alike, weighted_rows
-from pymc_kbr.estimators.likelihood.streams import Streams
+from pymc_kbr.estimators.likelihood.tempered import FREEDOM, LocalMixture, Streams, propose_within
 
 
 class Normal:

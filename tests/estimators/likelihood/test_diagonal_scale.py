@@ -7,15 +7,14 @@ import pytest
 from scipy.stats import kstest, norm, skew
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood import common_whitening, pooled_law
+from pymc_kbr.estimators.likelihood import diagonal_scale as common_whitening
+from pymc_kbr.estimators.likelihood import pooled_law
 from pymc_kbr.estimators.likelihood.choice import forms_of
-from pymc_kbr.estimators.likelihood.common_whitening import fit_whitened
-from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_alike
-from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, without_columns
-from pymc_kbr.estimators.likelihood.mean_basis import MeanSearch, mean_basis
+from pymc_kbr.estimators.likelihood.conditional_mean import MeanSearch, mean_basis, regress, regress_alike
+from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, fit_whitened, without_columns
 from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
 from pymc_kbr.estimators.likelihood.pooled_law import fit_law, size_of
-from pymc_kbr.estimators.likelihood.spread_basis import spread_basis
+from pymc_kbr.estimators.likelihood.spread import spread_basis
 
 TIMES = np.linspace(0, 3, 30)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood.checks import check_rows
-from pymc_kbr.estimators.likelihood.exact import FunctionOfParameters, exact_statistic
+from pymc_kbr.estimators.likelihood.checks import FunctionOfParameters, check_rows, exact_statistic
 
 FUNCTIONS = {
     "linear": lambda theta: theta.sum(axis=1),

@@ -7,10 +7,16 @@ from scipy.stats import multivariate_normal
 
 from pymc_kbr.estimators.likelihood import spread
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
+from pymc_kbr.estimators.likelihood.conditional_mean import mean_basis
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
-from pymc_kbr.estimators.likelihood.mean_basis import mean_basis
-from pymc_kbr.estimators.likelihood.spread import Below, choose_spread, fit_spread, standardised
-from pymc_kbr.estimators.likelihood.spread_basis import choose_basis, frames
+from pymc_kbr.estimators.likelihood.spread import (
+    Below,
+    choose_basis,
+    choose_spread,
+    fit_spread,
+    frames,
+    standardised,
+)
 
 
 def landmarks(rng, q=3, directions=True):

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import simpson
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood.marginal import MarginalLocationScale
+from pymc_kbr.estimators.likelihood.evaluation import MarginalLocationScale
 
 LOADINGS = np.array([[1.0, 0.0], [0.3, 1.0], [1.0, 1.0]])
 N = 700

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from pymc_kbr.estimators.likelihood import mean_by_residuals
+from pymc_kbr.estimators.likelihood import location_scale as mean_by_residuals
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression, regress
-from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
-from pymc_kbr.estimators.likelihood.mean_by_residuals import Law, regress_by_law
+from pymc_kbr.estimators.likelihood.location_scale import Law, fit_location_scale, regress_by_law
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
 
 NARROW, WIDE = 0.02, 0.5

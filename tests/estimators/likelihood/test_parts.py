@@ -13,61 +13,52 @@ from scipy.stats import kstest
 from pymc_kbr.arrays import threads
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.estimators.likelihood import (
-    choice,
-    conditional_mean,
-    local_mixture,
-    moving_shape,
-    normal_mixture,
-    particle_moves,
-    prior_choice,
-    residual_shape,
-)
+from pymc_kbr.estimators.kernel_likelihood import share_beyond
+from pymc_kbr.estimators.likelihood import choice, conditional_mean, moving_shape, normal_mixture
+from pymc_kbr.estimators.likelihood import normal_mixture as residual_shape
+from pymc_kbr.estimators.likelihood import prior_density as prior_choice
+from pymc_kbr.estimators.likelihood import tempered as local_mixture
+from pymc_kbr.estimators.likelihood import tempered as particle_moves
+from pymc_kbr.estimators.likelihood.autoregressive import _lagged, _pairs
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
-from pymc_kbr.estimators.likelihood.local_mixture import (
-    FREEDOM,
-    LocalMixture,
-    fit_mixtures,
-    log_normal_mixture,
-    parts,
-    propose_within,
-)
-from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
+from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, ResidualShape, fit_mixture, fit_shape
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
-from pymc_kbr.estimators.likelihood.particle_moves import (
-    ACCEPTED_SHARE,
-    DIFFERENCE,
-    FRESH,
-    NOISE_SHARES,
-    Gains,
-    moved_squares,
-    propose,
-    usual_squares,
-)
-from pymc_kbr.estimators.likelihood.population import Population, _spread
-from pymc_kbr.estimators.likelihood.posteriors import share_beyond
-from pymc_kbr.estimators.likelihood.prior_margins import (
+from pymc_kbr.estimators.likelihood.prior_density import (
     Flat,
     Range,
     ValueShares,
     range_of,
 )
-from pymc_kbr.estimators.likelihood.prior_margins import MarginMixture as Margin
-from pymc_kbr.estimators.likelihood.prior_margins import (
+from pymc_kbr.estimators.likelihood.prior_density import MarginMixture as Margin
+from pymc_kbr.estimators.likelihood.prior_density import (
     fit_mixture as fit_margin,
 )
-from pymc_kbr.estimators.likelihood.product_kernel import Inputs
-from pymc_kbr.estimators.likelihood.residual_shape import ResidualShape, fit_shape
-from pymc_kbr.estimators.likelihood.series import _lagged, _pairs
+from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, Below, factor_at
-from pymc_kbr.estimators.likelihood.streams import Streams
-from pymc_kbr.estimators.likelihood.tempering import (
+from pymc_kbr.estimators.likelihood.tempered import (
+    ACCEPTED_SHARE,
+    DIFFERENCE,
+    FREEDOM,
+    FRESH,
+    NOISE_SHARES,
     Counted,
+    Gains,
+    LocalMixture,
+    Population,
+    Streams,
+    _spread,
     effective_size,
+    fit_mixtures,
     log_mean,
+    log_normal_mixture,
+    moved_squares,
     next_step,
+    parts,
+    propose,
+    propose_within,
     resample,
     scaled,
+    usual_squares,
 )
 
 # --- tempering ---
