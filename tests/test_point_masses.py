@@ -123,6 +123,45 @@ def test_two_masses_and_rows_of_a_frame():
     assert draws.max() <= 1
 
 
+def test_masses_beside_each_other_are_seen():
+    rng = np.random.default_rng(0)
+    column = np.where(rng.random(ROWS) < 0.5, rng.integers(0, 3, ROWS), rng.uniform(4, 5, ROWS))
+    (block,) = Support.unbounded(1).of_rows(column[:, None]).blocks
+    assert block.atoms == ((0.0, 1.0, 2.0),)
+
+
+WITHOUT_DENSITY = {
+    "switch": lambda pm: pm.CustomDist(
+        "effect",
+        dist=lambda size: pm.math.switch(
+            pm.Bernoulli.dist(0.7, size=size), 0.0, pm.Normal.dist(0, 2, size=size)
+        ),
+    ),
+    "simulator": lambda pm: pm.Simulator(
+        "effect", lambda rng, a, size=None: np.where(rng.random(size) < 0.7, 0, rng.normal(0, a, size)), 2.0
+    ),
+}
+
+
+@pytest.mark.parametrize("estimator", ["adjusted", "kernel_likelihood"])
+@pytest.mark.parametrize("name", WITHOUT_DENSITY)
+def test_masses_of_priors_without_a_density(name, estimator):
+    pm = pytest.importorskip("pymc")
+    with pm.Model() as model:
+        effect = WITHOUT_DENSITY[name](pm)
+        pm.Simulator("x", lambda rng, a, size=None: rng.normal(a, NOISE), effect, observed=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = pk.sample_abc(
+            model=model, simulations=3000, random_seed=1, progressbar=False, estimator=estimator
+        )
+    draws = np.asarray(result["posterior"]["effect"])
+    at_zero, mean, deviation = exact("spike", 1.0)
+    assert abs(np.mean(draws == 0) - at_zero) < 0.08
+    assert abs(draws.mean() - mean) < 0.15
+    assert abs(draws.std() - deviation) < 0.1
+
+
 @pytest.mark.parametrize("name", PRIORS)
 def test_priors_of_pymc_with_masses(name):
     pm = pytest.importorskip("pymc")

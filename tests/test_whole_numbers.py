@@ -52,15 +52,33 @@ def test_posteriors_are_exact_in_mean_and_deviation(name, count, deviation):
     assert abs(draws.std() / spread - 1) < 0.15
 
 
-def test_numbers_over_orders_of_magnitude_are_regressed_by_their_logarithms():
+@pytest.mark.parametrize("name", ["local_linear", "kernel_ridge", "kernel_likelihood"])
+def test_whole_numbers_of_a_skewed_prior_are_regressed_as_floats_are(name):
+    """Sizes from 100 to 10,000 that are even in logarithms, beside another parameter."""
     rng = np.random.default_rng(0)
-    whole = np.rint(10 ** rng.uniform(0, 6, ROWS))
-    x = np.log(whole) + rng.normal(0, 0.3, ROWS)
-    frame = pd.DataFrame({"N": whole.astype(int), "x": x})
-    table = pk.ReferenceTable.from_dataframe(frame, parameters=["N"], statistics=["x"])
-    draws = pk.Adjusted(pk.Rejection(0.1), "local_linear").fit(table).condition([9.0]).draw(2000, 1)
-    assert abs(np.log(draws).mean() - 9) < 0.06
-    assert abs(np.log(draws).std() / 0.3 - 1) < 0.15
+    size, time = np.rint(10 ** rng.uniform(2, 4, 10_000)), rng.integers(10, 501, 10_000)
+    x, y = size + rng.normal(0, 400, 10_000), time + rng.normal(0, 20, 10_000)
+    frame = pd.DataFrame({"N": size.astype(int), "t": time, "x": x, "y": y})
+    table = pk.ReferenceTable.from_dataframe(frame, parameters=["N", "t"], statistics=["x", "y"])
+    draws = ESTIMATORS[name]().fit(table).condition([3000.0, 200.0]).draw(4000, 1)[:, 0]
+    values = np.arange(100, 10_001)
+    weights = np.exp(-0.5 * ((3000 - values) / 400) ** 2) / values
+    weights /= weights.sum()
+    mean = weights @ values
+    spread = np.sqrt(weights @ (values - mean) ** 2)
+    assert abs(draws.mean() - mean) < 0.2 * spread
+    assert abs(draws.std() / spread - 1) < 0.1
+
+
+@pytest.mark.parametrize(("deviation", "at"), [(0.2, 0.3), (0.3, 0.3), (0.4, 0.45), (0.1, 0.0)])
+def test_a_posterior_narrower_than_a_step_keeps_its_probabilities(deviation, at):
+    """Nine in ten draws at one value and the others beside it are not all put at the first."""
+    rng = np.random.default_rng(0)
+    table = table_of(rng.integers(-20, 21, ROWS), deviation)
+    mean, spread = exact(np.arange(-20, 21), 5 + at, deviation)
+    draws = pk.KernelLikelihood().fit(table).condition([5 + at]).draw(4000, 1)[:, 0]
+    assert abs(draws.mean() - mean) < 0.06
+    assert abs(draws.std() - spread) < 0.06
 
 
 SETS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,9 @@ ROWS_MISSED_BY_CHANCE = 4.0
 
 MOST_LEVELS = 5
 """Values up to which a column is one of few values, which have probabilities and no density."""
+
+HALVINGS_OF_SHARE = 20
+"""By which the share of their distance from the mean that points keep is known to a millionth."""
 
 
 class Step(Protocol):
@@ -125,13 +128,11 @@ class Interval(OneToOne):
 
 
 @dataclass(frozen=True)
-class Lattice(Interval):
+class Lattice(OneToOne):
     """One column of whole numbers, each of which stands for the stretch of the line that is nearest to it.
 
     Parameters
     ----------
-    lower, upper
-        As of `Interval`: the end that logarithms are taken from, if any.
     runs : tuple of pair of float
         First and last value of each stretch without a gap, rising.
     spacing : float
@@ -144,8 +145,8 @@ class Lattice(Interval):
     half a step beyond the lowest and the highest value: there densities are zero, and points are reflected.
     """
 
-    runs: tuple[tuple[float, float], ...] = ()
-    spacing: float = 1.0
+    runs: tuple[tuple[float, float], ...]
+    spacing: float
 
     @classmethod
     def of(cls, column: np.ndarray) -> Lattice:
@@ -153,7 +154,6 @@ class Lattice(Interval):
 
         The spacing is the largest that fits all of them. A gap between two values is one of the support where
         so many rows have both that some would have what lies between; else it is one of the sample.
-        Logarithms of the distance from an end are taken where they are less skewed.
         """
         values, counts = np.unique(column, return_counts=True)
         gaps = np.diff(values)
@@ -162,17 +162,7 @@ class Lattice(Interval):
         enough = ROWS_MISSED_BY_CHANCE + np.log(len(values))
         holes = (gaps > spacing) & (np.minimum(counts[1:], counts[:-1]) > enough)
         first, last = values[np.r_[True, holes]], values[np.r_[holes, True]]
-        found = cls(
-            (-np.inf,),
-            (np.inf,),
-            runs=tuple(zip(first.tolist(), last.tolist(), strict=True)),
-            spacing=spacing,
-        )
-        low, high = found.ends()
-        forms = [column, np.log(column - low), np.log(high - column)]
-        least = int(np.argmin([abs(_skewness(form)) for form in forms]))
-        lower, upper = low if least == 1 else -np.inf, high if least == 2 else np.inf
-        return replace(found, lower=(lower,), upper=(upper,))
+        return cls(tuple(zip(first.tolist(), last.tolist(), strict=True)), spacing)
 
     def ends(self) -> tuple[float, float]:
         """Where the first stretch begins and the last one ends."""
@@ -210,27 +200,41 @@ class Lattice(Interval):
     def settled(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Points (m, 1) with weights (m,) of sum one, rounded so that their variance stays as it is.
 
-        Rounding adds the variance of an even distribution over a stretch (Sheppard's correction); points are
-        drawn towards their mean by as much before.
+        Rounding adds that of an even distribution over a stretch to what is wide, and less to what is narrow;
+        points are drawn towards their mean before, as far as is needed.
         """
-        left, right = self.halves(self.nearest(points))
         mean = weights @ points
-        variance, more = weights @ (points - mean) ** 2, weights @ (left + right) ** 2 / 12
-        share = np.sqrt(np.clip(1 - more / np.maximum(variance, np.finfo(float).tiny), 0, 1))
-        return self.nearest(mean + share * (points - mean))
+
+        def rounded(share: float) -> np.ndarray:
+            return self.nearest(mean + share * (points - mean))
+
+        def variance(values: np.ndarray) -> float:
+            return float((weights @ (values - weights @ values) ** 2).sum())
+
+        found, wanted = rounded(1.0), variance(points)
+        if variance(found) <= wanted:
+            return found
+        less, more = 0.0, 1.0
+        for _ in range(HALVINGS_OF_SHARE):
+            middle = (less + more) / 2
+            less, more = (less, middle) if variance(rounded(middle)) > wanted else (middle, more)
+        return min(rounded(less), rounded(more), key=lambda values: abs(variance(values) - wanted))
+
+    def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return values
 
     def backward(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        return self.nearest(super().backward(free, parameters))
+        return self.nearest(free)
 
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return np.all(self.nearest(values) == values, axis=1)
 
     def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """From probabilities to densities in the free space: over the stretches' widths, too."""
-        points, (low, high) = super().backward(free, parameters), self.ends()
-        left, right = self.halves(self.nearest(points))
-        total = super().log_jacobian(free, parameters) - np.log(left + right).sum(axis=1)
-        return np.where(np.all((points >= low) & (points <= high), axis=1), total, -np.inf)
+        """From probabilities to densities: over the stretches' widths."""
+        low, high = self.ends()
+        left, right = self.halves(self.nearest(free))
+        total = -np.log(left + right).sum(axis=1)
+        return np.where(np.all((free >= low) & (free <= high), axis=1), total, -np.inf)
 
 
 @dataclass(frozen=True)
@@ -519,11 +523,6 @@ KINDS: dict[str, Any] = {
     "unit_rows": UnitRows,
     "covariance": Covariance,
 }
-
-
-def _skewness(column: np.ndarray) -> float:
-    apart = column - column.mean()
-    return float((apart**3).mean() / (apart**2).mean() ** 1.5)
 
 
 def _affine(

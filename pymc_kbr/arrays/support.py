@@ -296,7 +296,7 @@ class Support:
             values = free[:, part]
             for step in reversed(block.steps):
                 if weights is not None and isinstance(step, Lattice):
-                    values = step.settled(Interval.backward(step, values, parameters), weights)
+                    values = step.settled(values, weights)
                 else:
                     values = step.backward(values, parameters)
             parameters[:, list(block.columns)] = values
@@ -477,7 +477,7 @@ def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
 
     One at an end of what was simulated is where the prior ends.
     """
-    if len(block.steps) > 1 or not all(type(step) is Interval for step in block.steps):
+    if len(block.steps) > 1 or not all(isinstance(step, Interval) for step in block.steps):
         return block
     columns = [parameters[:, column] for column in block.columns]
     atoms = tuple(map(_atoms_of, columns))
@@ -500,13 +500,25 @@ def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
 def _atoms_of(column: np.ndarray) -> tuple[float, ...]:
     """Values that far more rows (n,) have than the values beside them.
 
-    Where all values are rounded, each is of many rows, and so are those beside it.
+    Where all values are rounded, each is of many rows, and so are those beside it. Where most are of one row,
+    an atom may be beside another one.
     """
     values, counts = np.unique(column, return_counts=True)
     if len(values) == len(column) or len(values) == 1:
         return ()
-    beside = np.maximum(np.r_[0, counts[:-1]], np.r_[counts[1:], 0])
+    compared = counts < TIMES_AS_MANY if np.median(counts) == 1 else np.ones(len(values), dtype=bool)
+    padded, places = np.r_[0, np.where(compared, counts, 0), 0], np.arange(len(values) + 2)
+    ends = np.r_[True, compared, True]
+    left = np.maximum.accumulate(np.where(ends, places, 0))[:-2]
+    right = np.minimum.accumulate(np.where(ends, places, len(values) + 1)[::-1])[::-1][2:]
+    beside = np.maximum(padded[left], padded[right])
     return tuple(values[counts >= TIMES_AS_MANY * beside].tolist())
+
+
+def repeats(column: np.ndarray) -> bool:
+    """Whether draws (n,) are of a discrete distribution: most values are of several, and none is an atom."""
+    _, counts = np.unique(column, return_counts=True)
+    return bool(np.median(counts) > 1) and not _atoms_of(column)
 
 
 def _is_lattice(column: np.ndarray) -> bool:

@@ -168,6 +168,33 @@ def test_an_end_that_depends_on_another_parameter_is_affine_in_it():
     assert (step.lower, step.upper, step.upper_slopes) == ((0.0,), (0.0,), ((1.0, 0.0),))
 
 
+DISCRETE = {
+    "rounded": lambda: pm.CustomDist("x", dist=lambda size: pt.round(pm.Normal.dist(0, 5, size=size))),
+    "quarters": lambda: pm.CustomDist("x", dist=lambda size: pt.floor(pm.Uniform.dist(0, 40, size=size)) / 4),
+    "point masses alone": lambda: pm.Mixture(
+        "x", [0.3, 0.3, 0.4], [pm.DiracDelta.dist(at) for at in (0.0, 0.5, 1.0)]
+    ),
+    "rounding simulator": lambda: pm.Simulator(
+        "x", lambda rng, a, size=None: np.rint(rng.normal(0, a, size)), 5.0
+    ),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:3])
+@pytest.mark.parametrize("prior", DISCRETE)
+def test_floats_of_a_discrete_distribution_stay_discrete(prior, estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pm.Model() as model:
+            pm.Simulator("y", noisy, DISCRETE[prior](), observed=0.6)
+        idata = pk.sample_abc(
+            200, model=model, estimator=estimator, simulations=500, random_seed=1, progressbar=False
+        )
+    drawn = idata["posterior"]["x"].values
+    step = {"quarters": 0.25, "point masses alone": 0.5}.get(prior, 1.0)
+    assert np.array_equal(drawn, step * np.rint(drawn / step))
+
+
 @pytest.mark.parametrize("sigma", [0.3, 2.0])
 def test_ordinary_priors_are_not_asked(sigma):
     with pm.Model() as model:

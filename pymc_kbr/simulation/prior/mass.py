@@ -53,14 +53,16 @@ def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelih
     """
     support = prior_support(graph, draws)
     slices = graph.parameters.slices()
+    smooth = support.moved()
     places = {
         rv: tuple(range(slices[v.name].start, slices[v.name].stop))
         for rv, v in zip(graph.free, graph.parameters.variables, strict=True)
-        if not v.discrete
+        if smooth[slices[v.name]].all()
     }
-    unknown = [rv for rv in without_density(graph) if rv in places]
+    unknown = without_density(graph)
     for rv in unknown:
-        support = _between_draws(support, places[rv], draws)
+        if rv in places:
+            support = _between_draws(support, places[rv], draws)
     asked = [c for rv in places if not says_its_support(rv) and rv not in unknown for c in places[rv]]
     if not asked and log_known is None:
         return support

@@ -28,7 +28,7 @@ from pymc_kbr.arrays.bijections import (
     UnitRows,
     ZeroSum,
 )
-from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.arrays.support import Block, Support, repeats
 from pymc_kbr.simulation.model.graphs import substitute
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
 from pymc_kbr.simulation.prior.log_density import log_density_of
@@ -62,10 +62,14 @@ def prior_support(graph: ModelGraph, parameters: np.ndarray) -> Support:
     """
     blocks: list[Block] = []
     slices = graph.parameters.slices()
-    parameters = parameters[:ROWS_FOR_BOUNDS]
+    some = parameters[:ROWS_FOR_BOUNDS]
     for rv, variable in zip(graph.free, graph.parameters.variables, strict=True):
         columns = tuple(range(slices[variable.name].start, slices[variable.name].stop))
-        blocks.extend(_blocks(graph, rv, variable, columns, parameters))
+        # A function of others, such as their floor, may be discrete whatever its type.
+        discrete = variable.discrete or (
+            not says_its_support(rv) and any(repeats(parameters[:, column]) for column in columns)
+        )
+        blocks.extend(_blocks(graph, rv, variable, columns, some, discrete))
     return Support(graph.parameters.size, tuple(blocks))
 
 
@@ -75,9 +79,10 @@ def _blocks(
     variable: Variable,
     columns: tuple[int, ...],
     parameters: np.ndarray,
+    discrete: bool,
 ) -> list[Block]:
     # A smoothed count would be no whole number any more.
-    if variable.discrete:
+    if discrete:
         labels = isinstance(rv.owner.op, CategoricalRV)
         numbers = not labels and _varies_freely(graph, columns, parameters)
         return [Block(columns, smooth=False, numbers=numbers)]
