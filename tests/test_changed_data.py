@@ -73,3 +73,29 @@ def test_data_of_another_size_are_refused(simulated, changed):
         pm.set_data({"data": changed})
     with pytest.raises(ValueError, match="another size"):
         mean_of(model, table)
+
+
+@pytest.mark.parametrize("changed", ["factor", "centre"])
+def test_inputs_of_the_simulator_or_the_prior_that_were_changed_are_refused(changed, tmp_path):
+    with pm.Model() as model:
+        factor, centre = pm.Data("factor", 1.0), pm.Data("centre", np.zeros(2))
+        pm.Data("unused", 0.0)
+        theta = pm.Normal("theta", centre[0], 1)
+        pm.Simulator("y", noisy, theta * factor, sum_stat="mean", observed=np.zeros(4))
+    how = {"model": model, "random_seed": 1, "progressbar": False}
+    table = pk.simulate(200, **how)
+    stored = pk.simulate(200, store=tmp_path / "t.zarr", **how)
+    kept = pk.ReferenceTable.load(table.save(tmp_path / "t.nc"))
+    with model:
+        pm.set_data({"unused": 5.0})
+    mean_of(model, table)
+    with model:
+        pm.set_data({changed: {"factor": 3.0, "centre": np.ones(2)}[changed]})
+    for one in (table, kept, stored):
+        with pytest.raises(
+            ValueError, match=rf"the data of \['{changed}'\], which the model is simulated with"
+        ):
+            mean_of(model, one)
+    with model:
+        pm.set_data({changed: {"factor": 1.0, "centre": np.zeros(2)}[changed]})
+    mean_of(model, table)

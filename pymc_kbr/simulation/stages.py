@@ -18,6 +18,7 @@ from pymc_kbr.simulation.forward_model import (
     enough_first_rows,
     simulate_first_rows,
 )
+from pymc_kbr.simulation.model.read import inputs_of
 from pymc_kbr.simulation.options import Clock, Destination, SimulationOptions, versions
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.proposal import ProposalSampler
@@ -73,6 +74,7 @@ class Simulation:
             known=self.forward.graph.known_names,
             prior_mass=1.0 if self.options.within is None else None,
             on_failure="condition" if self.options.on_failure == "condition" else "drop",
+            inputs=inputs_of(self.forward.graph.model),
         )
 
     @property

@@ -49,6 +49,8 @@ class Origin:
     on_failure : {"drop", "condition"}
         What a failed simulation means: an outcome that was not observed, so that data are less probable where
         simulations fail more often; or a condition, so that failures say nothing of the parameters.
+    inputs : tuple of pairs of str
+        Names and hashes of the `pm.Data` that the model was simulated with, beside its observed data.
     """
 
     simulations: int | None = None
@@ -63,6 +65,7 @@ class Origin:
     prior_edges: tuple[tuple[float, ...], ...] = ()
     cut_edges: tuple[tuple[float | None, ...], ...] = ()
     on_failure: str = "drop"
+    inputs: tuple[tuple[str, str], ...] = ()
 
     @property
     def whole_prior(self) -> bool:
@@ -124,6 +127,7 @@ class Origin:
                 "noise": tuple(fields["noise"]),
                 "seeds": tuple(None if seed is None else int(seed) for seed in fields["seeds"]),
                 "known": known,
+                "inputs": tuple((str(name), str(digest)) for name, digest in fields.get("inputs", ())),
                 "prior_edges": tuple(map(tuple, fields.get("prior_edges", ()))),
                 "cut_edges": tuple(map(tuple, fields.get("cut_edges", ()))),
             }

@@ -9,7 +9,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.simulation.model.read import QUICK, read_model
+from pymc_kbr.simulation.model.read import QUICK, inputs_of, read_model
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
@@ -21,7 +21,7 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
     Raises
     ------
     ValueError
-        If the model's data have other statistics than the table.
+        If the model's data have other statistics than the table, or its simulators or priors other inputs.
 
     Warns
     -----
@@ -30,6 +30,7 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
     """
     if model is None or not table.observed_data or not model.observed_RVs:
         return table
+    _refuse_other_inputs(table, model)
     now = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
     now = {name: np.asarray(value.eval(mode=QUICK)) for name, value in now.items()}
     before = table.observed_data
@@ -70,6 +71,17 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
         stacklevel=users_line(),
     )
     return dataclasses.replace(table, observed=graph.observed, observed_data=graph.observed_data)
+
+
+def _refuse_other_inputs(table: ReferenceTable, model: pm.Model) -> None:
+    """Refuse a model whose simulators or priors have other data now than when the table was simulated."""
+    before, now = dict(table.origin.inputs), dict(inputs_of(model))
+    if changed := sorted(name for name in before if name in now and now[name] != before[name]):
+        raise ValueError(
+            f"the data of {changed}, which the model is simulated with, were changed since the reference "
+            "table was simulated: its rows are those of another model. Simulate a table from the model as it "
+            "is now, set the data back, or leave the model out"
+        )
 
 
 def _gaps_of(data: dict[str, np.ndarray], name: str) -> tuple[tuple[int, ...], bytes] | None:

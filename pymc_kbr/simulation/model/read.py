@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import joblib
 import numpy as np
 import pymc as pm
 import pytensor
@@ -72,6 +73,14 @@ class ModelGraph:
     def known_names(self) -> tuple[str, ...]:
         """Of the variables and Potentials whose densities enter as they are."""
         return tuple(str(one.name) for one in [*self.known, *self.model.potentials])
+
+
+def inputs_of(model: pm.Model) -> tuple[tuple[str, str], ...]:
+    """Names and hashes of the `pm.Data` that a model's variables are made from, but not of observed data."""
+    used = set(ancestors([*model.free_RVs, *model.observed_RVs]))
+    used -= set(ancestors([model.rvs_to_values[rv] for rv in model.observed_RVs]))  # may be their shape
+    given = [data for data in model.data_vars if data in used and hasattr(data, "get_value")]
+    return tuple(sorted((str(data.name), joblib.hash(np.asarray(data.get_value()))) for data in given))
 
 
 def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGraph:
