@@ -319,7 +319,7 @@ class KernelBayesFilter:
         return self._fitted
 
 
-# --- from a filter's arguments and its training to a fitted filter ---
+# --- fitting ---
 
 
 def learn(
@@ -379,7 +379,7 @@ def _given(arguments: Any) -> GivenSettings:
     return GivenSettings(arguments.rule, **given)
 
 
-# --- a transition that is known: a function, or a PyMC model of one step ---
+# --- known transitions ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,7 +473,7 @@ def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
     return transition
 
 
-# --- settings chosen as in the papers' experiments ---
+# --- settings as in the papers' experiments ---
 
 
 BETAS = (0.5, 1.0, 2.0)
