@@ -78,7 +78,7 @@ class KernelBayesFilter:
         How Gram matrices are applied; "auto" takes a low rank where nothing is lost by it.
     tuning : {"held_out", "published"}
         How settings are chosen that are not given: `choice.choose`, or as in the papers,
-        `published.choose_as_published`.
+        `choose_as_published`.
     point : {"mean", "rotation"} or callable
         What is reported as the mean: the weighted mean, the nearest rotation, or a projection (p,) -> (p,).
 
