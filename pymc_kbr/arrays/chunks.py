@@ -97,7 +97,7 @@ class Chunks:
         return rows if self._change is None else self._change(rows)
 
 
-# --- how much memory this machine has, and how much a file can ask for ---
+# --- memory of this machine ---
 
 
 MOST_DEFLATED = 1032

@@ -149,7 +149,7 @@ def check_finite(name: str, array: np.ndarray) -> None:
         )
 
 
-# --- whatever a user gives as a sample of points, as rows; what tells nothing is refused ---
+# --- samples of points ---
 
 
 def as_points(name: str, value: Any, least: int = 2, squared: bool = True) -> np.ndarray:
@@ -253,7 +253,7 @@ def in_order(name: str, value: Any, of: str, names: tuple[Any, ...] | None) -> A
     return as_rows(name, value)[:, [own.index(label) for label in names]]
 
 
-# --- statistics that are the same in all rows: which, and what is said of them ---
+# --- constant statistics ---
 
 
 LEAST_RANGE = 1e-12

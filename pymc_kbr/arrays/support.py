@@ -537,7 +537,7 @@ def support_of(support: Support | None, size: int) -> Support:
     return support
 
 
-# --- where draws of parameters lie, and which of a table's rows are near them ---
+# --- the region of draws, and the rows near it ---
 
 
 ROWS_INSIDE, FEWEST_INSIDE = 300, 200

@@ -18,7 +18,7 @@ import joblib
 import numpy as np
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-# --- settings that belong to the process, for as long as any thread wants them ---
+# --- settings of the whole process ---
 
 
 class ProcessWide:
@@ -64,7 +64,7 @@ def silence(category: type[Warning]) -> ProcessWide:
     return ProcessWide(ignored)
 
 
-# --- Small pieces of work side by side on the cores, with BLAS on one thread ---
+# --- small tasks in parallel ---
 
 
 LONGEST_WAIT = 0.1
@@ -284,7 +284,7 @@ def _enter() -> None:
     _here.inside = True
 
 
-# --- sums over rows and products with them, part by part on all cores ---
+# --- sums and products over rows in parallel ---
 
 
 MOST_ROWS_IN_PART = 2500
@@ -316,7 +316,7 @@ def product_over_rows(a: np.ndarray, b: np.ndarray, map_: Map) -> np.ndarray:
     return total
 
 
-# --- bLAS on one thread, for as long as anyone wants it ---
+# --- BLAS on one thread ---
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
@@ -345,7 +345,7 @@ def _blas() -> ThreadpoolController:
 _ONE = ProcessWide(_limited)
 
 
-# --- how many cores there are, and which threads are at work on them ---
+# --- cores, and the threads at work on them ---
 
 
 def cores() -> int:

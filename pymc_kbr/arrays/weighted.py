@@ -61,7 +61,7 @@ def covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return found
 
 
-# --- a part of many rows: spread evenly, or by weight, or at random by it ---
+# --- subsamples of rows ---
 
 
 ROWS_FOR_CHOICES = 1000

@@ -304,7 +304,7 @@ class Calibration:
         ]
 
 
-# --- between which shares the coverage of a calibrated estimator lies by chance ---
+# --- chance limits of the coverage ---
 
 
 CURVES = 2000
@@ -349,7 +349,7 @@ def probabilities(levels: float | Sequence[float] | np.ndarray) -> np.ndarray:
     return asked
 
 
-# --- draws corrected by what a calibration has found, where the prior's support lets them be ---
+# --- draws corrected by a calibration ---
 
 
 MOST_HALVINGS = 30
@@ -405,7 +405,7 @@ def _nearest(values: np.ndarray, points: np.ndarray) -> np.ndarray:
     return nearest
 
 
-# --- where a truth lies among the draws of all parameters together ---
+# --- joint calibration of all parameters ---
 
 
 FLAT_SHARE = 1e-10

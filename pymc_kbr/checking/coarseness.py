@@ -295,7 +295,7 @@ def _prior_density(
     return fit_prior_density(parameters, support, rng, log_weights=weights).log_density
 
 
-# --- what the rows near a posterior say in few statistics ---
+# --- a few summaries of the rows near a posterior ---
 
 
 ROWS_FOR_SUMMARIES = 2000

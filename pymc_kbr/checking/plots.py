@@ -271,7 +271,7 @@ def _mark_observation(axis: Any, support: ObservationSupport) -> None:
     axis.plot([], [], color=OBSERVED, label=f"observation, beyond this at {support.distance:.3g}")
 
 
-# --- a posterior with its prior and, where it is known, the truth ---
+# --- a posterior with its prior and the truth ---
 
 
 DRAWS_SHOWN = 4000

@@ -231,7 +231,7 @@ def _scores(
     return np.array(scores), np.median(contraction, axis=0)
 
 
-# --- which statistics tell about which parameters: the dependence of every pair ---
+# --- dependence of each parameter on each statistic ---
 
 
 @default_arithmetic

@@ -317,7 +317,7 @@ def _check(
             )
 
 
-# --- the lines of a comparison in a CSV file, each written as soon as it is known ---
+# --- the CSV file of results ---
 
 
 class ComparisonFile:
@@ -420,7 +420,7 @@ def fingerprint(estimator: Any, truth: np.ndarray, observed: np.ndarray, setting
     return digest.hexdigest()[:16]
 
 
-# --- one estimator on one budget's table: posteriors of held-out rows, their scores and seconds ---
+# --- one estimator on one table ---
 
 
 MOST_ATOMS_OF_A_MODE = 1000
@@ -596,7 +596,7 @@ def _mode_of_draws(draws: np.ndarray, support: Support) -> np.ndarray:
     return Posterior.of(Atoms(draws, Gaussian(1.0)), equal, support).mode(starts=2)
 
 
-# --- the most memory that a process held during a piece of work ---
+# --- peak memory ---
 
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -656,7 +656,7 @@ def _since_start() -> float:
     return kilobytes / (2**20 if sys.platform == "darwin" else 1024)
 
 
-# --- scores of many posteriors at their true parameters, over all parameters and for each ---
+# --- scores at the true parameters ---
 
 
 KEYS = ("estimator", "budget", "repetition")

@@ -150,7 +150,7 @@ def pareto_front(cost: np.ndarray, score: np.ndarray) -> np.ndarray:
     return order[score[order] < best]
 
 
-# --- a choice among models as a picture: probabilities, confusion and reliability ---
+# --- the plot of a choice between models ---
 
 
 @default_arithmetic

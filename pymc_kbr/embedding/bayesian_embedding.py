@@ -301,7 +301,7 @@ def _drawn(covariance: np.ndarray, draws: int, seed: int | np.random.Generator |
     return rng.normal(size=(draws, len(values))) * np.sqrt(np.maximum(values, 0)) @ vectors.T
 
 
-# --- a Gaussian process given noisy values of it, whole or through a few landmarks ---
+# --- Gaussian process regression, exact or by landmarks ---
 
 
 MATRIX_ENTRIES_AT_ONCE = 4_000_000

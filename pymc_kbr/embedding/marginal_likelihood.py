@@ -147,7 +147,7 @@ class MarginalLikelihood:
         return slopes
 
 
-# --- the marginal likelihood of many points, with a prior's covariance of low rank ---
+# --- low-rank marginal likelihood ---
 
 
 KERNEL_ROWS_AT_ONCE = 512
@@ -244,7 +244,7 @@ class LowRankMarginalLikelihood:
         return self.measure.slopes(few, few, lengthscale, np.diag(variance / variance.sum()))
 
 
-# --- covariance of a Gaussian process whose draws lie in the space of a Gaussian kernel ---
+# --- prior covariance ---
 
 
 class Measure(Protocol):
@@ -399,7 +399,7 @@ def _wider(lengthscale: np.ndarray) -> Gaussian:
     return Gaussian(tuple((np.sqrt(2) * lengthscale).tolist()))
 
 
-# --- how fast the empirical embedding changes at its own points ---
+# --- the Jacobian ---
 
 
 FAR_SUM = 1e-60

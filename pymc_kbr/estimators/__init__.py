@@ -1,4 +1,4 @@
-"""Posterior estimators: one a file, one row each in the table of their names."""
+"""Posterior estimators, and the table of their names."""
 
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.estimators.adjusted import Adjusted

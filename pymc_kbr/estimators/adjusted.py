@@ -414,7 +414,7 @@ class _Stratum(NamedTuple):
     adjustment: Adjustment
 
 
-# --- rows in the space in which they are moved ---
+# --- rows in the unconstrained space ---
 
 
 @dataclass(frozen=True, eq=False)

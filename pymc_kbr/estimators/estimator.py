@@ -40,7 +40,7 @@ from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import Kernel, parameter_kernel
 from pymc_kbr.posterior.posterior import Posterior
 
-# --- from an observation to its posterior, by an estimator that is fitted ---
+# --- conditioning on observations ---
 
 
 class Conditioning:
@@ -233,7 +233,7 @@ def _with_mass(support: Support, atoms: Atoms, weights: np.ndarray) -> tuple[Ato
     return replace(atoms, points=atoms.points[allowed]), scale * kept, share
 
 
-# --- What all estimators share: checks at the door, and one scale for the statistics ---
+# --- the base class ---
 
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
@@ -579,7 +579,7 @@ class Estimator(Conditioning, BaseEstimator):
         """Compute from `table_` what does not depend on an observation."""
 
 
-# --- what `fit` is given, in whatever form, as the table that an estimator is fitted to ---
+# --- the arguments of `fit` ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -710,7 +710,7 @@ class Given:
         )
 
 
-# --- a reference table that stays on the disk, for the estimators ---
+# --- tables on the disk ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -804,7 +804,7 @@ class StreamedTable(FittedTable):
             )
 
 
-# --- one pass over a table that memory does not hold: scales, and a sample of its rows ---
+# --- one pass over a table on the disk ---
 
 
 SAMPLED_ROWS = 20_000

@@ -142,7 +142,7 @@ class FittedTable:
         """Refuse so many observations if the weights of all rows do not fit into memory."""
 
 
-# --- from arrays in memory to the table that an estimator is fitted to ---
+# --- from arrays to a fitted table ---
 
 
 def tabulate(

@@ -63,7 +63,7 @@ from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 
-# --- an estimator whose fit is a density of the statistics given the parameters ---
+# --- estimators that fit a conditional density ---
 
 
 class LearnedDensity(Estimator):
@@ -344,7 +344,7 @@ class LearnedDensity(Estimator):
         return read
 
 
-# --- where parameters were simulated: their range, and combinations that no row is near within it ---
+# --- the region of simulated parameters ---
 
 
 KNOTS = 33
@@ -540,7 +540,7 @@ def _in_parts(rows: np.ndarray) -> list[np.ndarray]:
     return np.array_split(rows, len(rows) // ROWS_AT_ONCE + 1)
 
 
-# --- The learned likelihood: the statistics' conditional density given the parameters, times any prior ---
+# --- the estimator ---
 
 
 PARTICLES_FOR_SCORES = 200
@@ -848,7 +848,7 @@ class KernelLikelihood(LearnedDensity):
         return RowWeights(np.stack(values), points=None if self.table_.draws is None else self._rows)
 
 
-# --- from a fitted form, a prior and observations to draws or weights ---
+# --- posterior draws and weights ---
 
 
 MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000

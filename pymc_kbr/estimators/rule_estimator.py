@@ -185,7 +185,7 @@ class RuleEstimator(Estimator):
         return RowWeights(weights)
 
 
-# --- what kernel Bayes' rules share: a prior of their own, known by draws ---
+# --- estimators with a prior given by draws ---
 
 
 class WithPrior(RuleEstimator):

@@ -513,7 +513,7 @@ def _is_key(value: Any) -> bool:
     return type(value) is tuple and all(isinstance(item, plain) for item in value)
 
 
-# --- nodes ---
+# --- writer and reader of values ---
 
 
 class _Writer:

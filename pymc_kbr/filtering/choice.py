@@ -289,7 +289,7 @@ def finished(settings: FilterSettings, search: Search) -> FilterSettings:
     return replace(settings, backward_regularisation=ridge)
 
 
-# --- settings in closed form from the training sequence ---
+# --- settings in closed form ---
 
 
 BELIEFS = 4

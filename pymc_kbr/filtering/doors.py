@@ -242,7 +242,7 @@ def controls_for(
     return units.controls(rows)
 
 
-# --- from a weighted mean to a point of the state space ---
+# --- points of the state space from weighted means ---
 
 
 Point = Callable[[np.ndarray], np.ndarray]

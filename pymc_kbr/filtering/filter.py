@@ -78,7 +78,7 @@ class KernelBayesFilter:
         How Gram matrices are applied; "auto" takes a low rank where nothing is lost by it.
     tuning : {"held_out", "published"}
         How settings are chosen that are not given: `choice.choose`, or as in the papers,
-        `published.choose_as_published`.
+        `choose_as_published`.
     point : {"mean", "rotation"} or callable
         What is reported as the mean: the weighted mean, the nearest rotation, or a projection (p,) -> (p,).
 
@@ -319,7 +319,7 @@ class KernelBayesFilter:
         return self._fitted
 
 
-# --- from a filter's arguments and its training to a fitted filter ---
+# --- fitting ---
 
 
 def learn(
@@ -379,7 +379,7 @@ def _given(arguments: Any) -> GivenSettings:
     return GivenSettings(arguments.rule, **given)
 
 
-# --- a transition that is known: a function, or a PyMC model of one step ---
+# --- known transitions ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,7 +473,7 @@ def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
     return transition
 
 
-# --- settings chosen as in the papers' experiments ---
+# --- settings as in the papers' experiments ---
 
 
 BETAS = (0.5, 1.0, 2.0)

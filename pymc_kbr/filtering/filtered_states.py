@@ -284,7 +284,7 @@ class FilteredStates:
         return [self.posterior(t) for t in range(len(self))]
 
 
-# --- filtered states with labels: xarray, and ArviZ ---
+# --- export to xarray and ArviZ ---
 
 
 def to_xarray(states: FilteredStates, probability: float = 0.9) -> xr.Dataset:
@@ -362,7 +362,7 @@ def to_arviz(
     return pack({"posterior": posterior, WEIGHTED_ATOMS: weighted})
 
 
-# --- bands of filtered states against time ---
+# --- the plot ---
 
 
 @once_axes

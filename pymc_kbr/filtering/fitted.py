@@ -171,7 +171,7 @@ class FittedFilter:
         return Support.unbounded(self.atoms.points.shape[1])
 
 
-# --- the states given all observations: backwards through the filtered beliefs ---
+# --- smoothing: the backward pass ---
 
 
 class BackwardPass:

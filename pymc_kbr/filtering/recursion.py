@@ -236,7 +236,7 @@ def _of_states(settings: FilterSettings) -> tuple[Any, ...]:
     )
 
 
-# --- what is known of the state at one time ---
+# --- the belief at one time ---
 
 
 @dataclass(frozen=True, eq=False)

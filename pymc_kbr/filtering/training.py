@@ -294,7 +294,7 @@ def _two(
     return (one, two), order
 
 
-# --- gram matrices of a filter: made once, of all states or of all observations ---
+# --- Gram matrices, computed once ---
 
 
 FEWEST_FOR_FACTOR = 100
@@ -386,7 +386,7 @@ def of_columns(kernel: Kernel, columns: np.ndarray) -> Kernel:
     return kernel
 
 
-# --- the scale in which kernels see states, observations and controls ---
+# --- units of states, observations and controls ---
 
 
 @dataclass(frozen=True, eq=False)

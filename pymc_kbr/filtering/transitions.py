@@ -239,7 +239,7 @@ class KnownTransition:
         return Predicted(gamma, lambda: ahead)
 
 
-# --- from a prior's weights to a posterior's ---
+# --- the update by an observation ---
 
 
 RULES: dict[str, Rule] = {"iw_kbr": ImportanceWeighted(), "kbr": SquaredRule()}

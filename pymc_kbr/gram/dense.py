@@ -161,7 +161,7 @@ def centred_gram(gram: np.ndarray, base: np.ndarray) -> np.ndarray:
     return gram
 
 
-# --- an exact Gram matrix that is formed once and kept, and its parts ---
+# --- a Gram matrix that is computed once and kept ---
 
 
 class KeptGram(DenseGram):

@@ -187,7 +187,7 @@ def _triangle(gram: np.ndarray) -> np.ndarray:
             added = max(10 * added, len(gram) * np.finfo(float).eps * float(np.diag(gram).max()))
 
 
-# --- pivoted Cholesky factors of a kernel's Gram matrix ---
+# --- pivoted Cholesky factors ---
 
 
 AS_EXACT = 1e-9

@@ -151,7 +151,7 @@ def scaled_rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     return factor * b if b.ndim == 1 else factor[:, None] * b
 
 
-# --- a Gram matrix of finitely many features, for points that memory does not hold ---
+# --- features of rows that are read in parts ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +302,7 @@ class StreamedSpectral(Operator):
         return scaled_rows(self.scale, self.gram.times(inner)).T
 
 
-# --- nystroem's approximation: the kernel on the span of some landmarks ---
+# --- Nyström approximation ---
 
 
 @dataclass(frozen=True)

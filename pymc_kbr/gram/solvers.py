@@ -184,7 +184,7 @@ def streams(solver: Solver) -> bool:
     return getattr(solver, "streams", False)
 
 
-# --- exact Gram matrices of some rows only: a subsample, or parts that are averaged ---
+# --- Gram matrices of some rows, or of parts ---
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,7 +131,7 @@ class Blocks:
         return TestResult(mean, float(null.sf(mean)), null, tuple(kernels), "block")
 
 
-# --- the first two moments of a permutation distribution in closed form ---
+# --- moments of the permutation distribution ---
 
 
 ROUNDING_OF_TRACE = 1e-14

@@ -249,7 +249,7 @@ def _by_blocks(
     return blocks.result(kernels)
 
 
-# --- two samples given a third: are they independent for each value of it? ---
+# --- conditional independence ---
 
 
 @default_arithmetic

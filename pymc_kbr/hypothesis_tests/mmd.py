@@ -271,7 +271,7 @@ def _by_blocks(
     return blocks.result((kernel,))
 
 
-# --- parts within which rows are permuted, where both samples were drawn part by part ---
+# --- permutations within strata ---
 
 
 def as_strata(strata: Any, m: int, n: int) -> np.ndarray | None:

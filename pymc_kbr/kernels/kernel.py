@@ -76,7 +76,7 @@ class Product(Composable):
         return self.left.diag(a) * self.right.diag(a)
 
 
-# --- the embedding of a normal distribution under a Gaussian kernel, in closed form ---
+# --- the mean embedding of a normal distribution ---
 
 
 def gaussian_mean(
@@ -91,7 +91,7 @@ def gaussian_mean(
     return np.exp(-0.5 * (distances + constant))
 
 
-# --- radial profiles of smoothing kernels: functions of the distance in bandwidths ---
+# --- smoothing kernels ---
 
 
 def gaussian(distance: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ PROFILES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-# --- random frequencies of shift-invariant kernels, by Bochner's theorem ---
+# --- random frequencies (Bochner's theorem) ---
 
 
 def frequencies(kernel: Kernel, count: int, dimensions: int, rng: np.random.Generator) -> np.ndarray:
@@ -264,7 +264,7 @@ def _lose_digits(norms: np.ndarray) -> bool:
     return bool(middle - norms.min() < LOST * middle and norms.max() > 2 * middle)
 
 
-# --- matern kernels, the Laplace kernel among them ---
+# --- the Matérn and Laplace kernels ---
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class Linear(Composable):
         return np.einsum("ij,ij->i", a, a) + self.constant
 
 
-# --- kernels that are known by a name and a bandwidth ---
+# --- kernels by name ---
 
 
 FAMILIES: dict[str, Callable[[float], Kernel]] = {

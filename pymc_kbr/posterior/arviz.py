@@ -352,7 +352,7 @@ def power_scaling(result: Any, component: str) -> xr.Dataset:
     return az.psense(result, group=component)
 
 
-# --- rows of a table that stand for its prior: draws of it as they are, others resampled ---
+# --- rows that represent the prior ---
 
 
 ROWS_SHOWN = 10_000

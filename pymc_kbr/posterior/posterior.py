@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pymc_kbr.tables.reference_table import ReferenceTable
 
 
-# --- weighted atoms, and draws from them by three named steps ---
+# --- weighted atoms and their draws ---
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,7 +175,7 @@ class WeightedAtoms:
         return smoothed(self.atoms, self.simplex_weights, self.support, rows, rng, how)
 
 
-# --- few draws that stand for an embedding ---
+# --- herding ---
 
 
 def herd(embedding: Embedding, draws: int) -> np.ndarray:
@@ -200,7 +200,7 @@ def herd(embedding: Embedding, draws: int) -> np.ndarray:
     return drawn
 
 
-# --- A posterior as weighted atoms, and what the weights say of it ---
+# --- the posterior ---
 
 
 @default_arithmetic
@@ -459,7 +459,7 @@ class Posterior(WeightedAtoms):
         )
 
 
-# --- a value on one screen ---
+# --- display in a notebook ---
 
 
 MOST_LINES, MOST_LETTERS = 10, 48

@@ -90,7 +90,7 @@ class KernelRegression:
         return np.concatenate([self._ridge.predict(self._gram.feature_map(part)) for part in parts])
 
 
-# --- kernel and linear ridge regression of columns on statistics, with leave-one-out residuals ---
+# --- ridge regression with leave-one-out residuals ---
 
 
 ROWS_SCORED = 10_000

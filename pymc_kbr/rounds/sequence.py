@@ -284,7 +284,7 @@ def near_rows(scale: bool | str) -> Estimator:
     return Adjusted(near, "heteroscedastic_local_linear")
 
 
-# --- whether two samples can be told from each other ---
+# --- comparison of two samples ---
 
 
 PERMUTATIONS, ALIKE_LEVEL = 200, 0.95
@@ -315,7 +315,7 @@ def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
     return bool(found <= np.quantile(by_chance, ALIKE_LEVEL))
 
 
-# --- where the prior of a table of rounds ends, and where its last bounds may cut a posterior off ---
+# --- edges of the prior and of the last bounds ---
 
 
 DEVIATIONS_NEAR = 1.0
@@ -378,7 +378,7 @@ def _narrowed(region: Support, whole: Support) -> np.ndarray:
     return found
 
 
-# --- by how much posteriors are too narrow, told by rows that an estimator has not seen ---
+# --- correction of posteriors that are too narrow ---
 
 
 NEAR_SHARE, FEWEST_IN_SHARE = 0.25, 20
@@ -458,7 +458,7 @@ def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:
     return found
 
 
-# --- the rows of several rounds as one table ---
+# --- one table from several rounds ---
 
 
 def joined(
@@ -519,7 +519,7 @@ def drawn_in(table: ReferenceTable) -> np.ndarray:
     return np.vstack([table.parameters, table.failures.parameters])
 
 
-# --- from draws of a posterior to what the next round draws from ---
+# --- the next proposal ---
 
 
 MOST_PROPOSAL_PARTS = 12

@@ -156,7 +156,7 @@ class Budget:
         return time.perf_counter() - self.started
 
 
-# --- what a candidate costs, from its settings and the size of the table alone ---
+# --- the cost of a candidate ---
 
 
 SCORED_DRAWS = 300

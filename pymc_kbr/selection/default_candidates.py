@@ -124,7 +124,7 @@ def default_candidates(
     return candidates
 
 
-# --- statistics whose tails are heavy: measured by deviations, rows in their middle are alike ---
+# --- heavy tails ---
 
 
 HEAVY = 6.0

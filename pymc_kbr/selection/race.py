@@ -303,7 +303,7 @@ def _refuse(error: Exception) -> NoReturn:
     raise error
 
 
-# --- held-out rows scored by the posteriors of a fitted estimator ---
+# --- scores on validation rows ---
 
 
 POWER = 0.1
@@ -361,7 +361,7 @@ class HeldOutScoring:
         return lines
 
 
-# --- one candidate of a choice ---
+# --- one candidate ---
 
 
 NOT_NEEDED = "not tried: a learned likelihood held"
@@ -471,7 +471,7 @@ def mean_score(scores: np.ndarray, weights: np.ndarray | InclusionWeights) -> fl
     return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")
 
 
-# --- when a race drops a candidate, and when two of them are tied ---
+# --- when a candidate is dropped or tied ---
 
 
 ROUNDS = {20: 10, 40: 5, 100: 3, 200: 2}
@@ -575,7 +575,7 @@ class RaceRule:
         return max(tie, min(self.tied_in_part * error, self.mended * score)) if in_part else tie
 
 
-# --- weights of held-out rows that are not draws of the prior, however few of them are looked at ---
+# --- weights of the validation rows ---
 
 
 LOG_TINY = -40.0
@@ -638,7 +638,7 @@ def _log_reached(log_rates: np.ndarray) -> np.ndarray:
     return reached
 
 
-# --- candidates fitted to the same rows, sharing what others have computed of these ---
+# --- fits that share their computations ---
 
 
 class Fitting:

@@ -290,7 +290,7 @@ def _hyperplanes(support: Support) -> float:
     return 0.5 * float(np.sum(np.log(sums)))
 
 
-# --- trying a model out before the work begins: shapes, signatures, repeatability, batches ---
+# --- a trial of the first rows ---
 
 
 FEWEST_FIRST_ROWS = 3

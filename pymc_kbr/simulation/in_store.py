@@ -386,7 +386,7 @@ def _shown(value: Any) -> str:
     return shortened(str(value), 200)
 
 
-# --- whether a store was made with the simulators of a model ---
+# --- comparison of a store with a model ---
 
 
 Software = tuple[Mapping[str, str], Mapping[str, str]]
@@ -399,7 +399,7 @@ HAS_DOCSTRING = 0x4000000
 """The flag of compiled code that `inspect` calls CO_HAS_DOCSTRING since Python 3.14."""
 
 
-# --- rows ---
+# --- some rows simulated again ---
 
 
 def compare_rows(
@@ -551,7 +551,7 @@ def check_rows(
         )
 
 
-# --- code ---
+# --- the simulators' code ---
 
 
 def code_of(graph: ModelGraph) -> Code:

@@ -96,7 +96,7 @@ class SimulationOptions:
         )
 
 
-# --- where the rows of a simulation go: into arrays, or chunk by chunk into a store ---
+# --- destinations of the rows ---
 
 
 class Destination(Protocol):
@@ -159,7 +159,7 @@ def pieces_of(rows: int, chunk_rows: int, start: int = 0) -> list[range]:
     return [range(first, min(first + chunk_rows, rows)) for first in range(start, rows, chunk_rows)]
 
 
-# --- how a table was made: versions of the software, and seconds of each stage ---
+# --- versions and timings ---
 
 
 def versions() -> dict[str, str]:

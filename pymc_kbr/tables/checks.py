@@ -277,7 +277,7 @@ def observation(observed: Any, names: list[str]) -> np.ndarray | None:
     return np.array(one_by_name(observed, names, more=True))
 
 
-# --- how an exception is quoted in a message ---
+# --- exceptions quoted in messages ---
 
 
 def describe(error: BaseException) -> str:

@@ -175,7 +175,7 @@ def _checksum(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str
     return digest.hexdigest()
 
 
-# --- a `ReferenceTable`, which uses this file, as the arrays and documents of a file, and back ---
+# --- a `ReferenceTable` as arrays and documents, and back ---
 
 
 OBSERVED_DATA = "observed_data_"

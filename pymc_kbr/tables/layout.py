@@ -278,7 +278,7 @@ def consolidate(store: Any) -> None:
         zarr.consolidate_metadata(store)
 
 
-# --- which codecs a file or a store may ask for ---
+# --- which codecs are allowed ---
 
 
 ZARR_CODECS = frozenset({"bytes", "zstd", "vlen-utf8", "crc32c", "gzip", "blosc", "transpose"})

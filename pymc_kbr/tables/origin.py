@@ -149,7 +149,7 @@ class Origin:
         )
 
 
-# --- simulations that are no rows of a table ---
+# --- failed simulations ---
 
 
 ON_FAILURE = ("raise", "drop", "condition")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# --- a `ReferenceTable` from data frames, files and results, and back ---
+# --- conversions from and to other containers ---
 
 
 class Conversions:
@@ -212,7 +212,7 @@ class Conversions:
         return cls(**fields_from(*held_by(idata)))
 
 
-# --- a data frame of simulations as what a `ReferenceTable` is made from ---
+# --- reading a data frame ---
 
 
 def frame_of(table: Any) -> pd.DataFrame:
@@ -340,7 +340,7 @@ def _checked(df: pd.DataFrame, parameters: list[str], discrete: Sequence[str]) -
     return list(discrete)
 
 
-# --- The reference table: every simulation that was paid for, in one value that never changes ---
+# --- the reference table ---
 
 
 @default_arithmetic
@@ -600,7 +600,7 @@ def _shorten(names: list[str]) -> str:
     return str(names) if len(names) <= 8 else f"[{', '.join(map(repr, names[:6]))}, ... {len(names)} in all]"
 
 
-# --- the rows of two tables as one, refused where they are not of one model ---
+# --- appending one table to another ---
 
 
 def appended(one: Any, other: Any) -> Any:
@@ -710,7 +710,7 @@ def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
     return np.array_equal(one, two, equal_nan=True)
 
 
-# --- a table with some of its statistics ---
+# --- choosing some of the statistics ---
 
 
 def columns_named(names: Sequence[str], columns: Columns) -> np.ndarray:

@@ -358,7 +358,7 @@ def has_prior_ratio(store: TableStore, rows: int) -> bool:
     return ratio is not None and len(ratio) >= rows and bool(np.all(np.isfinite(ratio[:rows])))
 
 
-# --- one side of a table that stays on the disk, read a part at a time ---
+# --- one side of a stored table, read in parts ---
 
 
 @dataclass(frozen=True, eq=False)

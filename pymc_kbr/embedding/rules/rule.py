@@ -37,7 +37,7 @@ class Rule(Protocol):
         """
 
 
-# --- what a posterior's embedding is asked: expectations of functions, and a point ---
+# --- expectations and a point estimate ---
 
 
 def bayes_average(function: Embedding, posterior: Embedding) -> float:
@@ -50,7 +50,7 @@ def posterior_decoding(posterior: Embedding, starts: int = 5) -> np.ndarray:
     return mode(posterior, starts)
 
 
-# --- the kernel sum rule: weights of a table's rows that stand for a prior ---
+# --- the kernel sum rule ---
 
 
 def sum_rule(gram: Gram, prior: Embedding, ridge: float, centred: bool = False) -> np.ndarray:
@@ -94,7 +94,7 @@ def prior_values(gram: Gram, prior: Embedding, block: int = 1024) -> np.ndarray:
     )
 
 
-# --- the kernel chain rule: a prior and a conditional embedding become a joint one ---
+# --- the kernel chain rule ---
 
 
 def chain_rule(gram: Gram, prior: Embedding, ridge: float, centred: bool = False) -> np.ndarray:
@@ -170,7 +170,7 @@ class ImportanceWeighted:
         return ridge
 
 
-# --- kernel Bayes' rule, with signed weights of the prior ---
+# --- kernel Bayes' rule with signed weights ---
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Regression adjustments: one a file, one row each in the table of their names."""
+"""Regression adjustments, and the table of their names."""
 
 from __future__ import annotations
 

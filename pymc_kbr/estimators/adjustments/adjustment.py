@@ -98,7 +98,7 @@ def squared_residual_logarithms(residuals: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(squares, 1e-6 * squares.mean(axis=0) + np.finfo(float).tiny))
 
 
-# --- adjustment with a slope of its own for each atom ---
+# --- one slope for each atom ---
 
 
 POOL = 4
@@ -167,7 +167,7 @@ class JointNeighbours(Adjustment):
         return result
 
 
-# --- adjustment by a linear regression on the weighted rows, as in the R package abc ---
+# --- local linear regression ---
 
 
 FARTHEST_REGRESSION = 10.0
@@ -253,7 +253,7 @@ class LocalLinearAdjustment(Adjustment):
         return coefficients[0] + residuals
 
 
-# --- adjustment by a kernel ridge regression on all rows ---
+# --- kernel ridge regression ---
 
 
 ROWS_FOR_SPREAD, RANK_FOR_SPREAD = 400, 200

@@ -293,7 +293,7 @@ class _Single:
         self._known |= other._known
 
 
-# --- which earlier statistics a conditional sees, and how ---
+# --- which earlier statistics matter ---
 
 
 @dataclass(frozen=True)
@@ -349,7 +349,7 @@ class Past:
         return seen
 
 
-# --- one conditional for all values of a stationary series, given those just before ---
+# --- one conditional for a stationary series ---
 
 
 LONGEST_LAG = 12
@@ -497,7 +497,7 @@ def _lagged(points: np.ndarray, row: np.ndarray, time: np.ndarray, lags: np.ndar
     return np.column_stack([points[row, time - lag] if lag else time.astype(float) for lag in lags])
 
 
-# --- the density of one statistic given parameters and earlier statistics ---
+# --- the conditional of one statistic ---
 
 
 BEYOND_FITTED = 0.5

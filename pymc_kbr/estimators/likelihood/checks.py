@@ -161,7 +161,7 @@ def check_settings(particles: int, form: str, forms: tuple[str, ...], scale: Any
         )
 
 
-# --- statistics that are exact functions of the parameters: given these they have no density ---
+# --- statistics that are functions of the parameters ---
 
 
 MOST_ROWS_FOR_EXACT, MOST_PRODUCTS, LARGEST_DEGREE = 1500, 250, 16

@@ -242,7 +242,7 @@ def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
     return min(1.0, pvalue * len(groups) * transforms.shape[1]), worst
 
 
-# --- the words where rows that a likelihood was not fitted to refute it ---
+# --- messages where no form fits ---
 
 
 def refuted(pvalue: float, worst: str | None, whose: str = "") -> str | None:
@@ -267,7 +267,7 @@ def refuted(pvalue: float, worst: str | None, whose: str = "") -> str | None:
     )
 
 
-# --- whether few of many statistics depend on the parameters ---
+# --- whether few of many statistics matter ---
 
 
 MOST_FOR_DEPENDENCE = 250

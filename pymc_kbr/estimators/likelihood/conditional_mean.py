@@ -198,7 +198,7 @@ def _orthonormal(penalties: np.ndarray, products: np.ndarray) -> tuple[np.ndarra
     return np.maximum(values, 0), unwhiten.T @ vectors
 
 
-# --- functions of the parameters of which the mean is made ---
+# --- basis functions of the mean ---
 
 
 MEAN_SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)

@@ -247,7 +247,7 @@ def fit_diagonal_scale(
     )
 
 
-# --- the scales of many statistics as functions of the parameters, in one constant frame ---
+# --- scales of many statistics ---
 
 
 LEAST_SQUARE = 1e-12

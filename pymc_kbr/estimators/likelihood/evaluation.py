@@ -188,7 +188,7 @@ def _averaged(each: np.ndarray) -> np.ndarray:
         return highest[..., 0] + np.log(np.mean(np.exp(each - highest), axis=-1))
 
 
-# --- a learned likelihood without some of its statistics ---
+# --- marginals over some of the statistics ---
 
 
 FACTOR_ENTRIES_AT_ONCE = 2**22

@@ -217,7 +217,7 @@ def _densest(
     return max(found)[1:]
 
 
-# --- some of the sorted draws of one law, the others missing ---
+# --- some of the order statistics ---
 
 
 LEAST_BETWEEN = 1e-300

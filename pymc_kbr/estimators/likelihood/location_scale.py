@@ -269,7 +269,7 @@ def _squared(w: np.ndarray, e: int, below: Below) -> np.ndarray:
     return whole
 
 
-# --- the mean once more, by the law that its residuals turn out to have ---
+# --- the mean, fitted again by the residuals' density ---
 
 
 FUNCTIONS = 400

@@ -261,7 +261,7 @@ def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:
     )
 
 
-# --- densities of one number: normal mixtures whose parts are functions of the parameters ---
+# --- mixtures that depend on the parameters ---
 
 
 LEAST_LOG_DEVIATION, LARGEST_LOG_DEVIATION = -8.0, 6.0

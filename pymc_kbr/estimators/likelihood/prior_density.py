@@ -257,7 +257,7 @@ def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) 
             )
 
 
-# --- forms of a prior's columns, chosen by held-out draws ---
+# --- a density for each column ---
 
 
 ERRORS = 3.0
@@ -346,7 +346,7 @@ def fit_atoms(draws: Draws, column: int) -> ValueShares:
     return ValueShares(tuple(values), tuple(shares))
 
 
-# --- one-dimensional densities of a prior's columns in the space without edges ---
+# --- one-dimensional densities ---
 
 
 MARGIN_SIZES = (1, 2, 3, 5, 8)

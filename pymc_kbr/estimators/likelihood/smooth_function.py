@@ -379,7 +379,7 @@ def _spread(a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return squares - 2 * np.sum(a * (weights @ b), axis=0)
 
 
-# --- the kernel of a regression, each input's relevance included, by the marginal likelihood ---
+# --- kernel and relevances by the marginal likelihood ---
 
 
 JITTER = 1e-6

@@ -230,7 +230,7 @@ def choose_spread(
     return best
 
 
-# --- functions of the parameters of which a spread is made ---
+# --- basis functions of the spread ---
 
 
 JOINT_LANDMARKS = 300

@@ -204,7 +204,7 @@ def _check_possible(values: np.ndarray, first: int) -> None:
         raise ImpossibleObservation(lost)
 
 
-# --- the particles of all observations, from the prior to the posteriors ---
+# --- the particles ---
 
 
 EFFECTIVE_SHARE = 0.5
@@ -486,7 +486,7 @@ def _sizes(rows: int, q: int) -> tuple[int, ...]:
     return tuple(sorted({1, max(1, most // 2), most}))
 
 
-# --- proposals for one half of a population from the other, and which of them pay ---
+# --- proposals and their gains ---
 
 
 DIFFERENCE, JUMP, WIDE_JUMP = 0, 1, 2
@@ -631,7 +631,7 @@ def usual_squares(points: np.ndarray, membership: np.ndarray, inverse: np.ndarra
     return total / count
 
 
-# --- temperatures, weights and resampling of tempered populations ---
+# --- temperatures, weights and resampling ---
 
 
 SMALLEST_STEP = 1e-20
@@ -749,7 +749,7 @@ class Counted:
         return np.where(wrong, -np.inf, values)
 
 
-# --- one stream of random numbers for each observation ---
+# --- random streams ---
 
 
 class Streams:
@@ -784,7 +784,7 @@ class Streams:
         return np.stack([g.standard_gamma(s) for g, s in zip(self.generators, shapes, strict=True)])
 
 
-# --- normal mixtures of many small clouds of points at once, and moves that leave them as they are ---
+# --- normal mixtures of the particles ---
 
 
 FREEDOM = 15.0

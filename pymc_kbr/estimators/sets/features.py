@@ -289,7 +289,7 @@ def _frequencies(count: int, columns: int, rng: np.random.Generator) -> np.ndarr
     return np.stack(parts, axis=1).reshape(-1, columns)[:count]
 
 
-# --- first and second moments of all data sets at once ---
+# --- moments of all data sets ---
 
 
 LEAST_VARIANCE = 1e-6
@@ -322,7 +322,7 @@ def moment_names(columns: int) -> list[str]:
     return [*own, *(f"correlation_{i}_{j}" for i, j in zip(*np.tril_indices(columns, -1), strict=True))]
 
 
-# --- where all data sets lie along directions, how wide they are, and their shape ---
+# --- shapes along directions ---
 
 
 LEAST_SPREAD = 1e-3
@@ -356,7 +356,7 @@ def directions(count: int, columns: int, rng: np.random.Generator) -> np.ndarray
     return np.vstack([np.eye(columns), more / np.linalg.norm(more, axis=1, keepdims=True)])
 
 
-# --- a table of data sets as one of columns, where nobody has made these ---
+# --- columns of a table of data sets ---
 
 
 def columns_of_sets(table: Any) -> Any:

@@ -114,7 +114,7 @@ class SlicedWassersteinKernel:
         return np.hstack(parts) / np.sqrt(self.levels * len(self.directions))
 
 
-# --- quantiles of all data sets at once ---
+# --- quantiles of all data sets ---
 
 
 def quantiles_of(sets: DataSets, values: np.ndarray, levels: np.ndarray) -> np.ndarray:

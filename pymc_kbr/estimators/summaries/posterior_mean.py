@@ -141,7 +141,7 @@ class LinearPosteriorMean(Estimates):
         return self.scaler.transform(self.regression.predict(x))
 
 
-# --- semi-automatic statistics from curves of each statistic and from a kernel of all of them together ---
+# --- estimates from curves and a joint kernel ---
 
 
 MOST_COMPONENTS = 12
@@ -298,7 +298,7 @@ def _factor(components: np.ndarray, bandwidth: float, rank: int) -> LowRankGram:
     return gram.centred(np.full(len(components), 1 / len(components)), overwrite=True)
 
 
-# --- semi-automatic statistics from curves of each statistic: for raw and for sorted data ---
+# --- estimates from curves of each statistic ---
 
 
 QUANTILES = 199

@@ -15,7 +15,7 @@ from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
 
-# --- what summaries share: the columns that they read, and the table's own rows ---
+# --- shared by all summaries ---
 
 
 class StatisticColumns(Protocol):
@@ -67,7 +67,7 @@ class Estimates(ByColumns, ABC):
         return self.left_out if np.array_equal(statistics, self.fitted_on) else self.transform(statistics)
 
 
-# --- Statistics stretched along the directions that tell about the parameters ---
+# --- relevant directions ---
 
 
 ROWS_FOR_GRADIENTS, PARAMETER_FEATURES = 2000, 50

@@ -354,7 +354,7 @@ def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: 
     return slope - float(np.log(deviation)) + float(np.mean(logdet - 0.5 * z[:, 0] ** 2))
 
 
-# --- one unit for all statistics, as for the elements of a data set ---
+# --- one unit for all statistics ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,7 +388,7 @@ class CommonScale(Scaler):
         return cls(np.where(kept, centre, statistics[0]), np.where(kept, unit, 1.0), kept)
 
 
-# --- of many statistics those that say something of the parameters, each by the curve that suits it ---
+# --- only statistics that depend on the parameters ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,7 +460,7 @@ def _curves(fitted: np.ndarray, statistics: np.ndarray, parameters: np.ndarray) 
     return replace(found, kept=kept, constants=statistics[0].astype(float))
 
 
-# --- values that a statistic takes again and again, and the stretch of the line that stands for each ---
+# --- discrete statistics ---
 
 
 TIED_SHARE = 0.05

@@ -23,7 +23,7 @@ from pymc_kbr.selection.model_choice.classifiers import (
 )
 from pymc_kbr.selection.model_choice.rows import Rows, success_share
 
-# --- a random forest, the rival: abcrf's way, by scikit-learn ---
+# --- random forest ---
 
 
 class Forest:
@@ -60,10 +60,7 @@ class Forest:
         return raised / raised.sum(axis=1, keepdims=True)
 
 
-# --- The table of methods, and how one is chosen: by the log score of rows that were held out ---
-
-
-# --- the evidence of a likelihood that is learnt for each model ---
+# --- evidence of a learnt likelihood ---
 
 
 EVIDENCE_PARTICLES = 500
@@ -119,10 +116,7 @@ def _log_evidence(fitted: KernelLikelihood, statistics: np.ndarray) -> np.ndarra
     return logs
 
 
-# --- The table of methods, and how one is chosen: by the log score of rows that were held out ---
-
-
-# --- the kernel conditional mean of the model's index: one more parameter of the same machinery ---
+# --- kernel conditional mean of the model's index ---
 
 
 SMALLEST_PROBABILITY = 1e-3
@@ -156,7 +150,7 @@ class EmbeddedIndex:
         return raised / raised.sum(axis=1, keepdims=True)
 
 
-# --- The table of methods, and how one is chosen: by the log score of rows that were held out ---
+# --- the table of methods and the choice ---
 
 
 METHODS: dict[str, Callable[[], Classifier]] = {

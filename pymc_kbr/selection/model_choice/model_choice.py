@@ -279,7 +279,7 @@ def _reweighted(probabilities: np.ndarray, ratio: np.ndarray) -> np.ndarray:
     return total
 
 
-# --- model averaging: draws of parameters that all models share ---
+# --- model averaging ---
 
 
 def average_models(

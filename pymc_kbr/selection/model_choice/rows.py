@@ -231,7 +231,7 @@ def _few(table: ReferenceTable) -> str:
     return str(names) if len(names) <= 6 else f"[{', '.join(map(repr, names[:4]))}, ... {len(names)} in all]"
 
 
-# --- data sets of all models as columns, the same functions of them in all tables ---
+# --- data sets of all models as columns ---
 
 
 Tables = dict[str, ReferenceTable]

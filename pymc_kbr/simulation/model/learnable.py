@@ -175,7 +175,7 @@ def _first_row(model: pm.Model, rows: SimulatorRows) -> np.ndarray:
     return np.asarray(value)[(slice(0, 1),) * rows.batch]
 
 
-# --- the simulators of a model, each as a function of its own inputs: what there is to learn ---
+# --- simulators as functions of their inputs ---
 
 
 @dataclass(frozen=True, eq=False)

@@ -291,7 +291,7 @@ def _dims(model: pm.Model, name: str, dims: Any, shape: tuple[int, ...]) -> tupl
     return named
 
 
-# --- variables of a model as the parameters of a likelihood: one set of them, or one a group ---
+# --- model variables as parameters of a likelihood ---
 
 
 @dataclass(frozen=True, eq=False)

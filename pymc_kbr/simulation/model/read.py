@@ -380,7 +380,7 @@ def _variable(model: pm.Model, rv: GraphVariable, shape: tuple[int, ...]) -> Var
     return Variable(rv.name, shape, np.dtype(rv.dtype).kind in "iub", labels, columns)
 
 
-# --- the model that a table belongs to ---
+# --- the model of a table ---
 
 
 def check_model(name: str, model: Any) -> None:

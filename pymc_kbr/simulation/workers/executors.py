@@ -463,7 +463,7 @@ def _warn_of_killed(work: Work) -> None:
     )
 
 
-# --- worker processes of our own, and what is done when one dies ---
+# --- our own worker processes ---
 
 
 ATTEMPTS = 2
@@ -627,7 +627,7 @@ def simulate_alone(
                 future.cancel()
 
 
-# --- an executor of forked workers, which loses one task where one of them dies, and no other ---
+# --- the pool of forked workers ---
 
 
 class ForkedPool(Executor):

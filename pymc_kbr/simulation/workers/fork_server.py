@@ -326,7 +326,7 @@ def _outcome(message: bytes) -> bytes:
             return cloudpickle.dumps((None, RuntimeError("".join(traceback.format_exception(error)))))
 
 
-# --- what every worker process does before it works ---
+# --- the start of every worker ---
 
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

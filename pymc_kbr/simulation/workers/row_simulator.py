@@ -278,7 +278,7 @@ def _unpickled(payload: bytes) -> RowSimulator:
 _current: tuple[bytes, RowSimulator] | None = None
 
 
-# --- ending a simulation that takes too long ---
+# --- time limits ---
 
 
 class TimeUp(BaseException):
@@ -328,7 +328,7 @@ def can_be_interrupted() -> bool:
     return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
 
-# --- settings of the process that a simulator may change, and that are put back after it ---
+# --- process settings that a simulator may change ---
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
