@@ -302,11 +302,7 @@ def _simulated(
     *,
     alone: bool,
 ) -> ReferenceTable:
-    """The table of a model, all of the prior or in rounds.
-
-    `chosen_by` has the estimator, or how it is chosen, and `how` the further arguments of `simulate`; `alone`
-    is whether nothing else is given that goes with draws of the prior.
-    """
+    """The table of a model, all of the prior or in rounds."""
     given = chosen_by[0]
     if given is not None and isinstance(simulations, int | np.integer) and simulations > 1:
         given.check(simulations)  # before the work; other numbers are refused by `simulate`
@@ -324,12 +320,7 @@ def _if_coarse(
     model: pm.Model | None,
     progressbar: bool,
 ) -> TooCoarse | None:
-    """The estimator of a table, where its posterior is not what the rows nearest to it say, and why.
-
-    Or where it is a learned likelihood that does not hold in the whole table: nearer rows are more alike. Or
-    where it goes by regression estimates: learnt from the whole prior they say less of the parameters than
-    the statistics do, and learnt near the posterior, where a regression is nearly linear, nearly as much.
-    """
+    """The estimator of a table, where its posterior is not what the rows nearest to it say, and why."""
     # Of its own numbers: where nothing comes of it all others are what they would be without.
     rng = np.random.default_rng([LOOK, table.seed or 0])
     known = known_densities(model_of_table(table, model), table, model)

@@ -26,10 +26,7 @@ def errors_of_caller() -> dict[str, str]:
 
 
 def default_arithmetic(entry: T) -> T:
-    """Run a public function, or all public methods and properties of a class, in the state `DEFAULT`.
-
-    With `np.seterr(all="raise")`, by the user or by a simulator, a density that underflows would be an error.
-    """
+    """Run a public function, or all public methods and properties of a class, in the state `DEFAULT`."""
     if not isinstance(entry, type):
         return _of_function(entry)  # type: ignore[no-any-return]
     for owner in entry.__mro__:

@@ -53,21 +53,9 @@ class OneFewer:
 
 @dataclass(frozen=True)
 class Interval(OneToOne):
-    """Each column between two bounds, either of which may be infinite or depend on other columns.
+    """Each column between two bounds, either of which may be infinite or depend on other columns."""
 
-    Parameters
-    ----------
-    lower, upper : tuple of float, length k
-        The constant part of the bounds of the k columns.
-    lower_slopes, upper_slopes : tuple of tuple of float, shape (k, p), optional
-        A bound may be an affine function of the table's p parameters, as that of
-        ``pm.Uniform("b", 0, a)`` is: ``upper + parameters @ upper_slopes.T``.
-
-    Raises
-    ------
-    ValueError
-        If the constant part of a bound is finite and beyond 1e100.
-    """
+    # Shapes: lower_slopes, upper_slopes (k, p).
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -131,15 +119,6 @@ class Interval(OneToOne):
 class Lattice(OneToOne):
     """One column of whole numbers, each of which stands for the stretch of the line that is nearest to it.
 
-    Parameters
-    ----------
-    runs : tuple of pair of float
-        First and last value of each stretch without a gap, rising.
-    spacing : float
-        Between the values of a run.
-
-    Notes
-    -----
     `backward` gives the nearest value. `spread` is a right inverse at random: a value's mass is spread evenly
     over its stretch, where it has a density, and rounding gives back exactly what was spread. Stretches end
     half a step beyond the lowest and the highest value: there densities are zero, and points are reflected.
@@ -150,11 +129,7 @@ class Lattice(OneToOne):
 
     @classmethod
     def of(cls, column: np.ndarray) -> Lattice:
-        """Of simulated whole numbers (n,), of which two or more differ.
-
-        The spacing is the largest that fits all of them. A gap between two values is one of the support where
-        so many rows have both that some would have what lies between; else it is one of the sample.
-        """
+        """Of simulated whole numbers (n,), of which two or more differ."""
         values, counts = np.unique(column, return_counts=True)
         gaps = np.diff(values)
         spacing = float(np.gcd.reduce(gaps.astype(np.int64)))
@@ -198,11 +173,7 @@ class Lattice(OneToOne):
         return values + rng.uniform(-left, right)
 
     def settled(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Points (m, 1) with weights (m,) of sum one, rounded so that their variance stays as it is.
-
-        Rounding adds that of an even distribution over a stretch to what is wide, and less to what is narrow;
-        points are drawn towards their mean before, as far as is needed.
-        """
+        """Points (m, 1) with weights (m,) of sum one, rounded so that their variance stays as it is."""
         mean = weights @ points
 
         def rounded(share: float) -> np.ndarray:
@@ -315,10 +286,7 @@ class Circular(OneToOne):
 
 @dataclass(frozen=True)
 class DrawnRange(Interval):
-    """The range that some draws of a prior without a density have: nothing is made beyond it.
-
-    Other draws of the prior may lie a little beyond; they are in the support, and are left where they are.
-    """
+    """The range that some draws of a prior without a density have: nothing is made beyond it."""
 
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Draws alone say where the prior ends, and further ones where it goes on."""
@@ -326,12 +294,7 @@ class DrawnRange(Interval):
 
 
 def _rows_of(partial: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky factors (n, k, k) of correlation matrices, from atanh of partial correlations (n, q).
-
-    With the logarithms (n, q) of what is left of each row's unit length before each entry. The
-    partial correlations are the canonical ones of D. Lewandowski, D. Kurowicka and H. Joe, Generating random
-    correlation matrices based on vines and extended onion method, J. Multivariate Anal. 100 (2009).
-    """
+    """Cholesky factors (n, k, k) of correlation matrices, from atanh of partial correlations (n, q)."""
     n = len(partial)
     factor, before = np.zeros((n, size, size)), np.zeros_like(partial)
     factor[:, 0, 0] = 1.0
@@ -424,10 +387,7 @@ class Correlations(OneToOne):
 
 @dataclass(frozen=True)
 class UnitRows:
-    """Lower Cholesky factor of a correlation matrix, by rows from the second: atanh of partial correlations.
-
-    The first row is one and zeros, whatever the matrix; each other has unit length and a positive last entry.
-    """
+    """Lower Cholesky factor of a correlation matrix, by rows from the second: atanh of partial ones."""
 
     def width(self, columns: int) -> int:
         """Number of free columns."""
@@ -465,10 +425,7 @@ class UnitRows:
 
 @dataclass(frozen=True)
 class Covariance(OneToOne):
-    """Entries on and above the diagonal of a covariance matrix, row by row: its Cholesky factor.
-
-    The factor's diagonal is taken in logarithms.
-    """
+    """Entries on and above the diagonal of a covariance matrix, row by row: its Cholesky factor."""
 
     def forward(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         factor = _cholesky(self._whole(values))
@@ -533,13 +490,7 @@ def _affine(
 
 
 def ends_of(name: str, bounds: Any) -> tuple[float, float]:
-    """Both ends of a parameter's bounds, infinite where they are None.
-
-    Raises
-    ------
-    ValueError
-        If they are not two numbers, the lower one below the upper one, or a finite one is too large.
-    """
+    """Both ends of a parameter's bounds, infinite where they are None."""
     try:
         a, b = bounds
         lower, upper = -np.inf if a is None else float(a), np.inf if b is None else float(b)

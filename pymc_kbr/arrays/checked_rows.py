@@ -15,19 +15,9 @@ from pymc_kbr.arrays.support import Support, support_of
 
 @dataclass(frozen=True, eq=False)
 class CheckedRows:
-    """Simulations as finite numbers, with the prior's support and the weight of each row.
+    """Simulations as finite numbers, with the prior's support and the weight of each row."""
 
-    Parameters
-    ----------
-    parameters, statistics : ndarray of shape (n, p), (n, d)
-    support : Support
-    ratio : ndarray of shape (n,), optional
-        The prior's density over the density that the rows were drawn from, up to a constant.
-    carrying : ndarray of int
-        The rows that have weight, in their order: where `ratio` is positive, otherwise all.
-    success : Success, optional
-        The probability of success given the parameters, where some simulations failed.
-    """
+    # Shapes: parameters, statistics (n, p), (n, d); ratio (n,).
 
     parameters: np.ndarray
     statistics: np.ndarray
@@ -45,14 +35,7 @@ class CheckedRows:
         ratio: Any = None,
         success: Any = None,
     ) -> CheckedRows:
-        """Read what a user gave.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the sides do not fit together or hold less than two rows or values that are not finite, or the
-            ratio is not one number for each row, none negative and two of them positive.
-        """
+        """Read what a user gave."""
         theta, x = as_pairs(parameters, statistics)
         check_shapes(theta, x)
         check_finite("parameters", theta)

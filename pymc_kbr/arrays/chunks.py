@@ -40,15 +40,9 @@ def is_chunked(rows: Any) -> bool:
 
 
 class Chunks:
-    """Rows (n, d) of a source, read block by block, and changed by a function on the way.
+    """Rows (n, d) of a source, read block by block, and changed by a function on the way."""
 
-    Parameters
-    ----------
-    source : array_like of shape (n, d)
-        A slice of its first axis, made an array, is in memory.
-    change : callable, optional
-        From rows (b, d) to rows (b, q).
-    """
+    # Shapes: source (n, d).
 
     def __init__(self, source: Any, change: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
         self._source, self._change = source, change

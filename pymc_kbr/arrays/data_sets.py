@@ -19,23 +19,9 @@ OF_FIRST = "those of the other data sets"
 
 @dataclass(frozen=True, eq=False)
 class DataSets:
-    """Several data sets, one below the other.
+    """Several data sets, one below the other."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (N, q)
-        Of all data sets.
-    sizes : ndarray of int, shape (n,)
-        How many rows each of them has.
-    names : tuple of str, length q, optional
-        Of the columns.
-
-    Examples
-    --------
-    >>> sets = DataSets.of([[1.0, 2.0], [3.0]])
-    >>> len(sets), sets.sizes, sets[1]
-    (2, array([2, 1]), array([[3.]]))
-    """
+    # Shapes: rows (N, q); sizes (n,).
 
     rows: np.ndarray
     sizes: np.ndarray
@@ -43,22 +29,8 @@ class DataSets:
 
     @classmethod
     def of(cls, sets: Any, columns: int | None = None, names: Sequence[str] | None = None) -> DataSets:
-        """From a sequence of arrays.
-
-        Parameters
-        ----------
-        sets : sequence of array_like of shape (n_i, q) or (n_i,), or DataSets
-            Data frames, too.
-        columns : int, optional
-            What q has to be; that of the first data set where left out.
-        names : sequence of str, length q, optional
-            In whose order labelled columns are put; that of the first data set where left out.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is none, one is empty, has NaN or infinite values, or other columns than the others.
-        """
+        """From a sequence of arrays."""
+        # Shapes: sets (n_i, q) or (n_i,), or DataSets.
         if isinstance(sets, DataSets):
             sizes, own = sets.sizes, sets.names
             labelled = sets.rows if own is None else dict(zip(own, sets.rows.T, strict=True))

@@ -30,10 +30,6 @@ class _Functions(NamedTuple):
 def depend_on(statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     """Which statistics (n, d) depend on parameters (n, q), or on another statistic that does, shape (d,).
 
-    The others say nothing of the parameters: given these, they are independent of all that is kept.
-
-    Notes
-    -----
     Polynomials of ranks up to the fourth degree, orthonormal over the rows, are correlated with those of each
     parameter, and with products of two of these; n times the sum of squared correlations is compared with its
     law under independence, a chi-squared one. Of useless statistics one in a hundred is kept by chance, and

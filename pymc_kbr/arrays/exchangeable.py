@@ -27,14 +27,7 @@ LEAST_UNEVEN = 0.9
 
 
 def look_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
-    """Whether rows (n, d) may be sets of d continuous draws of one law each, which parameters (n, q) decide.
-
-    Either every row is sorted, and its spacings are uneven as those of draws are, and those of quantiles are
-    not; or all statistics have the same mean rank, the same spread of ranks and the same covariances of both
-    with each parameter, and all pairs of them the same covariance. Series, groups, and measurements along a
-    curve are told from such draws by their pairs, statistics each of a parameter of its own by these. Rows of
-    a law that says so by chance are told from others by their likelihood.
-    """
+    """Whether rows (n, d) may be sets of d continuous draws with one distribution given parameters (n, q)."""
     n, d = statistics.shape
     if d < FEWEST_ALIKE or n < FEWEST_ROWS_ALIKE:
         return False
@@ -59,12 +52,7 @@ def look_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
 
 
 def _spaced_as_draws(ordered: np.ndarray) -> bool:
-    """Whether neighbouring spacings of sorted rows (n, d) are as uneven as those of draws.
-
-    Where a density hardly changes, the share of one of two neighbouring spacings in their sum is uniform;
-    where it does the share lies farther from a half. Spacings of quantiles are sums of spacings of draws, and
-    more even.
-    """
+    """Whether neighbouring spacings of sorted rows (n, d) are as uneven as those of draws."""
     spacings = np.diff(ordered, axis=1)
     both = spacings[:, 1:] + spacings[:, :-1]
     shares = spacings[:, :-1][both > 0] / both[both > 0]

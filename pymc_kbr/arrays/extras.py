@@ -8,22 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def brought_by(extra: str, module: str, package: str | None = None) -> Iterator[None]:
-    """Imports of an optional package; where it is missing, the error says what brings it.
-
-    Parameters
-    ----------
-    extra : str
-        The extra of this project.
-    module : str
-        What is imported at the top.
-    package : str, optional
-        What people call it; the module's name where left out.
-
-    Raises
-    ------
-    ImportError
-        If the module is not there. An import that fails inside it is raised as it is.
-    """
+    """Imports of an optional package; where it is missing, the error says what brings it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -12,13 +12,7 @@ from pymc_kbr.arrays.refusals import of_type, shown
 
 
 def columns_of_frame(what: str, value: Any, asked: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """The columns of a data frame; what is missing is NaN.
-
-    Raises
-    ------
-    TypeError
-        If it is no data frame, or one of the columns that are asked for (all without) holds no real numbers.
-    """
+    """The columns of a data frame; what is missing is NaN."""
     if hasattr(value, "dask") and hasattr(value, "compute"):
         value = value.compute()  # a data frame of pandas, for which narwhals needs no package beside it
     try:

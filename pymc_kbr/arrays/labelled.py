@@ -22,15 +22,7 @@ EXACT = 2**53
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Numbers, and the labels of their last axis where there are some.
-
-    Parameters
-    ----------
-    values : ndarray
-        Of floats.
-    labels : tuple, optional
-        As they were given: texts, numbers, or the tuples of a MultiIndex.
-    """
+    """Numbers, and the labels of their last axis where there are some."""
 
     values: np.ndarray
     labels: Labels | None = None
@@ -91,26 +83,7 @@ def is_labelled(value: Any) -> bool:
 
 
 def read(what: str, value: Any, names: Sequence[str] | None = None, *, gaps: bool = False) -> Labelled:
-    """Numbers from any container.
-
-    Parameters
-    ----------
-    what : str
-        What they are, for the words of an error.
-    value : array_like, or labelled container
-        Arrays, nested sequences; Series and data frames of pandas, polars, pyarrow, dask, duckdb and others;
-        arrays and data sets of xarray; dicts of columns; structured arrays and named tuples.
-    names : sequence of str, optional
-        Those that labels may have: by them the axis of an array of xarray is found, and a variable of a
-        dict or data set becomes the columns ``variable[label]``. What is found is not put in their order.
-    gaps : bool
-        Whether entries under a mask are taken for missing ones (NaN). They are refused otherwise.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no real numbers, entries are masked, or rows are of unequal length.
-    """
+    """Numbers from any container."""
     if _is_data_array(value):
         return _of_data_array(what, value, names, gaps)
     if isinstance(value, Mapping):
@@ -130,10 +103,7 @@ def read(what: str, value: Any, names: Sequence[str] | None = None, *, gaps: boo
 
 
 def columns_of(what: str, value: Any, asked: Sequence[str] | None = None) -> dict[str, np.ndarray] | None:
-    """The columns of a container by their names, in their own types; None where it is none, or of pandas.
-
-    Masked entries are NaN. Of data frames those that are asked for (all without) must hold numbers.
-    """
+    """The columns of a container by their names, in their own types; None where it is none, or of pandas."""
     if _is_dataset(value):
         value = {name: value[name].data for name in value.data_vars}
     if isinstance(value, Mapping):
@@ -169,24 +139,7 @@ def _refuse_unlike_rows(what: str, columns: Mapping[Any, Any]) -> None:
 def in_order(
     what: str, value: Any, names: Sequence[str] | None, of: str, *, gaps: bool = False, more: bool = False
 ) -> np.ndarray:
-    """Numbers from any container, with what is labelled in the order of names.
-
-    Parameters
-    ----------
-    what, value, gaps
-        As of `read`.
-    names : sequence of str, length d, optional
-        Without them there is nothing to go by but the order, and labels that are numbers of columns.
-    of : str
-        What the names are those of, for the words of an error.
-    more : bool
-        Whether there may be other labels beside the names, which are then left out.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `read`; and if a name is missing, unknown, or there twice.
-    """
+    """Numbers from any container, with what is labelled in the order of names."""
     if more and names is not None and is_pandas(value) and not hasattr(value, "columns"):
         value = value[
             [text in set(names) for text in texts(tuple(value.index)) or ()]

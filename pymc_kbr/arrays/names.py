@@ -56,13 +56,7 @@ class Names:
 
     @classmethod
     def of_table(cls, table: Table) -> Names:
-        """Those of a table.
-
-        Raises
-        ------
-        ValueError
-            If a statistic holds data sets: their rows are no columns.
-        """
+        """Those of a table."""
         refuse_sets(table)
         return cls(tuple(table.parameter_names), tuple(table.statistic_names))
 
@@ -88,13 +82,7 @@ class Names:
 
 
 def refuse_sets(table: Any) -> None:
-    """Refuse a table that holds data sets where columns are needed.
-
-    Raises
-    ------
-    ValueError
-        That says how columns are made.
-    """
+    """Refuse a table that holds data sets where columns are needed."""
     names = getattr(table, "set_names", [])
     if names:
         raise ValueError(
@@ -112,47 +100,13 @@ def labels_of(value: Any) -> tuple[str, ...] | None:
 def by_name(
     observed: Any, names: Sequence[str] | None, what: str = "the observation", *, gaps: bool = False
 ) -> np.ndarray:
-    """An observation, or several, with its statistics in the order of the names of a table.
-
-    Parameters
-    ----------
-    observed : array_like of shape (d,) or (k, d), or labelled container
-        What is labelled is put in order. Anything else is taken to be in order, and so is everything where
-        there are no names.
-    names : sequence of str, length d, optional
-    what : str
-        What it is, for the words of an error.
-    gaps : bool
-        Whether masked entries are taken for missing ones (NaN).
-
-    Returns
-    -------
-    ndarray
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it holds no real numbers, or a name is missing, unknown, or there twice.
-
-    Examples
-    --------
-    >>> by_name({"sd": 2.0, "mean": 1.0}, ["mean", "sd"])
-    array([1., 2.])
-    """
+    """An observation, or several, with its statistics in the order of the names of a table."""
+    # Shapes: observed (d,) or (k, d), or labelled container.
     return in_order(what, observed, names, "the names of the statistics", gaps=gaps)
 
 
 def one_by_name(observed: Any, names: Sequence[str] | None, *, more: bool = False) -> np.ndarray:
-    """One observation in the order of the names of a table; a data frame of one row is one, too.
-
-    Labels may have others beside them with `more`, and masked entries are missing (NaN): see `by_name`.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> one_by_name(pd.DataFrame({"sd": [2.0], "mean": [1.0]}), ["mean", "sd"])
-    array([1., 2.])
-    """
+    """One observation in the order of the names of a table; a data frame of one row is one, too."""
     found = in_order("the observation", observed, names, "the names of the statistics", gaps=True, more=more)
     return found[0] if found.ndim == 2 and len(found) == 1 and is_labelled(observed) else found
 
@@ -160,11 +114,5 @@ def one_by_name(observed: Any, names: Sequence[str] | None, *, more: bool = Fals
 def parameters_by_name(
     parameters: Any, names: Sequence[str] | None, what: str = "the parameters"
 ) -> np.ndarray:
-    """Parameters in the order of the names of a table: see `by_name`.
-
-    Examples
-    --------
-    >>> parameters_by_name({"sd": [2.0], "mean": [1.0]}, ["mean", "sd"])
-    array([[1., 2.]])
-    """
+    """Parameters in the order of the names of a table: see `by_name`."""
     return in_order(what, parameters, names, "the names of the parameters")

@@ -13,15 +13,9 @@ from pymc_kbr.arrays.names import by_name
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """One observation, or several, in the order of a table's statistics.
+    """One observation, or several, in the order of a table's statistics."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (k, d)
-        Finite, but for NaN where a statistic is missing.
-    single : bool
-        Whether one was given, and not a list of one.
-    """
+    # Shapes: rows (k, d).
 
     rows: np.ndarray
     single: bool
@@ -30,24 +24,8 @@ class Observations:
     def of(
         cls, observed: Any, d: int, names: Sequence[str] | None = None, *, gaps: bool = False
     ) -> Observations:
-        """Read what a user gave.
-
-        Parameters
-        ----------
-        observed : array_like of shape (d,) or (k, d)
-            What is labelled is put in the order of `names`.
-        d : int
-            Number of statistics.
-        names : sequence of str, length d, optional
-        gaps : bool
-            Whether statistics may be missing.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the shape is another, there are none, values are infinite, or missing where they may not be
-            or throughout an observation.
-        """
+        """Read what a user gave."""
+        # Shapes: observed (d,) or (k, d).
         given = by_name(observed, names, gaps=gaps)
         allowed = (
             f"the estimator was fitted on {d} statistics, so it must have shape ({d},), or (k, {d}) for k"
@@ -104,13 +82,7 @@ class Observations:
 
 
 def trials_of(observed: Any, d: int, names: Sequence[str] | None = None) -> tuple[list[np.ndarray], bool]:
-    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is none, a shape is another, or a value not finite.
-    """
+    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given."""
     single = not isinstance(observed, list | tuple)
     sets = [observed] if single else list(observed)
     if not sets:

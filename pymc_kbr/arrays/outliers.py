@@ -28,16 +28,7 @@ TAIL_SHARE, LEAST_TAIL = 0.05, 10
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """Rows that make up the deviation of a column.
-
-    Attributes
-    ----------
-    column : int
-    deviation, of_the_rest : float
-        With these rows and without them.
-    rows : ndarray of int
-        Their numbers, ascending.
-    """
+    """Rows that make up the deviation of a column."""
 
     column: int
     deviation: float
@@ -50,15 +41,8 @@ class Outliers:
 
 
 def outliers(table: np.ndarray, known: np.ndarray | None = None) -> list[Outliers]:
-    """The columns of rows (n, d), finite, whose deviation is that of a few rows.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n, d)
-    known : ndarray of shape (d,), optional
-        Deviations of a larger table of which these rows are a sample: the rows that make them up need not be
-        among these.
-    """
+    """The columns of rows (n, d), finite, whose deviation is that of a few rows."""
+    # Shapes: table (n, d); known (d,).
     few = max(1, int(FEW_ROWS * len(table)))
     if len(table) < LEAST_FOR_OUTLIERS:
         return []
@@ -83,16 +67,8 @@ def outliers(table: np.ndarray, known: np.ndarray | None = None) -> list[Outlier
 
 
 def outliers_too(found: list[Outliers], again: np.ndarray, columns: np.ndarray) -> list[Outliers]:
-    """Those of a table's outliers that are outliers in another measure of it.
-
-    Parameters
-    ----------
-    found : list of Outliers
-    again : ndarray of shape (m, q)
-        Some of the table's columns in the other measure, of all its rows or some.
-    columns : ndarray of int, shape (q,)
-        Which of the table's they are.
-    """
+    """Those of a table's outliers that are outliers in another measure of it."""
+    # Shapes: again (m, q); columns (q,).
     still = {int(columns[one.column]) for one in outliers(again)}
     return [one for one in found if one.column in still]
 
@@ -100,22 +76,12 @@ def outliers_too(found: list[Outliers], again: np.ndarray, columns: np.ndarray) 
 def apart_from_tail(table: np.ndarray) -> list[Outliers]:
     """The columns of rows (n, d), finite, with outliers that are no tail of the others, however heavy.
 
-    Parameters
-    ----------
-    table : ndarray of shape (n, d)
-
-    Returns
-    -------
-    list of Outliers
-        Of those that `outliers` finds, with the rows beyond the gap.
-
-    Notes
-    -----
     The largest of Cauchy draws make up their deviation, and are no mistake. Of a tail that is a power law,
     the i-th largest distance from the median over the next is, in logarithms and times i, an exponential
     number of one mean for all i (Renyi), which the rows below tell (Hill): the ratio of the largest to it has
     an F distribution. Lighter tails have smaller gaps.
     """
+    # Shapes: table (n, d).
     found = []
     for one in outliers(table):
         rows = _beyond_gap(table[:, one.column])

@@ -24,13 +24,7 @@ LONGEST = 120
 
 
 def shown(value: Any) -> str:
-    """A value in the words of a message, on one line and short, whatever it is.
-
-    Examples
-    --------
-    >>> shown(10**100), shown("x"), shown(2.5), shown(float("nan"))
-    ('1e+100', "'x'", '2.5', 'nan')
-    """
+    """A value in the words of a message, on one line and short, whatever it is."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, int | np.integer):
@@ -56,26 +50,14 @@ def shown(value: Any) -> str:
 
 
 def of_type(value: Any) -> str:
-    """The type of a value with its article.
-
-    Examples
-    --------
-    >>> of_type({}), of_type(1)
-    ('a dict', 'an int')
-    """
+    """The type of a value with its article."""
     name = type(value).__name__
     # The letters of `ndarray` are spoken one by one.
     return f"an {name}" if name[0] in "aeioAEIO" or name.startswith("nd") else f"a {name}"
 
 
 def times(ratio: float, digits: str = ".2g") -> str:
-    """A ratio in the words of a message: beyond a million its digits say nothing.
-
-    Examples
-    --------
-    >>> times(3.14159), times(309782715462657.3)
-    ('3.1 times', 'more than a million times')
-    """
+    """A ratio in the words of a message: beyond a million its digits say nothing."""
     return f"{ratio:{digits}} times" if ratio <= 1e6 else "more than a million times"
 
 
@@ -106,13 +88,7 @@ def squarable(name: str, value: float) -> None:
 
 
 def squarable_or(names: Sequence[str], name: str, value: Any) -> None:
-    """Refuse what is neither one of some names nor a `squarable` number.
-
-    Raises
-    ------
-    TypeError, ValueError
-        That lists the names.
-    """
+    """Refuse what is neither one of some names nor a `squarable` number."""
     if isinstance(value, str):
         if value not in names:
             raise ValueError(
@@ -131,13 +107,7 @@ def probability(name: str, value: float) -> None:
 
 
 def generator_of(random_seed: Any, name: str = "random_seed") -> np.random.Generator:
-    """The generator that a user has given, or one of a seed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no seed.
-    """
+    """The generator that a user has given, or one of a seed."""
     check_seed(random_seed, name)
     return np.random.default_rng(random_seed)
 
@@ -156,12 +126,7 @@ def check_seed(random_seed: Any, name: str = "random_seed") -> None:
 
 
 def instance(name: str, value: Any, kind: type | UnionType, advice: str) -> None:
-    """Refuse what is no object of a class.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse what is no object of a class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {named(value)}; give {advice}")
 
@@ -173,13 +138,7 @@ def named(value: Any) -> str:
 
 
 def path_of(name: str, value: Any, of: str = "a folder") -> Path:
-    """A path from a text or a path.
-
-    Raises
-    ------
-    TypeError
-        If it is neither, or empty.
-    """
+    """A path from a text or a path."""
     if not isinstance(value, str | PathLike) or not str(value):
         raise TypeError(
             f"{name} is {shown(value)}; it must be the path of {of}, not of the type {type(value).__name__}"
@@ -194,26 +153,14 @@ def flag(name: str, value: Any) -> None:
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
-    """Refuse what is none of some names.
-
-    Raises
-    ------
-    ValueError
-        That lists the names.
-    """
+    """Refuse what is none of some names."""
     if not isinstance(value, str) or value not in allowed:
         between = " or " if len(allowed) == 2 else ", "
         raise ValueError(f"{name} is {shown(value)}; it may be {between.join(map(repr, allowed))}")
 
 
 def names_of(name: str, value: Any, kinds: type | UnionType = str) -> list[Any]:
-    """A list of names, which are texts or of other kinds. A single text is a sequence of letters, too.
-
-    Raises
-    ------
-    TypeError
-        If it is a single text, or no sequence of names.
-    """
+    """A list of names, which are texts or of other kinds. A single text is a sequence of letters, too."""
     if isinstance(value, str):
         raise TypeError(f"{name} is {shown(value)}; give a list of names: [{shown(value)}]")
     # A set has no order, and columns would come in another one in each process.

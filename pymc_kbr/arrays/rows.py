@@ -21,52 +21,12 @@ LARGEST = 1e300
 
 
 def as_rows(name: str, value: Any) -> np.ndarray:
-    """Rows of numbers as a float array, from arrays, data frames, nested sequences and the like.
-
-    Parameters
-    ----------
-    name : str
-        What they are, for the words of an error.
-    value : array_like
-        Of any shape; neither its number of dimensions nor its values are looked at. See `labelled.read`.
-
-    Returns
-    -------
-    ndarray
-        The array itself where it is one of floats already, otherwise a copy.
-
-    Raises
-    ------
-    TypeError
-        If the entries are complex, texts, dates or objects.
-    ValueError
-        If entries are masked, or the rows are of unequal length.
-
-    Examples
-    --------
-    >>> as_rows("the parameters", [[1, 2], [3, 4]])
-    array([[1., 2.],
-           [3., 4.]])
-    """
+    """Rows of numbers as a float array, from arrays, data frames, nested sequences and the like."""
     return read(name, value).values
 
 
 def as_pairs(parameters: Any, statistics: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Parameters and statistics as float arrays whose rows belong together.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `as_rows`; and if both have labels for their rows, as data frames do, and these differ.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> mean, y = pd.DataFrame({"mean": [0.1, 0.2]}), pd.DataFrame({"y": [2.0, 1.0]}, index=[1, 0])
-    >>> as_pairs(mean, y.loc[mean.index])[1]
-    array([[1.],
-           [2.]])
-    """
+    """Parameters and statistics as float arrays whose rows belong together."""
     one, other = read_pair(parameters, statistics)
     return one.values, other.values
 
@@ -79,13 +39,7 @@ def read_pair(parameters: Any, statistics: Any) -> tuple[Labelled, Labelled]:
 
 
 def refuse_unlike_labels(first: str, one: Any, second: str, other: Any) -> None:
-    """Refuse two sides whose rows belong together, and have labels that say otherwise.
-
-    Raises
-    ------
-    ValueError
-        If both have labels for their rows, as data frames do, and these differ or stand in another order.
-    """
+    """Refuse two sides whose rows belong together, and have labels that say otherwise."""
     labels = labels_of_rows(one), labels_of_rows(other)
     if labels[0] is None or labels[1] is None or len(labels[0]) != len(labels[1]):
         return  # sides of unequal length are refused as such where they are compared
@@ -97,21 +51,8 @@ def refuse_unlike_labels(first: str, one: Any, second: str, other: Any) -> None:
 
 
 def check_range(name: str, array: np.ndarray, columns: Sequence[str] | None = None) -> None:
-    """Refuse numbers whose sums no float holds.
-
-    Parameters
-    ----------
-    name : str
-    array : ndarray of shape (n, d)
-        Finite.
-    columns : sequence of str, length d, optional
-        Their names; numbers where left out.
-
-    Raises
-    ------
-    ValueError
-        That names the columns.
-    """
+    """Refuse numbers whose sums no float holds."""
+    # Shapes: array (n, d).
     # Both ends, and not absolute values, which would take the memory of another table.
     largest = np.maximum(array.max(axis=0, initial=0.0), -array.min(axis=0, initial=0.0))
     beyond = np.flatnonzero(largest > LARGEST)
@@ -153,29 +94,8 @@ def check_finite(name: str, array: np.ndarray) -> None:
 
 
 def as_points(name: str, value: Any, least: int = 2, squared: bool = True) -> np.ndarray:
-    """A sample as rows of columns, of which a vector is one.
-
-    Parameters
-    ----------
-    name : str
-        What it is, for the words of an error.
-    value : array_like of shape (n,) or (n, d)
-        Data frames and columns of pandas, too.
-    least : int
-        Rows that are needed.
-    squared : bool
-        Whether squares of their distances are taken as they are, not of what is scaled first.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no array of finite numbers, or has too few rows or no column, or numbers whose squares are no
-        floats.
-    """
+    """A sample as rows of columns, of which a vector is one."""
+    # Shapes: value (n,) or (n, d); returned: (n, d).
     points = as_rows(name, value)
     if points.ndim not in (1, 2) or (points.ndim == 2 and points.shape[1] == 0):
         raise ValueError(f"the shape of {name} is {points.shape}; it must be (n,) or (n, d)")
@@ -234,13 +154,7 @@ def column_names(value: Any) -> tuple[Any, ...] | None:
 
 
 def in_order(name: str, value: Any, of: str, names: tuple[Any, ...] | None) -> Any:
-    """A sample with its columns in the order of some names, where it has labels and there are names.
-
-    Raises
-    ------
-    ValueError
-        If it has other names; the number 1 and the text "1" are not the same.
-    """
+    """A sample with its columns in the order of some names, where it has labels and there are names."""
     own = column_names(value)
     if names is None or own == names:
         return value
@@ -313,13 +227,8 @@ _SILENT = silence(ConstantWarning)
 
 @contextmanager
 def constants_told(statistics: np.ndarray, names: Sequence[str]) -> Iterator[None]:
-    """Within it no fit warns of constant statistics: it is done before, once and by their names.
-
-    Parameters
-    ----------
-    statistics : ndarray of shape (n, d)
-    names : sequence of str, length d
-    """
+    """Within it no fit warns of constant statistics: it is done before, once and by their names."""
+    # Shapes: statistics (n, d).
     lowest, highest = statistics.min(axis=0), statistics.max(axis=0)
     kept = varying(lowest, highest)
     if np.all(kept) or not np.any(kept):  # where none varies there will be an error

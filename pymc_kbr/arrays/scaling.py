@@ -80,10 +80,7 @@ class Scaler:
 
 
 def units_of(rows: np.ndarray) -> np.ndarray:
-    """Powers of two near the largest value of each column of rows (n, q), shape (q,).
-
-    Dividing by them is exact, and squares of what is left are within range whatever the units are.
-    """
+    """Powers of two near the largest value of each column of rows (n, q), shape (q,)."""
     largest = np.abs(rows).max(axis=0, initial=0.0)
     return 2.0 ** np.floor(np.log2(nonzero(largest)))
 

@@ -29,14 +29,7 @@ from pymc_kbr.arrays.scaling import unit_deviations
 
 @dataclass(frozen=True)
 class Block:
-    """Some columns, the steps that free them, and whether a draw of them may be smoothed.
-
-    Columns that may not be smoothed (`smooth=False`) are discrete, or constrained in a way that no
-    step describes: a draw of them is always one of the simulated values, so it is in the support too.
-    Where they are whole numbers that vary freely (`numbers`), and not labels or such whose support hangs
-    on other parameters, the rows that an estimator is fitted to make a `Lattice` of them: see `of_rows`.
-    Values that have a probability of their own are `atoms`, those of each column.
-    """
+    """Some columns, the steps that free them, and whether a draw of them may be smoothed."""
 
     columns: tuple[int, ...]
     steps: tuple[Step, ...] = ()
@@ -53,15 +46,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """Where a prior has mass, for a support whose bijections do not say it all.
-
-    Parameters
-    ----------
-    holds : callable
-        From parameters (n, p) in the support to a bool for each: where the density is more than zero.
-    columns : tuple of int
-        Those of which draws may lie elsewhere if it is not asked.
-    """
+    """Where a prior has mass, for a support whose bijections do not say it all."""
 
     holds: Callable[[np.ndarray], np.ndarray]
     columns: tuple[int, ...]
@@ -473,10 +458,7 @@ of draws that were drawn again, one in ten million has so many by chance."""
 
 
 def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
-    """A block with the atoms of its columns, where each column is free by itself.
-
-    One at an end of what was simulated is where the prior ends.
-    """
+    """A block with the atoms of its columns, where each column is free by itself."""
     if len(block.steps) > 1 or not all(isinstance(step, Interval) for step in block.steps):
         return block
     columns = [parameters[:, column] for column in block.columns]
@@ -498,11 +480,7 @@ def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
 
 
 def _atoms_of(column: np.ndarray) -> tuple[float, ...]:
-    """Values that far more rows (n,) have than the values beside them.
-
-    Where all values are rounded, each is of many rows, and so are those beside it. Where most are of one row,
-    an atom may be beside another one.
-    """
+    """Values that far more rows (n,) have than the values beside them."""
     values, counts = np.unique(column, return_counts=True)
     if len(values) == len(column) or len(values) == 1:
         return ()

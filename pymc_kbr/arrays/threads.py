@@ -24,13 +24,6 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 class ProcessWide:
     """A setting that the first thread to enter makes, and the last to leave puts back.
 
-    Parameters
-    ----------
-    make : callable
-        Makes a context manager: within it the setting holds, on every thread.
-
-    Notes
-    -----
     If each of two threads put back what it found, the later one could put back what the other had set, for
     good.
     """
@@ -86,8 +79,6 @@ class Map(Protocol):
 def side_by_side(items: int) -> Iterator[Map]:
     """A map on at most so many threads, and as many as there are cores.
 
-    Notes
-    -----
     What is small is done sooner by several threads, each with its own matrices, than by one whose matrices
     are divided among the cores. A map within another takes the cores that the outer one has left free. With
     one core, or one item, all is done where it is called.
@@ -123,15 +114,7 @@ def _lead(inbox: SimpleQueue[_Shared[Any, Any] | None], helpers: int) -> None:
 
 
 class _Shared(Generic[T, R]):
-    """Items that several threads work on.
-
-    Parameters
-    ----------
-    work : callable
-    items : list
-    helpers : int
-        Most threads beside the one that leads.
-    """
+    """Items that several threads work on."""
 
     def __init__(self, work: Callable[[T], R], items: list[T], helpers: int) -> None:
         self._work, self._items, self._most = work, items, helpers
@@ -226,8 +209,6 @@ def one_at_a_time() -> bool:
 def beside() -> Iterator[Begin]:
     """Begins work that goes on beside what follows, on as many cores as there are.
 
-    Notes
-    -----
     What finds all cores at work waits for one. With one core, or within a map, it is done where it is called.
     Without a call for what came out, an error in it is not raised. Where what follows ends in an error, or is
     interrupted, work that has not begun yet is left.
@@ -349,11 +330,7 @@ _ONE = ProcessWide(_limited)
 
 
 def cores() -> int:
-    """Those that this process may use: at most `OMP_NUM_THREADS`, where that is set.
-
-    A scheduler may give a process fewer than the machine has, by its affinity, a container by a quota of
-    processor time (control groups, versions 1 and 2), and a user by `LOKY_MAX_CPU_COUNT`.
-    """
+    """Those that this process may use: at most `OMP_NUM_THREADS`, where that is set."""
     affinity = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
     given = _given(affinity, os.environ.get("LOKY_MAX_CPU_COUNT"))
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
@@ -367,10 +344,7 @@ def _given(affinity: frozenset[int], most: str | None) -> int:
 
 
 class ThreadsAtWork:
-    """The threads that work, so that there are no more of them than cores.
-
-    By their numbers: one that an interrupt keeps from leaving is not counted twice when it comes again.
-    """
+    """The threads that work, so that there are no more of them than cores."""
 
     def __init__(self) -> None:
         # The lock itself is entered: an interrupt between a condition's lines would leave it locked.
@@ -415,10 +389,7 @@ class ThreadsAtWork:
 
     @contextmanager
     def waiting(self, instead: int | None = None) -> Iterator[None]:
-        """Within it the thread that calls is not at work; after it, if it was before.
-
-        Its core is for the thread `instead`, by its number, or where none is named for any that waits.
-        """
+        """Within it the thread that calls is not at work; after it, if it was before."""
         with self._lock:
             was = get_ident() in self._working
             self._working.discard(get_ident())

@@ -9,10 +9,7 @@ PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def users_line() -> int:
-    """The `stacklevel` of the line that has called the package, however deep within it this is asked.
-
-    As `skip_file_prefixes` of Python 3.12, but also where code of others is between two calls of the package.
-    """
+    """The `stacklevel` of the line that has called the package, however deep within it this is asked."""
     frame, level, found = sys._getframe(1), 1, 1
     while frame is not None:
         level += 1

@@ -33,22 +33,13 @@ def column_quantiles(rows: np.ndarray, levels: list[float], weights: np.ndarray 
 
 
 def weighted_covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Covariance (p, p) of points (m, p) under weights (m,) of sum one.
-
-    Points are given over powers of two, `units_of` them: their squares are then in range.
-    """
+    """Covariance (p, p) of points (m, p) under weights (m,) of sum one."""
     centred = points - weights @ points
     return (weights[:, None] * centred).T @ centred
 
 
 def covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Covariance (p, p) of points (m, p), in any units, under weights (m,) of sum one.
-
-    Raises
-    ------
-    ValueError
-        If no float holds it.
-    """
+    """Covariance (p, p) of points (m, p), in any units, under weights (m,) of sum one."""
     units = units_of(points)
     with np.errstate(over="ignore"):
         found = weighted_covariance(points / units, weights) * units[:, None] * units
@@ -74,11 +65,7 @@ def spread_out(n: int, most: int) -> np.ndarray:
 
 
 def spread_out_varied(points: np.ndarray, most: int) -> np.ndarray:
-    """The same of points (n, d), with rows among them that differ, where any do.
-
-    Of points nearly all of which coincide, such as counts of what is rare, those that are spread out may be
-    alike. Half of them then make room for the others, each of which is taken once.
-    """
+    """The same of points (n, d), with rows among them that differ, where any do."""
     rows = spread_out(len(points), most)
     if np.any(np.ptp(points[rows], axis=0) > 0):
         return rows
@@ -90,11 +77,7 @@ def spread_out_varied(points: np.ndarray, most: int) -> np.ndarray:
 
 
 def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most `most` row numbers, and weights of these: those of the rows, or how often each was taken.
-
-    With many rows they are taken at even steps of the summed weights, as systematic resampling does,
-    so that a table that is weighted for another prior is represented by rows of that prior.
-    """
+    """At most `most` row numbers, and weights of these: those of the rows, or how often each was taken."""
     if len(weights) <= most:
         return np.arange(len(weights)), weights
     # The rows of a table without weights, so that a ratio of one changes nothing.
@@ -110,22 +93,13 @@ def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np
 def weighted_order(ratio: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Row numbers as they are drawn one after the other, each with a probability in proportion to its ratio.
 
-    Parameters
-    ----------
-    ratio : ndarray of shape (n,)
-        Positive: the prior's density over that of which the rows were drawn.
-    rng : numpy.random.Generator
-
-    Notes
-    -----
     Each row waits for an exponential time of rate `ratio`, and the shortest times come first [1]_. In the
     rows' own order the first twenty may have the weight of two or three, where most were simulated near an
     observation and the prior is wide.
 
-    References
-    ----------
     .. [1] P. S. Efraimidis, P. G. Spirakis, Weighted random sampling with a reservoir, Information Processing
        Letters 97 (2006), 181-185.
     """
+    # Shapes: ratio (n,).
     # In logarithms: over a ratio near zero, as far from known data, a time is beyond all floats.
     return np.argsort(np.log(rng.exponential(size=len(ratio))) - np.log(ratio))

@@ -312,20 +312,8 @@ CURVES = 2000
 
 
 def coverage_band(levels: np.ndarray, rows: int, probability: float, *, together: bool) -> np.ndarray:
-    """Lowest and highest shares of so many rows, with this probability: see `Calibration.band`.
-
-    Parameters
-    ----------
-    levels : ndarray of shape (l,)
-    rows : int
-    probability : float
-    together : bool
-        At all levels at once.
-
-    Returns
-    -------
-    ndarray of shape (l, 2)
-    """
+    """Lowest and highest shares of so many rows, with this probability: see `Calibration.band`."""
+    # Shapes: levels (l,); returned: (l, 2).
     if not 0 < probability < 1:
         raise ValueError(f"probability is {shown(probability)}; it lies between 0 and 1, neither included")
     tail = _tail_of_each(levels, rows, 1 - probability) if together else (1 - probability) / 2
@@ -359,17 +347,7 @@ MOST_HALVINGS = 30
 def recalibrated(
     draws: np.ndarray, calibration: Calibration, table: ReferenceTable
 ) -> tuple[np.ndarray, float]:
-    """Draws (m, p), recalibrated as by `Calibration.recalibrated`, and the share that is moved less far.
-
-    Each parameter is moved by itself. Where the support ties parameters to each other, as in a correlation
-    matrix, or has gaps, a draw that would leave it goes half as far, or a quarter, and so on. Parameters that
-    lie on a surface, such as shares that sum to one, cannot be moved by themselves, and stay.
-
-    Raises
-    ------
-    ValueError
-        If the calibration is of other parameters, or all of them lie on a surface.
-    """
+    """Draws (m, p), recalibrated as by `Calibration.recalibrated`, and the share that is moved less far."""
     if calibration.names != table.parameter_names:
         raise ValueError(
             f"the calibration is of the parameters {calibration.names}; the table has {table.parameter_names}"
@@ -414,16 +392,9 @@ FLAT_SHARE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class JointTransforms:
-    """Transforms in [0, 1] of k held-out rows, uniform where the joint posteriors are calibrated.
+    """Transforms in [0, 1] of k held-out rows, uniform where the joint posteriors are calibrated."""
 
-    Parameters
-    ----------
-    highest_density : ndarray of shape (k,)
-        Probability of the region where the posterior is denser than at the truth: see `density_transform`.
-    tarp : ndarray of shape (k,)
-        Probability of the ball about a reference point that reaches to the truth: see `ball_transform`. The
-        reference is the parameters of the nearest row, which tells a posterior from the prior.
-    """
+    # Shapes: highest_density (k,); tarp (k,).
 
     REGIONS: ClassVar[tuple[str, str]] = ("highest_density", "tarp")
 
@@ -437,14 +408,9 @@ class JointTransforms:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """True values of k held-out rows beside quantiles of their posteriors.
+    """True values of k held-out rows beside quantiles of their posteriors."""
 
-    Parameters
-    ----------
-    truths : ndarray of shape (k, p)
-    quantiles : ndarray of shape (k, 3, p)
-        At 5%, 50% and 95%.
-    """
+    # Shapes: truths (k, p); quantiles (k, 3, p).
 
     LEVELS: ClassVar[tuple[float, float, float]] = (0.05, 0.5, 0.95)
 
@@ -455,8 +421,6 @@ class Recovery:
 def density_transform(draws: np.ndarray, truth: np.ndarray, rng: np.random.Generator) -> float:
     """Share of draws (m, p) where the posterior is denser than at the truth (p,).
 
-    Notes
-    -----
     The density is a normal kernel's, with Scott's factor, over one half of the draws; the truth is compared
     with the other half. No draw meets its own kernel, so that the transform of a calibrated posterior is
     uniform however rough the density is: it only is a function of the point.
@@ -470,10 +434,7 @@ def density_transform(draws: np.ndarray, truth: np.ndarray, rng: np.random.Gener
 def ball_transform(
     draws: np.ndarray, truth: np.ndarray, reference: np.ndarray, rng: np.random.Generator
 ) -> float:
-    """Share of draws (m, p) nearer than the truth (p,) to a reference point (p,), all in the same units.
-
-    The transform of tests of accuracy with random points (TARP; Lemos et al. 2023, algorithm 2).
-    """
+    """Share of draws (m, p) nearer than the truth (p,) to a reference point (p,), all in the same units."""
     distances = cdist(reference[None], np.vstack([truth[None], draws]))[0]
     return _place(distances[0], distances[1:], rng)
 

@@ -47,21 +47,9 @@ MANY_TIMES = 100
 
 @dataclass(frozen=True, eq=False)
 class Coarseness:
-    """A posterior against that of a likelihood that is learnt from the rows nearest to it.
+    """A posterior against that of a likelihood that is learnt from the rows nearest to it."""
 
-    Attributes
-    ----------
-    moved : ndarray of shape (p,)
-        How far the means are apart, over the smaller deviation of both.
-    resized : ndarray of shape (p,)
-        Logarithm of the posterior's deviation over that of the other one.
-    simulations : float
-        Of the prior, that would put a hundred rows into the mass of the narrower one.
-    rows : int
-        Of the table.
-    names : tuple of str
-        Of the parameters.
-    """
+    # Shapes: moved (p,); resized (p,).
 
     moved: np.ndarray
     resized: np.ndarray
@@ -114,28 +102,6 @@ def coarseness(
 ) -> Coarseness | None:
     """Compare a posterior with what the rows nearest to it say.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Given the table's observation, by any estimator.
-    table : ReferenceTable
-        Its observation has all statistics: see `ReferenceTable.without_missing`.
-    ratio : ndarray of shape (n,), optional
-        The density of the posterior's prior over the density that the rows were drawn from.
-    log_prior : callable, optional
-        Log density of that prior; estimated from the rows where left out.
-    likelihood : KernelLikelihood, optional
-        What the posterior is from, where it is one of the statistics themselves.
-    random_seed : int or numpy.random.Generator, optional
-
-    Returns
-    -------
-    Coarseness or None
-        None where no likelihood can be learnt near the posterior: of too few rows, of statistics that are
-        functions of one another, or of such whose deviation is that of a few rows.
-
-    Notes
-    -----
     A `KernelLikelihood` is fitted to some 300 rows whose parameters, not statistics, are near the posterior.
     Such a fit stays sharp where an estimator by near statistics is blurred, and where one fitted to the whole
     table is bent; a posterior that is right agrees with it. Where it differs, by less than twice the limits,
@@ -146,6 +112,7 @@ def coarseness(
     posterior is from a learned likelihood of all statistics, the summaries are the changes of that likelihood
     along the posterior's axes, and agreement is seen.
     """
+    # Shapes: ratio (n,).
     rng = np.random.default_rng(random_seed)
     drawn = posterior.draw(DRAWS_COMPARED, rng)
     region = region_of(drawn, table.support)
@@ -199,22 +166,7 @@ def coarseness_of(
     log_prior: LogDensity | None,
     rng: np.random.Generator,
 ) -> Coarseness | None:
-    """The same for an estimator that was fitted to a table, or to one of which this has some rows.
-
-    Parameters
-    ----------
-    fitted : Estimator
-    posterior : Posterior
-    table : ReferenceTable
-    log_prior : callable, optional
-        The prior's log density, where it is known.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Coarseness or None
-        None, too, where another prior is known by draws alone, and rows have no ratio to it.
-    """
+    """The same for an estimator that was fitted to a table, or to one of which this has some rows."""
     known: FittedTable = fitted.table_
     if known.draws is not None:
         return None
@@ -305,8 +257,6 @@ ROWS_FOR_SUMMARIES = 2000
 def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray], np.ndarray]:
     """From statistics (k, d) to the linear ones that tell the parameters apart, and the size of the rest.
 
-    Notes
-    -----
     Fisher's discriminants of the regression of the statistics on the parameters; the logarithm of the
     residual's length tells of parameters that change the statistics' spread and not their mean.
     """
@@ -338,21 +288,13 @@ def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray]
 def changes_of(likelihood: KernelLikelihood, ends: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """From statistics (k, d) to what a learned likelihood makes of them along each axis of a posterior.
 
-    Parameters
-    ----------
-    likelihood : KernelLikelihood
-        Of the statistics themselves.
-    ends : ndarray of shape (2 q, p)
-        The ends of the axes, as `Region.ends` gives them.
-
-    Notes
-    -----
     Log-likelihood a deviation above the mean less that a deviation below, along each principal axis of the
     draws, in the space without edges: the score, but for the width of the step, after J. Alsing and
     B. Wandelt, Generalized massive optimal data compression, Monthly Notices of the Royal Astronomical
     Society 476 (2018), L60-L64. Where the likelihood holds they lose little; where it does not, their law
     in simulated rows is still their law, and they claim nothing that is not so.
     """
+    # Shapes: ends (2 q, p).
     count = len(ends) // 2
 
     def summaries(statistics: np.ndarray) -> np.ndarray:

@@ -35,16 +35,7 @@ FEWEST_COVERED = 10
 
 @dataclass(frozen=True)
 class Concern:
-    """One reason for doubt.
-
-    Parameters
-    ----------
-    name : str
-        "outside", "outliers", "effective_sample_size", "negative_share", "ridge_raised", "transforms",
-        "extrapolated", "support", "impossible", "edge", "coverage", "coarse" or "misspecified".
-    message : str
-        What was found, and what to do.
-    """
+    """One reason for doubt."""
 
     name: str
     message: str
@@ -64,23 +55,8 @@ def diagnose(
     chosen: bool = False,
     coarse: Coarseness | None = None,
 ) -> list[Concern]:
-    """The reasons to doubt a posterior.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    draws : ndarray of shape (draws, p)
-    seen : Signs
-        What the table and its observation say.
-    coverage : ndarray of shape (p,), optional
-        Share of held-out rows that the central 90% covered, where it is known.
-    held_out : int
-        Number of these rows.
-    chosen : bool
-        Whether the estimator was chosen by "auto", which is then no advice.
-    coarse : Coarseness, optional
-        How the posterior compares with the rows nearest to it, where that was looked at.
-    """
+    """The reasons to doubt a posterior."""
+    # Shapes: draws (draws, p); coverage (p,).
     found = [
         *_coverage(coverage, held_out, seen),
         _effective_sample_size(posterior, chosen, seen),
@@ -299,17 +275,8 @@ normal posterior is then beyond them.
 
 
 def edge_messages(draws: np.ndarray, seen: Signs) -> list[str]:
-    """What there is to say of edges.
-
-    Parameters
-    ----------
-    draws : ndarray of shape (m, p)
-    seen : Signs
-
-    Returns
-    -------
-    list of str
-    """
+    """What there is to say of edges."""
+    # Shapes: draws (m, p).
     touching = BOUNDED_SHARE if seen.between_bounds else EDGE_SHARE
     why = (
         "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "

@@ -28,17 +28,9 @@ DRAWS_FOR_DENSITY = 1000
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A table's rows in two parts.
+    """A table's rows in two parts."""
 
-    Parameters
-    ----------
-    rows : ndarray of int, shape (k,)
-        Held out: draws of the prior, or of one that is concentrated near an observation.
-    fitted : ndarray of int, shape (m,)
-        The others.
-    estimator : Estimator
-        Fitted to these, under the prior that the rows held out are draws of.
-    """
+    # Shapes: rows (k,); fitted (m,).
 
     rows: np.ndarray
     fitted: np.ndarray
@@ -52,13 +44,7 @@ def hold_out(
     around: ArrayLike | None,
     rng: np.random.Generator,
 ) -> HeldOut:
-    """Hold rows out of a table and fit an estimator to the others.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than 10 or more than half of the rows to hold out, or too few near `around`.
-    """
+    """Hold rows out of a table and fit an estimator to the others."""
     refuse_sets(table)
     n = len(table)
     if not 10 <= rows <= n // 2:
@@ -73,13 +59,7 @@ def hold_out(
 
 
 def one_observation(table: ReferenceTable, observed: Any) -> np.ndarray:
-    """An observation (d,) of a table's statistics; the table's own where none is given.
-
-    Raises
-    ------
-    ValueError
-        If there is none, it has another shape, or is not finite.
-    """
+    """An observation (d,) of a table's statistics; the table's own where none is given."""
     refuse_sets(table)
     found = table.observed if observed is None else one_by_name(observed, table.statistic_names)
     if found is None:

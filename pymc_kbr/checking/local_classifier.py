@@ -146,10 +146,7 @@ def local_classifier_test(
 
 @dataclass(frozen=True, eq=False)
 class _ClassifierFeatures:
-    """What a classifier sees of deviations (k, p): these, their products of two, and waves.
-
-    Waves are those of each parameter, and random ones of all together.
-    """
+    """What a classifier sees of deviations (k, p): these, their products of two, and waves."""
 
     waves: np.ndarray
 
@@ -201,19 +198,8 @@ def _tested(
     directions: float,
     rng: np.random.Generator,
 ) -> LocalClassifierTest:
-    """The variance of a discriminant's score, and of the scores of discriminants that take draws for truths.
-
-    Parameters
-    ----------
-    learnt : ndarray of shape (k, 1 + b, w)
-        Features of each truth, and of the draws beside it.
-    at_observation : ndarray of shape (m, w)
-    weights : ndarray of shape (k,)
-    permutations : int
-    directions : float
-        Degrees of freedom.
-    rng : numpy.random.Generator
-    """
+    """The variance of a discriminant's score, and of the scores where draws take the place of truths."""
+    # Shapes: learnt (k, 1 + b, w); at_observation (m, w); weights (k,).
     k, members, _ = learnt.shape
     centred = learnt - learnt.mean(axis=1, keepdims=True)
     # The same whichever member is the truth: nothing here knows it.

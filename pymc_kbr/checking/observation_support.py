@@ -24,20 +24,9 @@ FAR_PERCENTILE = 0.995
 
 @dataclass(frozen=True, eq=False)
 class ObservationSupport:
-    """Where an observation lies among the simulations.
+    """Where an observation lies among the simulations."""
 
-    Attributes
-    ----------
-    distance : float
-        Mean distance to the 10 nearest rows, over the statistics' standard deviations.
-    references : ndarray of shape (r,)
-        The same for rows of the table, each without itself.
-    contributions : ndarray of shape (d,)
-        Each statistic's share of the squared distance to the mean of the nearest rows.
-    position : ndarray of shape (d,)
-        Share of the table's rows whose statistic is smaller.
-    names : list of str, length d
-    """
+    # Shapes: references (r,); contributions (d,); position (d,).
 
     distance: float
     references: np.ndarray

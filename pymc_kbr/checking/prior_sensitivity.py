@@ -83,23 +83,8 @@ def _by_column(found: Any) -> dict[str, float]:
 def log_densities(
     fitted: Estimator, drawn: np.ndarray, given: Observations, known: KnownDensities
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Log densities at draws (m, p), as groups of a result.
-
-    Parameters
-    ----------
-    fitted : Estimator
-    drawn : ndarray of shape (m, p)
-    given : Observations
-        What the posterior is given.
-    known : KnownDensities
-        Of the prior that enters, and of the table's known observed variables.
-
-    Returns
-    -------
-    dict of dict of ndarray of shape (m,)
-        ``log_prior`` where the prior's density is known; ``log_likelihood`` where one was learnt, of the
-        statistics together, and beside it that of observed variables with a density of their own.
-    """
+    """Log densities at draws (m, p), as groups of a result."""
+    # Shapes: drawn (m, p); returned: (m,).
     groups = {} if known.prior is None else {"log_prior": {"prior": known.prior(drawn)}}
     if isinstance(fitted, KernelLikelihood):
         groups["log_likelihood"] = {"statistics": fitted.log_likelihood_of(drawn, given.rows)}

@@ -23,33 +23,9 @@ BOUNDED_TAIL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Signs:
-    """Numbers from which reasons for doubt are made.
+    """Numbers from which reasons for doubt are made."""
 
-    Attributes
-    ----------
-    support : ObservationSupport
-        How far the observation is from the rows.
-    pvalue : float
-        Of the observation among the rows; one where these are no draws of the prior.
-    outliers : list of Outliers
-        Statistics whose deviation is that of a few rows.
-    strange : list of Outliers
-        Parameters of which a few rows are farther off than the tail of the others explains.
-    impossible : list of (int, float, float)
-        Statistics that are the same in all rows, with their value there and in the observation.
-    edges : ndarray of shape (2, p)
-        Quantiles of the prior, a small share (`tail`) from either end; NaN where they are not known.
-    tail : float
-    between_bounds : bool
-        Whether the prior was drawn between bounds, which are no edges of its own.
-    cut : ndarray of shape (2, p)
-        Beyond which draws are near bounds of rounds, where rows were left out; infinite where there are none.
-    rows : int
-    parameter_names, statistic_names : list of str
-    discrete : list of bool, length p
-    remedy : str
-        What helps where the table is too coarse: see `remedy_of`.
-    """
+    # Shapes: edges (2, p); cut (2, p).
 
     support: ObservationSupport
     pvalue: float
@@ -68,18 +44,7 @@ class Signs:
 
 
 def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable | None = None) -> Signs:
-    """Look at a table with an observation.
-
-    Parameters
-    ----------
-    table : ReferenceTable
-        With columns, not data sets.
-    scaled : FittedTable
-        The same over the deviations of its statistics: see `in_deviations`.
-    measured : FittedTable, optional
-        The table as an estimator measures it, whatever its scale: an outlier among the statistics may be
-        none there.
-    """
+    """Look at a table with an observation."""
     observed, x, between = table.observed, table.statistics, table.origin.between_bounds
     assert observed is not None
     support, pvalue = support_of_observation(table, observed, scaled), 1.0

@@ -321,13 +321,7 @@ def _check(
 
 
 class ComparisonFile:
-    """A CSV file of lines that are found again by their keys.
-
-    Parameters
-    ----------
-    path : Path
-        Read where it is there. A last line that was not finished is computed again.
-    """
+    """A CSV file of lines that are found again by their keys."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -362,13 +356,7 @@ class ComparisonFile:
                 file.truncate(whole)
 
     def find(self, key: dict[str, Any], settings: str) -> dict[str, Any] | None:
-        """The line of a key, if it was computed.
-
-        Raises
-        ------
-        ValueError
-            If it was computed with other settings.
-        """
+        """The line of a key, if it was computed."""
         for line in self.lines:
             if all(line[name] == value for name, value in key.items()):
                 if line["settings"] != settings:
@@ -481,15 +469,7 @@ class ScoredRows:
 
 @dataclass
 class Costs:
-    """What an estimator has cost on one table, summed while its posteriors are made.
-
-    Parameters
-    ----------
-    fit, condition : float
-        Seconds.
-    simulations : int
-        Of its own, beside the table's.
-    """
+    """What an estimator has cost on one table, summed while its posteriors are made."""
 
     fit: float = 0.0
     condition: float = 0.0
@@ -613,8 +593,6 @@ class Peak:
 def peak_memory() -> Iterator[Peak]:
     """Measure the resident memory's peak above its size at the start.
 
-    Notes
-    -----
     On Linux the kernel's mark is set back first. Elsewhere it cannot be, and only a peak higher than all
     before is seen: smaller ones are reported as zero. Worker processes are not counted.
     """
@@ -678,17 +656,9 @@ KERNEL_SHARE = 0.5
 
 @dataclass(frozen=True)
 class ScoredPosterior:
-    """What is scored of a posterior.
+    """What is scored of a posterior."""
 
-    Parameters
-    ----------
-    mean : ndarray of shape (p,)
-    draws : ndarray of shape (m, p)
-    atoms : ndarray of shape (a, p)
-    weights : ndarray of shape (a,), optional
-        Equal where left out.
-    mode : ndarray of shape (p,), optional
-    """
+    # Shapes: mean (p,); draws (m, p); atoms (a, p); weights (a,); mode (p,).
 
     mean: np.ndarray
     draws: np.ndarray
@@ -718,18 +688,8 @@ def score_posteriors(
     deviation: np.ndarray,
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> tuple[int, Scores]:
-    """The number of posteriors, and their scores.
-
-    Parameters
-    ----------
-    posteriors : iterable of ScoredPosterior
-        Of the first rows of the others.
-    truth, observed : ndarray of shape (k, p), (k, d)
-    deviation : ndarray of shape (p,)
-        Of the prior.
-    exact : callable, optional
-        See `compare`.
-    """
+    """The number of posteriors, and their scores."""
+    # Shapes: truth, observed (k, p), (k, d); deviation (p,).
     unit = nonzero(deviation)
     kernel = Gaussian(tuple((KERNEL_SHARE * unit).tolist()))
     means, modes, single, energy, covers, errors = [], [], [], [], [], []

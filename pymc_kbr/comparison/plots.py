@@ -104,11 +104,7 @@ def accuracy_runtime(
     cost_per_simulation: float | None = None,
     observations: int = 1,
 ) -> pd.DataFrame:
-    """Mean seconds and score of each estimator and budget, with standard errors: what is drawn.
-
-    See `plot_accuracy_runtime`. Lines whose estimator failed are left out and named in
-    ``attrs["failed"]`` of the result.
-    """
+    """Mean seconds and score of each estimator and budget, with standard errors: what is drawn."""
     if not hasattr(comparison, "columns") or not hasattr(comparison, "notna"):
         raise TypeError(
             f"comparison is {shown(comparison)}; give the data frame that `pymc_kbr.compare` returns"

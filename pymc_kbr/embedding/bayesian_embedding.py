@@ -310,16 +310,9 @@ MATRIX_ENTRIES_AT_ONCE = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """The process given its values at all its points.
+    """The process given its values at all its points."""
 
-    Parameters
-    ----------
-    landmarks : ndarray of shape (m, D)
-    weights : ndarray of shape (m,)
-        With the covariances c (m,) of a point with the landmarks, c' weights is the mean there.
-    factor : tuple
-        Of C = R + sigma^2 I, as `scipy.linalg.cho_factor` gives it.
-    """
+    # Shapes: landmarks (m, D); weights (m,).
 
     landmarks: np.ndarray
     weights: np.ndarray
@@ -329,13 +322,7 @@ class Conditioned:
     def on(
         cls, points: np.ndarray, values: np.ndarray, measure: Measure, lengthscale: np.ndarray, noise: float
     ) -> Self:
-        """Given values (n,) at points (n, D).
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the noise is so small that rounding leaves C singular.
-        """
+        """Given values (n,) at points (n, D)."""
         covariance = measure.covariance(points, points, lengthscale)
         covariance.flat[:: len(points) + 1] += noise
         factor = cho_factor(covariance, lower=True)
@@ -350,21 +337,11 @@ class Conditioned:
 class ThroughLandmarks:
     """The same with Nystroem's covariance U A^-1 U', U the rows' covariances with m landmarks and A theirs.
 
-    Parameters
-    ----------
-    landmarks, weights
-        As of `Conditioned`.
-    triangle : ndarray of shape (m, m)
-        L, with A = L L' but for a jitter.
-    factor : tuple
-        Of B = sigma^2 I + V V', V = L^-1 U'.
-    noise : float
-
-    Notes
-    -----
     B has no eigenvalue below sigma^2, however many rows there are. In sigma^2 A + U' U, which is L B L', the
     smallest would be lost to the rounding of the largest.
     """
+
+    # Shapes: triangle (m, m).
 
     landmarks: np.ndarray
     weights: np.ndarray

@@ -15,16 +15,9 @@ APART = 4.0
 
 
 class ChainModes(NamedTuple):
-    """Modes at which chains are.
+    """Modes at which chains are."""
 
-    Parameters
-    ----------
-    mode : ndarray of int, shape (chains,)
-        Number of each chain's mode, the lowest first.
-    means : ndarray of shape (modes,)
-    deviations : ndarray of shape (modes,)
-        Within each.
-    """
+    # Shapes: mode (chains,); means (modes,); deviations (modes,).
 
     mode: np.ndarray
     means: np.ndarray

@@ -37,23 +37,8 @@ class RatioChoice:
 def kulsif(gram: Gram, prior: Embedding, regularisation: float, centred: bool = False) -> np.ndarray:
     """Values of the density ratio at a table's rows, divided by their number, shape (n,).
 
-    Parameters
-    ----------
-    gram : Gram
-        G, of the parameters.
-    prior : Embedding
-        Of the new prior, in the same kernel.
-    regularisation : float
-        eta.
-    centred : bool
-        Whether the ratio's difference from one is what is regularised.
-
-    Notes
-    -----
     The weights of the kernel sum rule, of either sign: see `sum_rule`.
 
-    References
-    ----------
     .. [1] T. Kanamori, T. Suzuki, M. Sugiyama, Statistical analysis of kernel-based least-squares
        density-ratio estimation, Machine Learning 86 (2012), 335-367.
     """
@@ -70,25 +55,12 @@ def leave_one_out_scores(
 ) -> np.ndarray:
     """KuLSIF's leave-one-out scores in closed form, one for each regularisation; low is good.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    parameters : ndarray of shape (n, p)
-    prior : ndarray of shape (l, p)
-        Draws.
-    regularisations : sequence of float
-    centred : bool
-        See `sum_rule`.
-    weights : ndarray of shape (l,), optional
-        Of the draws, of either sign and of sum one; equal where left out.
-
-    Notes
-    -----
     The mean of r(theta_i)^2 / 2 over pairs i less the mean of r(u_i) under the draws' weights, with r
     estimated without the pair (theta_i, u_i). With M = (G + (n - 1) eta I)^-1 and h the embeddings'
     difference at the rows without that pair, eta r(theta_i) = (M h)_i / M_ii and eta r(u_i) = h(u_i) - k_i'
     M h + (M k_i)_i (M h)_i / M_ii.
     """
+    # Shapes: parameters (n, p); prior (l, p); weights (l,).
     n, pairs = len(parameters), min(len(parameters), len(prior))
     a = np.full(len(prior), 1 / len(prior)) if weights is None else weights
     gram, cross, own = kernel(parameters), kernel(parameters, prior), kernel(prior)
@@ -125,11 +97,7 @@ def choose_ratio(
     weights: np.ndarray | None = None,
     most: int = ROWS_FOR_RATIO,
 ) -> RatioChoice:
-    """The kernel and eta with the lowest leave-one-out score, on at most `most` rows and draws.
-
-    Draws with weights (l,), of either sign, are thinned by the weights' size, so that each that is left has
-    a weight of nearly the same size, and its sign.
-    """
+    """The kernel and eta with the lowest leave-one-out score, on at most `most` rows and draws."""
     theta, u, a = parameters[spread_out(len(parameters), most)], prior, weights
     if weights is None:
         u = prior[spread_out(len(prior), most)]

@@ -24,13 +24,9 @@ GRAM_ROWS_AT_ONCE = 1024
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Points with a kernel; shared by all embeddings on them, with their Gram matrix.
+    """Points with a kernel; shared by all embeddings on them, with their Gram matrix."""
 
-    Parameters
-    ----------
-    points : ndarray of shape (m, p)
-    kernel : Kernel
-    """
+    # Shapes: points (m, p).
 
     points: np.ndarray
     kernel: Kernel
@@ -51,15 +47,9 @@ class Atoms:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """The element sum_i w_i k(., y_i) of the kernel's space.
+    """The element sum_i w_i k(., y_i) of the kernel's space."""
 
-    Parameters
-    ----------
-    atoms : Atoms
-        y_i and the kernel k.
-    weights : ndarray of shape (m,)
-        w_i, of either sign.
-    """
+    # Shapes: weights (m,).
 
     atoms: Atoms
     weights: np.ndarray
@@ -73,15 +63,7 @@ class Embedding:
         return self.weights @ np.asarray(f(self.atoms.points))
 
     def inner(self, other: Embedding) -> float:
-        """The inner product with another embedding of the same kernel.
-
-        For embeddings of distributions this is the kernel Bayes average of one under the other.
-
-        Raises
-        ------
-        ValueError
-            If the kernels differ.
-        """
+        """The inner product with another embedding of the same kernel."""
         if self.atoms.kernel != other.atoms.kernel:
             raise ValueError(
                 f"the embeddings have the kernels {self.atoms.kernel} and {other.atoms.kernel}; inner "
@@ -104,21 +86,10 @@ class Embedding:
     def squared_error_to_gaussian(self, mean: np.ndarray, covariance: np.ndarray) -> float:
         """The squared RKHS distance to the embedding of a normal distribution, under a Gaussian kernel.
 
-        Parameters
-        ----------
-        mean : ndarray of shape (p,)
-        covariance : ndarray of shape (p, p)
-
-        Notes
-        -----
         Section 5.1 of the localised draft, in the scale of its kernel, which is a normal density: for
         k = exp(-|a - b|^2 / (2 s^2)) each term is multiplied by the density's constant.
-
-        Raises
-        ------
-        TypeError
-            If the kernel is not Gaussian.
         """
+        # Shapes: mean (p,); covariance (p, p).
         kernel = self.atoms.kernel
         if not isinstance(kernel, Gaussian):
             raise TypeError(f"the kernel is {shown(kernel)}; the closed form holds for Gaussian kernels")

@@ -44,15 +44,9 @@ Likelihood = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """Where a search ended.
+    """Where a search ended."""
 
-    Parameters
-    ----------
-    lengthscale : ndarray of shape (D,)
-    log_likelihood : float
-    at_edge : bool
-        Whether it ended at the edge of what is searched, and is no maximum inside.
-    """
+    # Shapes: lengthscale (D,).
 
     lengthscale: np.ndarray
     log_likelihood: float
@@ -66,19 +60,9 @@ class Maximum:
 
 @dataclass(frozen=True, eq=False)
 class LearntLengthscale:
-    """The lengthscales of the highest marginal likelihood, and the other maxima.
+    """The lengthscales of the highest marginal likelihood, and the other maxima."""
 
-    Parameters
-    ----------
-    maxima : tuple of Maximum
-        The highest one first.
-    rows : int
-        On which they were learnt.
-    scanned, likelihoods : ndarray of shape (s,)
-        Common multiples of `units` at which searches could start, and log marginal likelihoods there, on a
-        part of the rows.
-    units : ndarray of shape (D,)
-    """
+    # Shapes: scanned, likelihoods (s,); units (D,).
 
     maxima: tuple[Maximum, ...]
     rows: int
@@ -127,30 +111,6 @@ def learn_lengthscale(
 ) -> LearntLengthscale:
     """Maximise the marginal likelihood of points over the lengthscales of a Gaussian kernel.
 
-    Parameters
-    ----------
-    points : array_like of shape (n,) or (n, D)
-    separate : bool
-        Whether each dimension has a lengthscale of its own; otherwise one holds for all, in the points' own
-        units.
-    noise : float
-        sigma^2: variance of the empirical embedding about the true one, at a point.
-    measure : Measure, optional
-        nu; the normalised Lebesgue measure where left out.
-    most : int
-        Rows used, evenly spread. Above `WHOLE_PRIOR_ROWS` the prior's covariance is of low rank.
-
-    Returns
-    -------
-    LearntLengthscale
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than three rows, a column is constant, or the likelihood is zero everywhere.
-
-    Notes
-    -----
     Section 4.3 of [1]_. L-BFGS over log l, from every local maximum of a scan over common lengthscales, since
     there may be several: of a mixture, one within its parts and one across them. Where the embedding is flat
     at a point, as at short lengthscales of rounded data, the likelihood is zero. With `separate`
@@ -159,11 +119,10 @@ def learn_lengthscale(
     still one number a point, and separate lengthscales tend to follow few columns and leave the others out.
     A point far from all others makes it longer, the more the farther it is, as gamma is nearly zero there.
 
-    References
-    ----------
     .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
        (2016).
     """
+    # Shapes: points (n,) or (n, D).
     positive("noise", noise)
     whole("most", most)
     points = as_points("the points", points, least=3)
@@ -207,10 +166,7 @@ def _span(points: np.ndarray) -> np.ndarray:
 
 
 def _heights(likelihood: Likelihood, scanned: np.ndarray, columns: int) -> np.ndarray:
-    """The log likelihood at common lengthscales; minus infinity where the embedding is flat at a point.
-
-    That happens at short lengthscales of rounded data, where neighbours on both sides weigh the same.
-    """
+    """The log likelihood at common lengthscales; minus infinity where the embedding is flat at a point."""
     heights = np.full(len(scanned), -np.inf)
     flat: FlatEmbedding | None = None
     for i, scale in enumerate(scanned):
@@ -253,13 +209,7 @@ def _climb(
 def choose_lengthscale(
     given: Any, points: np.ndarray, *, separate: bool, noise: float, measure: Measure | None
 ) -> tuple[np.ndarray, LearntLengthscale | None]:
-    """Lengthscales (D,) of points (n, D), given or chosen by name, and how they were learnt where they were.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such name, or not one positive number or one for each column.
-    """
+    """Lengthscales (D,) of points (n, D), given or chosen by name, and how they were learnt."""
     d = points.shape[1]
     if isinstance(given, str) and given == "bayesian":
         learnt = learn_lengthscale(points, separate=separate, noise=noise, measure=measure)

@@ -22,27 +22,16 @@ LOG_2_PI = float(np.log(2 * np.pi))
 class MarginalLikelihood:
     """log p(x_1, ..., x_n | l) and its gradient, on all pairs of points.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, D)
-        Finite; no column is constant.
-    noise : float
-        sigma^2, the variance of the empirical embedding about the true one at a point.
-    measure : Measure
-        nu, from which the prior's covariance is made.
-
-    Notes
-    -----
     Eq. 13 of [1]_: log N(m; 0, R + sigma^2 I) + sum_i log gamma_i, with m the empirical embedding at the
     points, R the prior's covariance there, and gamma_i the volume of the Jacobian of the empirical embedding
     (eq. 12), which eq. 28 gives for a Gaussian kernel. The gradient is that of appendix A.5.1, in log l.
     Time is n^3 for one Cholesky factor and the inverse, and D n^2 besides; memory three matrices n x n.
 
-    References
-    ----------
     .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
        (2016).
     """
+
+    # Shapes: points (n, D).
 
     def __init__(self, points: np.ndarray, noise: float = 0.1, measure: Measure | None = None) -> None:
         self.points, self.noise = points, noise
@@ -52,23 +41,8 @@ class MarginalLikelihood:
         self._jacobian = Jacobian(self._centred)
 
     def __call__(self, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
-        """The log marginal likelihood and its gradient in log l.
-
-        Parameters
-        ----------
-        lengthscale : ndarray of shape (D,)
-            l.
-
-        Returns
-        -------
-        float
-        ndarray of shape (D,)
-
-        Raises
-        ------
-        ValueError
-            If the empirical embedding is flat at a point, where the likelihood is zero for every l.
-        """
+        """The log marginal likelihood and its gradient in log l."""
+        # Shapes: lengthscale (D,).
         scaled, n = self._centred / lengthscale, len(self._centred)
         root = self._quarter(scaled)
         volume = self._jacobian(root * root, scaled, lengthscale)
@@ -112,11 +86,7 @@ class MarginalLikelihood:
         lengthscale: np.ndarray,
         constant: float | None,
     ) -> np.ndarray:
-        """The gradient (D,) but for rows that are far from all others.
-
-        All parts are sums over pairs of a weight times their squared distance in a column: over each pair
-        once, a block of rows at a time.
-        """
+        """The gradient (D,) but for rows that are far from all others."""
         n, slopes = len(scaled), np.zeros(scaled.shape[1])
         # What K is weighted with, as (left_i . right_j) + (left_j . right_i).
         by_embedding = solved[:, None] / n
@@ -160,21 +130,12 @@ LANDMARK_JITTER = 1e-7
 class LowRankMarginalLikelihood:
     """log p(x_1, ..., x_n | l) and its gradient, with Nystroem's form of the prior's covariance.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, D)
-    landmarks : int
-        Rows through which the covariance is formed, evenly spread; with all n it is exact but for the
-        jitter.
-    noise, measure
-        As of `MarginalLikelihood`.
-
-    Notes
-    -----
     R is replaced by U A^-1 U', U the covariances with m landmarks and A theirs. The empirical embedding and
     its Jacobian stay exact, formed a block of rows at a time: time D n^2 + n m^2, memory n m. The prior is
     then that of a process of rank m.
     """
+
+    # Shapes: points (n, D).
 
     def __init__(
         self, points: np.ndarray, landmarks: int = 500, noise: float = 0.1, measure: Measure | None = None
@@ -266,19 +227,10 @@ class Measure(Protocol):
 class LebesgueMeasure:
     """The Lebesgue measure: r is stationary.
 
-    Parameters
-    ----------
-    normalised : bool
-        Whether r is divided by its value at a = b, so that a prior of variance one does not depend on units.
-
-    Notes
-    -----
     r(a, b) = pi^(D/2) prod l exp(-sum (a - b)^2 / (4 l^2)), eq. 25 of [1]_; there theta is l^2. The authors'
     program leaves the constant out, as `normalised` does. The measure is not finite, so that draws of the
     prior lie in the kernel's space only on bounded sets; it is the limit of wide Gaussian ones.
 
-    References
-    ----------
     .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
        (2016).
     """
@@ -307,20 +259,6 @@ class LebesgueMeasure:
 class GaussianMeasure:
     """A finite measure, nu(du) = exp(-|u - c|^2 / (2 g^2)) du.
 
-    Parameters
-    ----------
-    deviation : float
-        g, in the units of the points.
-    centre : float or tuple of float, length D
-        c.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the deviation is no positive number, or the centre is not finite.
-
-    Notes
-    -----
     Appendix A.3 of Flaxman et al. 2016, with its mean corrected: completing the square in u gives
     m = S Sigma^-1 (x + y), with S = (2 Sigma^-1 + g^-2 I)^-1 (printed: the inverse of S). What follows from
     it is as printed, (2 pi)^(D/2) |S|^(1/2) exp(-sum (x - y)^2 / (4 l^2) - sum z^2 / (2 g^2 + l^2)), with
@@ -365,15 +303,7 @@ class GaussianMeasure:
 
 
 def check_measure(measure: Measure | None, columns: int) -> None:
-    """Refuse what is no measure on points of some columns.
-
-    Raises
-    ------
-    TypeError
-        If it has no `covariance`, `variance` and `slopes`, or is a class and no object of it.
-    ValueError
-        If its centre has another number of columns.
-    """
+    """Refuse what is no measure on points of some columns."""
     if measure is None:
         return
     methods = all(hasattr(measure, name) for name in ("covariance", "variance", "slopes"))
@@ -414,10 +344,7 @@ class FlatEmbedding(ValueError):
 
 
 class Volume(NamedTuple):
-    """The empirical embedding (n,) at its points, the sum of log gamma, and what its gradient is made of.
-
-    Beside `slopes` (D,) the gradient has sum_i<j k_ij (left_i . right_j + left_j . right_i) |i - j|_q^2.
-    """
+    """The empirical embedding (n,) at its points, the sum of log gamma, and what its gradient is made of."""
 
     embedding: np.ndarray
     log: float
@@ -429,15 +356,11 @@ class Volume(NamedTuple):
 class Jacobian:
     """gamma_i = |gradient of the empirical embedding| at its points, for a Gaussian kernel.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, D)
-
-    Notes
-    -----
     Eq. 16 and 17 of Flaxman et al. 2016, with one lengthscale a dimension: the derivative in dimension d at
     x_i is a_id / (n l_d), with a_id = sum_j k_ij (x_jd - x_id) / l_d. Only pairs that are apart count.
     """
+
+    # Shapes: points (n, D).
 
     def __init__(self, points: np.ndarray) -> None:
         _, self._group, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)

@@ -10,11 +10,7 @@ from pymc_kbr.kernels import Gaussian
 
 
 def mode(embedding: Embedding, starts: int = 5, iterations: int = 200) -> np.ndarray:
-    """The point whose feature is nearest to an embedding, shape (p,): the pre-image.
-
-    Under a Gaussian kernel by a fixed point (see `_fixed_point`), under others by SciPy's
-    minimiser from the atoms at which the embedding is largest.
-    """
+    """The point whose feature is nearest to an embedding, shape (p,): the pre-image."""
     if isinstance(embedding.atoms.kernel, Gaussian):
         return _fixed_point(embedding, starts, iterations)
     kernel, points = embedding.atoms.kernel, embedding.atoms.points
@@ -30,8 +26,6 @@ def mode(embedding: Embedding, starts: int = 5, iterations: int = 200) -> np.nda
 def _fixed_point(embedding: Embedding, starts: int, iterations: int) -> np.ndarray:
     """The highest end of fixed-point iterations from several atoms, for a Gaussian kernel.
 
-    Notes
-    -----
     The fixed point of eq. 3 of the localised draft, y <- sum_i y_i w_i k(y_i, y) / sum_i w_i
     k(y_i, y), from several of the 200 heaviest atoms, the first of them the one at which the
     embedding is largest. For a Gaussian kernel the nearest feature is where the embedding is

@@ -10,25 +10,9 @@ from pymc_kbr.embedding.embedding import Atoms, Embedding
 def shrunk(embedding: Embedding, target: Embedding) -> tuple[Embedding, float]:
     """The embedding of equally weighted draws moved towards another one.
 
-    Parameters
-    ----------
-    target : Embedding
-        Of the same kernel; what the first is compared with.
-
-    Returns
-    -------
-    Embedding
-        (1 - a) times the first plus a times `target`, on the atoms of both.
-    float
-        a, in [0, 1].
-
-    Notes
-    -----
     a = min(1, D / |m - t|^2), with m the first embedding, t the target and D an unbiased estimate of
     m's squared error, as James and Stein's estimator for a mean.
 
-    References
-    ----------
     .. [1] K. Muandet, B. Sriperumbudur, K. Fukumizu, A. Gretton, B. Schölkopf, Kernel mean shrinkage
        estimators, JMLR 17 (2016), 48.
     """

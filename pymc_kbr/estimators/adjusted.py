@@ -284,10 +284,7 @@ class Adjusted(Estimator):
         return replace(found, values=np.stack(values))
 
     def _by_strata(self, x: np.ndarray, places: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Weights (m,) with each stratum's sum where a logistic regression on these rows has it at x.
-
-        Rows that are accepted lie apart from the observation: so do their shares of the strata.
-        """
+        """Weights (m,) with each stratum's sum where a logistic regression on these rows has it at x."""
         which = np.full(len(places), -1)
         for number, part in enumerate(self._strata):
             which[part.rows.inside[places]] = number
@@ -390,10 +387,7 @@ class Adjusted(Estimator):
 
 
 def _unless_none(support: Support, before: np.ndarray, after: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Moved parameters (m, p) as they are, unless the prior has mass at none: then those on the way there.
-
-    `before` and `after` (m, q) are free. At rows there is mass: moves are halved until there is at an end.
-    """
+    """Moved parameters (m, p) as they are, unless the prior has mass at none: then those on the way there."""
     if support.inside is None or np.any(support.allows(moved)):
         return moved
     way = np.where(np.isfinite(before), after - before, 0.0)
@@ -419,19 +413,9 @@ class _Stratum(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MovableRows:
-    """Rows that may be moved, in the unconstrained space.
+    """Rows that may be moved, in the unconstrained space."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (m, p)
-        Their parameters.
-    free : ndarray of shape (m, r)
-        The same in the unconstrained space.
-    inside : ndarray of bool, shape (m,)
-        Which are finite there: not on an edge of the support, nor at an atom.
-    number : ndarray of int, shape (m,)
-        Of each among those.
-    """
+    # Shapes: points (m, p); free (m, r); inside (m,); number (m,).
 
     points: np.ndarray
     free: np.ndarray

@@ -106,10 +106,7 @@ logarithm has a deviation above 1.7.
 
 
 def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | None) -> None:
-    """Say which parameters (m, p) are positive over orders of magnitude, and have no bound that says so.
-
-    A regression of them as they are is one of their largest values; with a bound it is one of logarithms.
-    """
+    """Say which parameters (m, p) are positive over orders of magnitude, and have no bound that says so."""
     unbounded = [
         column
         for block in support.blocks
@@ -138,10 +135,7 @@ def _without_ends(step: Step, place: int) -> bool:
 
 
 def refuse_both(ratio: Any, prior: Any, own: Any) -> None:
-    """Refuse more than one form of another prior.
-
-    A density ratio, draws, and draws that the estimator has.
-    """
+    """Refuse more than one form of another prior."""
     if own is not None and (ratio is not None or prior is not None):
         raise ValueError("the estimator has a prior and `fit` was given another one; give one of the two")
     if ratio is not None and prior is not None:
@@ -149,10 +143,7 @@ def refuse_both(ratio: Any, prior: Any, own: Any) -> None:
 
 
 def impossible(x: np.ndarray, table: FittedTable) -> np.ndarray:
-    """Which statistics of observations x (k, d) the model cannot make, bool of shape (k, d).
-
-    Those that are the same in every simulation and another in the observation.
-    """
+    """Which statistics of observations x (k, d) the model cannot make, bool of shape (k, d)."""
     if table.first is None:
         return np.zeros(x.shape, dtype=bool)
     # Data are often summed in another order than simulations are.

@@ -28,31 +28,10 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FittedTable:
-    """A table in memory, in the scale of an estimator.
+    """A table in memory, in the scale of an estimator."""
 
-    Parameters
-    ----------
-    scaler : Summary
-        From statistics (k, d) to the coordinates (k, q) in which distances are measured.
-    statistics : ndarray of shape (n, q)
-        Scaled; of the rows that carry weight under the prior.
-    parameters : ndarray of shape (n, p)
-    support : Support
-    size : int
-        Number of rows that were given.
-    rows : ndarray of int, shape (n,), optional
-        Their numbers among those; all of them where left out.
-    ratio : ndarray of shape (n,), optional
-        The density of another prior over that of the table's, of mean one.
-    draws : pair of ndarray of shape (l, p) and (l,), optional
-        Draws and weights of another prior that is known by these alone.
-    first : ndarray of shape (d,), optional
-        Statistics of a row, in their own units: what those that do not vary are in every simulation.
-    raw : ndarray of shape (n, d), optional
-        Statistics in their own units: what a fit to some of them begins with.
-    success : Success, optional
-        The probability of success given the parameters, where some simulations failed.
-    """
+    # Shapes: statistics (n, q); parameters (n, p); rows (n,); ratio (n,); draws (l, p) and (l,); first (d,);
+    # raw (n, d).
 
     streamed: ClassVar[bool] = False
     deviation: ClassVar[Any] = None
@@ -100,15 +79,7 @@ class FittedTable:
         )
 
     def nearest(self, count: int, units: tuple[float, ...] = ()) -> Neighbours:
-        """The way to nearest rows, of which there is one for all estimators on this table.
-
-        Parameters
-        ----------
-        count : int
-            About how many are asked for at once.
-        units : tuple of float
-            By which statistics are divided before distances are measured; by none where left out.
-        """
+        """The way to nearest rows, of which there is one for all estimators on this table."""
         if units not in self._neighbours:
             points = self.statistics / np.array(units) if units else self.statistics
             self._neighbours[units] = neighbours_of(points, count)
@@ -124,10 +95,7 @@ class FittedTable:
         return rng.choice(rows, count, replace=False)
 
     def read_parameters(self, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Parameters among which some rows are, and the places (k, m) of these rows there.
-
-        All rows, in their order, where `rows` is None; so are then the places.
-        """
+        """Parameters among which some rows are, and the places (k, m) of these rows there."""
         return self.parameters, rows
 
     def read_statistics(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -155,25 +123,8 @@ def tabulate(
     check: Callable[[int], None] = lambda n: None,
     success: Success | None = None,
 ) -> FittedTable:
-    """Check the rows and scale them, once.
-
-    Parameters
-    ----------
-    parameters : array_like of shape (n, p)
-    statistics : array_like of shape (n, d)
-    support, ratio, success
-        See `Estimator.fit`.
-    scale : bool, str or Summary
-    draws : pair of ndarray of shape (l, p) and (l,), optional
-        Of another prior.
-    check : callable
-        Is called with the number of rows as soon as it is known, before any work.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See `Estimator.fit`.
-    """
+    """Check the rows and scale them, once."""
+    # Shapes: parameters (n, p); statistics (n, d); draws (l, p) and (l,).
     rows = CheckedRows.of(parameters, statistics, support, ratio, success)
     check(len(rows))
     return scaled(rows, scale, draws)

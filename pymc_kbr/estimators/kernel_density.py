@@ -157,11 +157,7 @@ class KernelDensity(Estimator):
 
 
 def least_squares_score(points: np.ndarray, bandwidth: float, most: int = 1000) -> float:
-    """The integrated squared error of a kernel density estimate, but for a constant, by leaving one out.
-
-    The mean of N(z_i - z_j; 0, 2 h^2) less twice that of N(z_i - z_j; 0, h^2) over different i and j
-    (Rudemo 1982, Bowman 1984).
-    """
+    """The integrated squared error of a kernel density estimate, but for a constant, by leaving one out."""
     z = points[spread_out(len(points), most)]
     n, d = z.shape
     squares = squared_distances(z)

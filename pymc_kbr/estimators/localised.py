@@ -139,10 +139,7 @@ class Localised(RuleEstimator):
 
 
 def kernel_units(kernel: Kernel) -> tuple[float, ...]:
-    """The bandwidths of a kernel that has one for each statistic, shape (q,).
-
-    None where it has one for all.
-    """
+    """The bandwidths of a kernel that has one for each statistic, shape (q,)."""
     bandwidths = np.atleast_1d(
         np.asarray(getattr(kernel, "bandwidth", getattr(kernel, "length_scale", 1.0)), float)
     )

@@ -21,10 +21,7 @@ Fitted = TypeVar("Fitted", bound=Any)
 
 
 def posteriors_by_rest(estimator: Any, given: Observations) -> list[Posterior]:
-    """The posterior of each observation given the statistics that it has.
-
-    Observations with the same gaps share a fit.
-    """
+    """The posterior of each observation given the statistics that it has."""
     found: dict[int, Posterior] = {}
     for columns, rows in given.patterns():
         fitted = estimator if len(columns) == given.rows.shape[1] else _on_rest(estimator, columns)
@@ -41,21 +38,7 @@ def _on_rest(estimator: Any, columns: np.ndarray) -> Any:
 
 
 def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fitted:
-    """The estimator fitted anew to some of its statistics, with the settings that it was given.
-
-    Parameters
-    ----------
-    estimator : Estimator
-        Fitted; it stays as it is.
-    columns : sequence of int
-        Numbers of the statistics that are kept.
-
-    Raises
-    ------
-    ValueError
-        If the table was read a part at a time, its scale is a fitted summary of all statistics, or those that
-        are kept are constant.
-    """
+    """The estimator fitted anew to some of its statistics, with the settings that it was given."""
     table, raw = estimator.table_, getattr(estimator.table_, "raw", None)
     scale = estimator.scale_of_statistics()
     if raw is None:

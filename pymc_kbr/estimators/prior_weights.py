@@ -37,16 +37,7 @@ BEYOND_ROWS = 0.1
 
 @dataclass(frozen=True, eq=False)
 class PriorWeights:
-    """How the rows stand for the prior; each of shape (n,), or None where they are a sample of it.
-
-    Attributes
-    ----------
-    gamma : of either sign, of sum about one; what the rule is given.
-    base : of sum one; the posterior where the statistics say nothing.
-    score : not negative; with which rows enter the leave-one-out error.
-    settings : what was chosen, and what there is to say of the weights.
-    gram, prior : the Gram matrix of the parameters and the prior's embedding, where weights were estimated.
-    """
+    """How the rows stand for the prior; each of shape (n,), or None where they are a sample of it."""
 
     gamma: np.ndarray | None = None
     base: np.ndarray | None = None
@@ -73,23 +64,8 @@ class PriorWeights:
         solver: Solver,
         rng: np.random.Generator,
     ) -> PriorWeights:
-        """From draws (l, p) with weights (l,) of either sign: the kernel sum rule.
-
-        Parameters
-        ----------
-        draws, weights : ndarray of shape (l, p), (l,)
-        theta : ndarray of shape (n, p)
-            The table's parameters.
-        support : Support
-            Rows outside have no weight.
-        choice : RatioChoice
-            Kernel and eta.
-        centred : bool
-            Whether the ratio is regularised towards one, and the weights of draws and of rows are divided by
-            their sums.
-        solver : Solver
-        rng : numpy.random.Generator
-        """
+        """From draws (l, p) with weights (l,) of either sign: the kernel sum rule."""
+        # Shapes: draws, weights (l, p), (l,); theta (n, p).
         kernel, eta = choice.kernel, choice.regularisation
         if isinstance(solver, Subsample | DivideAndConquer):  # the ratio is one for all rows
             solver = Auto()
@@ -136,11 +112,7 @@ def ratio_settings(
 
 
 def ratio_of_draws(theta: np.ndarray, prior: Any, support: Support, rng: np.random.Generator) -> np.ndarray:
-    """The density ratio of a prior, known by draws, at a table's rows theta (n, p), of mean about one: (n,).
-
-    KuLSIF towards one, with kernel and regularisation chosen by leave-one-out; where the estimate is
-    negative it is cut off at zero, and rows outside the support have none.
-    """
+    """The density ratio of a prior, known by draws, at rows theta (n, p), of mean about one: (n,)."""
     draws, weights = weighted_draws(prior)
     check_prior(draws, weights, theta)
     choice = ratio_settings(theta, draws, weights, centred=True)
@@ -156,15 +128,6 @@ def shrunk_mean(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The prior's mean (p,), moved towards the table's as far as both are unsure; and these shares (p,).
 
-    Parameters
-    ----------
-    draws, weights : ndarray of shape (l, p), (l,)
-        Of the prior; of sum one.
-    theta, own : ndarray of shape (n, p), (n,)
-        The table's parameters, and their weights, not negative and of sum one.
-
-    Notes
-    -----
     With squared standard errors a of the prior's mean and b of the table's, and with D their squared
     difference, each parameter's mean is moved by the share a / (a + b) / max(1, T), T the average of
     D / (a + b) over parameters: James and Stein's estimator in units of each parameter's own error, which
@@ -172,11 +135,10 @@ def shrunk_mean(
     so that what is known well of one parameter is not given up for the others' sake. All vanishes as draws
     grow in number.
 
-    References
-    ----------
     .. [1] B. Efron, C. Morris, Limiting the risk of Bayes and empirical Bayes estimators, part II: the
        empirical Bayes case, Journal of the American Statistical Association 67 (1972), 130-139.
     """
+    # Shapes: draws, weights (l, p), (l,); theta, own (n, p), (n,).
     ours, mean = own @ theta, weights @ draws
     concentration = float(weights @ weights)  # one over the number of equal draws
     if concentration >= 1:  # of one draw nothing is known, not even how unsure it is
@@ -195,10 +157,7 @@ def shrunk_mean(
 
 
 def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Weights (n,) changed so that parameters (n, p) have that mean (p,), by a linear tilt of weights `near`.
-
-    Those are not negative and of sum one. A parameter that is constant where they are positive is left alone.
-    """
+    """Weights (n,) tilted linearly so that parameters (n, p) have that mean (p,)."""
     apart, same = theta - near @ theta, np.ptp(theta[near > 0], axis=0) == 0
     apart[:, same] = 0.0
     covariance = apart.T @ (near[:, None] * apart)
@@ -211,25 +170,8 @@ def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.nd
 
 
 def check_prior(draws: np.ndarray, weights: np.ndarray, parameters: np.ndarray) -> None:
-    """Refuse a prior that is no other prior of the table's parameters.
-
-    Parameters
-    ----------
-    draws, weights : ndarray of shape (l, p), (l,)
-        Of the prior.
-    parameters : ndarray of shape (n, p)
-        The table's.
-
-    Raises
-    ------
-    ValueError
-        If it is of another number of parameters, is a single point, or lies beyond the rows of the table.
-
-    Warns
-    -----
-    UserWarning
-        If more of the prior than chance allows lies beyond the rows of the table.
-    """
+    """Refuse a prior that is no other prior of the table's parameters."""
+    # Shapes: draws, weights (l, p), (l,); parameters (n, p).
     if draws.shape[1] != parameters.shape[1]:
         raise ValueError(
             f"the prior has {draws.shape[1]} parameters; the table has {parameters.shape[1]}, and both must "
@@ -261,20 +203,8 @@ def check_prior(draws: np.ndarray, weights: np.ndarray, parameters: np.ndarray) 
 
 
 def weighted_draws(prior: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Draws (l, p) and weights (l,), from draws or from a pair of both.
-
-    Parameters
-    ----------
-    prior : array_like of shape (l, p), or pair of such and of weights of shape (l,)
-        Draws in a data frame are put in the order of `names`.
-    names : sequence of str, length p, optional
-        Of the table's parameters.
-
-    Raises
-    ------
-    ValueError
-        If shapes or names do not fit, values are not finite or weights do not sum to more than zero.
-    """
+    """Draws (l, p) and weights (l,), from draws or from a pair of both."""
+    # Shapes: prior (l, p), or pair of such and of weights of shape (l,).
     draws, weights = prior if isinstance(prior, tuple) and len(prior) == 2 else (prior, None)
     draws = parameters_by_name(draws, names, "the prior's draws")
     if draws.ndim != 2 or 0 in draws.shape:

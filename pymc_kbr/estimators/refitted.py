@@ -13,10 +13,7 @@ from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 
 
 def after_comparison(estimator: Estimator, compared: Estimator | None) -> Estimator:
-    """A copy to be fitted to all rows, which need not find out again what the one `compared` has.
-
-    The form of a learned likelihood is settled unless left-out rows refuted it.
-    """
+    """A copy to be fitted to all rows, which need not find out again what the one `compared` has."""
     copied: Estimator = clone(estimator)
     if isinstance(copied, KernelLikelihood) and isinstance(compared, KernelLikelihood):
         copied.settled = compared.choice_ if compared.choice_.pvalue >= NOT_UNIFORM else None
@@ -24,15 +21,7 @@ def after_comparison(estimator: Estimator, compared: Estimator | None) -> Estima
 
 
 def on_all_rows(chosen: Any, stored: Any, rng: np.random.Generator) -> Any:
-    """A fitted estimator that was chosen on some rows of a table, fitted to all of them if it picks rows.
-
-    Parameters
-    ----------
-    chosen : Estimator
-        Fitted, with its `selection_`; it stays as it is.
-    stored : StoredTable
-    rng : numpy.random.Generator
-    """
+    """A fitted estimator that was chosen on some rows of a table, fitted to all of them if it picks rows."""
     # Rows that carry weights are fitted in memory.
     weighted = chosen.table_.ratio is not None or stored.prior_ratio is not None
     if not (chosen.streams and chosen.picks) or weighted:

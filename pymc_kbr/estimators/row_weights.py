@@ -9,19 +9,9 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """What an estimator makes of k observations.
+    """What an estimator makes of k observations."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (k, m)
-        Weights, of either sign.
-    rows : ndarray of int, shape (k, m), optional
-        Of which rows of the fitted table; of all, in their order, where left out.
-    points : ndarray of shape (m, p), optional
-        Where the weights are not those of rows: the parameters that they are of.
-    settings : dict
-        What there is to say of these observations, such as how often a ridge was raised.
-    """
+    # Shapes: values (k, m); rows (k, m); points (m, p).
 
     values: np.ndarray
     rows: np.ndarray | None = None

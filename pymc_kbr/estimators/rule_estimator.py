@@ -35,11 +35,7 @@ NAMED = ("median", "bayesian")
 
 
 class RuleEstimator(Estimator):
-    """A `rule` of `embedding.rules` on the Gram matrix of a `kernel`, which a `solver` makes.
-
-    The three are independent values. Bandwidth and ridge are chosen for the ridge regression that the rule
-    corresponds to.
-    """
+    """A `rule` of `embedding.rules` on the Gram matrix of a `kernel`, which a `solver` makes."""
 
     rule: ClassVar[Rule]
     streams = True
@@ -163,10 +159,7 @@ class RuleEstimator(Estimator):
         return self.rule.regularisation(ridge, self._spectrum())
 
     def _spectrum(self) -> np.ndarray:
-        """Eigenvalues of D^(1/2) G D^(1/2), of at most 1000 rows.
-
-        With D the prior's positive weights of sum one.
-        """
+        """Eigenvalues of D^(1/2) G D^(1/2), of at most 1000 rows."""
         x, gamma = self.table_.tuning[0], self._prior.gamma
         rows = spread_out(len(x), ROWS_FOR_CHOICES)
         share = np.ones(len(rows)) if gamma is None else np.maximum(gamma, 0)[rows]
@@ -189,26 +182,9 @@ class RuleEstimator(Estimator):
 
 
 class WithPrior(RuleEstimator):
-    """A conditional mean under a prior that is given by draws.
+    """A conditional mean under a prior that is given by draws."""
 
-    Parameters
-    ----------
-    prior : ndarray of shape (l, p), or pair of such and of weights of shape (l,), optional
-        Draws of the prior, or draws with weights of either sign; the table's own parameters where left
-        out.
-    bandwidth, kernel, solver, centred, scale
-        As in `ConditionalMean`; `centred` also regularises the density ratio towards one instead of zero.
-    regularisation : float, optional
-        lambda, or delta: see the rule. Chosen with the bandwidth where left out.
-    prior_regularisation : float, optional
-        eta, of the prior's weights. Where left out, that of `choose_ratio`, by leave-one-out scores.
-    parameter_kernel : Kernel, optional
-        On the parameters, for the prior's weights and the posterior's embedding.
-    parameter_bandwidth : float, optional
-        Of a Gaussian kernel in its place, in standard deviations of each parameter over the table.
-        Where both are left out, the prior's weights take a multiple of the median heuristic, chosen with
-        eta.
-    """
+    # Shapes: prior (l, p), or pair of such and of weights of shape (l,).
 
     takes_draws = True
 
@@ -279,10 +255,7 @@ class WithPrior(RuleEstimator):
     def _estimated_weights(
         self, given: tuple[np.ndarray, np.ndarray] | None, rng: np.random.Generator
     ) -> PriorWeights:
-        """Weights of the rows by the kernel sum rule.
-
-        Of the table's own parameters where no draws are given.
-        """
+        """Weights of the rows by the kernel sum rule."""
         theta, n, success = self.table_.parameters, len(self.table_), self.table_.success
         draws, weights = (theta, np.full(n, 1 / n)) if given is None else given
         if given is not None and success is not None:

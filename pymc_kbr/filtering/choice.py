@@ -65,17 +65,7 @@ def steps_held_out(training: Training) -> int:
 
 
 class Search:
-    """Filters with several settings on the first part of the training, scored on the last.
-
-    Parameters
-    ----------
-    training : Training
-        Scaled.
-    how : How
-    given : Given
-    steps : int
-        That are held out; none where they are too few.
-    """
+    """Filters with several settings on the first part of the training, scored on the last."""
 
     def __init__(self, training: Training, how: How, given: GivenSettings, steps: int) -> None:
         self.training, self.how, self.given = training, how, given
@@ -147,14 +137,7 @@ class Search:
 
 
 class Held:
-    """The best settings so far, with their held-out errors.
-
-    Parameters
-    ----------
-    search : Search
-    settings : FilterSettings
-        Those to start from.
-    """
+    """The best settings so far, with their held-out errors."""
 
     def __init__(self, search: Search, settings: FilterSettings) -> None:
         self._search, self.settings, self._squares = search, settings, search.squares(settings)
@@ -191,8 +174,6 @@ def is_better(squares: np.ndarray, than: np.ndarray) -> bool:
 def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
     """Settings for all training data.
 
-    Notes
-    -----
     The transition's ridge has the smallest leave-one-out error, for each kernel on the states. The others
     start from `START`, and are left for what has a smaller squared error of filtered means on the last part
     of the training sequences, by two standard errors: first the bandwidth on the observations with lambda (or
@@ -233,11 +214,7 @@ def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
 def _below(
     point: tuple[float, float], held: Held, search: Search, settings: FilterSettings
 ) -> tuple[float, float]:
-    """A bandwidth with tenths of its lambda or delta, as long as each is better than the one before.
-
-    Of observations that hardly have noise, such as frames of a camera, the best is smaller by orders of
-    magnitude than of noisy ones.
-    """
+    """A bandwidth with tenths of its lambda or delta, as long as each is better than the one before."""
     while point[1] > LEAST_REGULARISATION:
         smaller = (point[0], point[1] / 10)
         if held.challenge([search.with_observations(settings, *smaller)]) is None:
@@ -300,35 +277,16 @@ ROWS_FOR_ETA = 300
 
 
 def transition_ridge(given: np.ndarray, wanted: np.ndarray, kernel: Kernel, centred: bool) -> float:
-    """Lambda' with the smallest leave-one-out error of the conditional mean of `wanted` given `given`.
-
-    Parameters
-    ----------
-    given : ndarray of shape (m, q)
-        States, and controls; or next states, for the step back.
-    wanted : ndarray of shape (m, p)
-    kernel : Kernel
-        On what is given.
-    centred : bool
-
-    Returns
-    -------
-    float
-        As in G + m lambda' I: see `regression.leave_one_out`.
-    """
+    """Lambda' with the smallest leave-one-out error of the conditional mean of `wanted` given `given`."""
+    # Shapes: given (m, q); wanted (m, p).
     return choose_kernel_and_ridge(given, wanted, [kernel], centred=centred).ridge / len(given)
 
 
 def predictions(
     states: np.ndarray, following: np.ndarray, kernel: Kernel, regularisation: float, centred: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Beliefs one step ahead of some training states: draws and their weights, of either sign.
-
-    Parameters
-    ----------
-    states, following : ndarray of shape (m, p)
-        Training transitions.
-    """
+    """Beliefs one step ahead of some training states: draws and their weights, of either sign."""
+    # Shapes: states, following (m, p).
     rows = spread_out(len(states), ROWS_FOR_ETA)
     before, after = states[rows], following[rows]
     regression = Regression(KeptGram.of(kernel, before), regularisation, centred)
@@ -343,15 +301,8 @@ def prior_ridge(
     centred: bool,
     regularisations: Sequence[float] = RATIO_REGULARISATIONS,
 ) -> float:
-    """Eta with the smallest leave-one-out score of KuLSIF, summed over beliefs.
-
-    Parameters
-    ----------
-    states : ndarray of shape (n, p)
-        Observed training states: the denominator.
-    beliefs : sequence of pair of ndarray
-        Points and weights of each: the numerator.
-    """
+    """Eta with the smallest leave-one-out score of KuLSIF, summed over beliefs."""
+    # Shapes: states (n, p).
     theta = states[spread_out(len(states), ROWS_FOR_ETA)]
     scores = np.zeros(len(regularisations))
     for points, weights in beliefs:

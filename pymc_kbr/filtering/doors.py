@@ -33,13 +33,7 @@ NUMBERS = (
 
 
 def check_arguments(given: Any) -> None:
-    """Refuse arguments of a filter that are out of range, before anything is fitted.
-
-    Raises
-    ------
-    TypeError, ValueError
-        What was given, and what is allowed.
-    """
+    """Refuse arguments of a filter that are out of range, before anything is fitted."""
     for name, allowed in (("rule", tuple(RULES)), ("tuning", TUNINGS)):
         if getattr(given, name) not in allowed:
             raise ValueError(
@@ -66,13 +60,7 @@ def check_arguments(given: Any) -> None:
 
 
 def check_features(given: Any) -> None:
-    """Refuse features that are no summary, and arguments that do not go with them.
-
-    Raises
-    ------
-    ValueError
-        What was given, and what is allowed.
-    """
+    """Refuse features that are no summary, and arguments that do not go with them."""
     if isinstance(given.features, bool | np.bool_):
         raise ValueError(f"features is {shown(given.features)}; give a summary's name, a summary, or None")
     check_scale(given.features, "features")
@@ -88,13 +76,7 @@ def check_features(given: Any) -> None:
 def training_of(
     states: Any, observations: Any, pairs: Any, transitions: Any, controls: Any, known: bool
 ) -> tuple[Training, tuple[str, ...]]:
-    """The training data in one form, and the names of the states' columns where they have names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If neither or both forms are given, one is incomplete, or all states are the same.
-    """
+    """The training data in one form, and the names of the states' columns where they have names."""
     apart = pairs is not None or transitions is not None
     together = states is not None or observations is not None
     if (
@@ -147,10 +129,7 @@ FAR_BEYOND = 10.0
 
 
 def warn_of_far(rows: np.ndarray, trained: np.ndarray) -> None:
-    """Say which observations (T, d) lie far beyond all those of the training (n, d), both scaled.
-
-    A Gaussian kernel is zero there: the update takes all such observations for one and the same.
-    """
+    """Say which observations (T, d) lie far beyond all those of the training (n, d), both scaled."""
     beyond = np.fmax(trained.min(axis=0) - rows, rows - trained.max(axis=0)) / unit_deviations(trained)
     far = beyond > FAR_BEYOND  # a gap is not far
     if far.any():
@@ -166,13 +145,7 @@ def warn_of_far(rows: np.ndarray, trained: np.ndarray) -> None:
 
 
 def observed_rows(units: Units, observations: Any, names: Sequence[str] | None = None) -> np.ndarray:
-    """Observations (T, d), scaled; NaN stands for what is missing.
-
-    Raises
-    ------
-    ValueError
-        If they have other columns than the training's, or hold infinity.
-    """
+    """Observations (T, d), scaled; NaN stands for what is missing."""
     d = units.observations.size
     rows = in_order(
         "the observations", observations, names, "those of the training's observations", gaps=True
@@ -192,13 +165,7 @@ def observed_rows(units: Units, observations: Any, names: Sequence[str] | None =
 
 
 def draws_of_states(units: Units, initial: Any, p: int, names: Sequence[str] | None = None) -> np.ndarray:
-    """Draws (l, p) of the first state's prior, scaled.
-
-    Raises
-    ------
-    ValueError
-        If they have other columns than the training's states.
-    """
+    """Draws (l, p) of the first state's prior, scaled."""
     rows = rows_of("the draws of the initial prior", initial, names)
     if rows.shape[1] != p:
         raise ValueError(
@@ -216,13 +183,7 @@ def controls_for(
     allowed: int,
     names: Sequence[str] | None = None,
 ) -> np.ndarray | None:
-    """Controls, scaled, at least `needed` and at most `allowed` rows; None where there were none in training.
-
-    Raises
-    ------
-    ValueError
-        If they are missing, not wanted, or of another shape.
-    """
+    """Controls, scaled, `needed` to `allowed` rows; None where there were none in training."""
     if not controlled:
         if controls is not None:
             raise ValueError("controls are given, and the filter was fitted without; fit it with controls")
@@ -257,21 +218,10 @@ def as_it_is(mean: np.ndarray) -> np.ndarray:
 def nearest_rotation(mean: np.ndarray) -> np.ndarray:
     """The rotation matrix nearest to a matrix in Frobenius norm, both as rows of nine numbers.
 
-    Notes
-    -----
     M = U diag(s) V' becomes U diag(1, 1, det(U V')) V', which has the determinant one.
 
-    References
-    ----------
     .. [1] W. Kabsch, A solution for the best rotation to relate two sets of vectors, Acta Crystallographica
        A32 (1976), 922-923.
-
-    Examples
-    --------
-    >>> nearest_rotation(np.array([2.0, 0, 0, 0, 3, 0, 0, 0, -1])).reshape(3, 3).round(6)
-    array([[1., 0., 0.],
-           [0., 1., 0.],
-           [0., 0., 1.]])
     """
     left, _, right = np.linalg.svd(mean.reshape(3, 3))
     # The singular vectors' product may be a reflection: the least direction then turns round.
@@ -284,14 +234,7 @@ POINTS: dict[str, Point] = {"mean": as_it_is, "rotation": nearest_rotation}
 
 
 def make_point(point: Any, states: np.ndarray) -> Point:
-    """A point from its name, or a projection that a user supplies, tried on the states' mean.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no such name, states are no rotation matrices, or a projection returns another shape or
-        NaN.
-    """
+    """A point from its name, or a projection that a user supplies, tried on the states' mean."""
     if isinstance(point, str):
         if point not in POINTS:
             raise ValueError(

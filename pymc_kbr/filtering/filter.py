@@ -327,16 +327,6 @@ def learn(
 ) -> tuple[Chosen, FittedFilter]:
     """Settings chosen on the training, and the filter with them on all of it.
 
-    Parameters
-    ----------
-    arguments : KernelBayesFilter
-        Checked.
-    training : Training
-    names : tuple of str
-    seed : int
-
-    Notes
-    -----
     Where features of the observations are learnt, settings are chosen with features of the part of the
     training without the steps that are held out: features know the rows they were learnt from, and on these
     every lambda would look too large. They are then learnt again from all rows.
@@ -384,22 +374,9 @@ def _given(arguments: Any) -> GivenSettings:
 
 @dataclass(frozen=True, eq=False)
 class DrawnTransition:
-    """Draws of next states in the filter's scale.
+    """Draws of next states in the filter's scale."""
 
-    Parameters
-    ----------
-    function : callable
-        From states (k, p), controls (k, c) where it takes them, and a generator to next states (k, p).
-    controlled : bool
-    centre, scale : ndarray of shape (p,)
-        Of the states.
-    unscale_controls : callable
-        From scaled controls (c,) to those that the user knows.
-    draws : int
-        For each state.
-    seed : int
-        The same draws of noise at each step, so that a filter run twice gives the same.
-    """
+    # Shapes: centre, scale (p,).
 
     function: Callable[..., Any]
     controlled: bool
@@ -410,13 +387,7 @@ class DrawnTransition:
     seed: int
 
     def __call__(self, control: np.ndarray | None, states: np.ndarray) -> np.ndarray:
-        """Draws (n, draws, p), scaled, of the states after scaled states (n, p).
-
-        Raises
-        ------
-        ValueError
-            If the function returns another shape, NaN or infinity.
-        """
+        """Draws (n, draws, p), scaled, of the states after scaled states (n, p)."""
         n, p = states.shape
         rows = np.repeat(states * self.scale + self.centre, self.draws, axis=0)
         given: list[Any] = [rows]
@@ -445,13 +416,7 @@ class DrawnTransition:
 
 
 def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
-    """A transition as a function of states, controls where there are some, and a generator.
-
-    Raises
-    ------
-    TypeError
-        If it is neither a function nor a PyMC model, or takes other arguments.
-    """
+    """A transition as a function of states, controls where there are some, and a generator."""
     if hasattr(transition, "free_RVs") and hasattr(transition, "named_vars"):
         from pymc_kbr.simulation.one_step import OneStep
 
@@ -486,14 +451,6 @@ PUBLISHED_REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)
 def choose_as_published(training: Training, how: How, given: GivenSettings) -> Chosen:
     """Settings by the papers' procedures: Fukumizu 2013, section 5.3, for "kbr", Xu 2022, 5.2, for "iw_kbr".
 
-    Raises
-    ------
-    ValueError
-        If there are no training sequences, the transition is known or has controls, or settings are given:
-        the papers have none of these.
-
-    Notes
-    -----
     Both take Gaussian kernels whose bandwidths are one number beta times the median distances on either side.
 
     - "kbr": the first half of the training estimates, the second validates beta and epsilon; the ridges of

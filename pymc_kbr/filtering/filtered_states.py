@@ -288,20 +288,7 @@ class FilteredStates:
 
 
 def to_xarray(states: FilteredStates, probability: float = 0.9) -> xr.Dataset:
-    """Summaries of filtered states.
-
-    Parameters
-    ----------
-    states : FilteredStates
-    probability : float
-        Of the intervals.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``mean``, ``sd``, ``lower`` and ``upper`` of dimensions (time, state), ``effective_sample_size`` and
-        ``total_weight`` of (time), ``weight`` of (time, atom), ``atoms`` of (atom, state).
-    """
+    """Summaries of filtered states."""
     interval = states.interval(probability)
     variances = np.diagonal(states.cov(), axis1=1, axis2=2)
     side = ("time", "state")
@@ -324,14 +311,7 @@ def to_xarray(states: FilteredStates, probability: float = 0.9) -> xr.Dataset:
 def to_arviz(
     states: FilteredStates, draws: int, chains: int, random_seed: int | np.random.Generator | None
 ) -> Any:
-    """Filtered states for ArviZ.
-
-    Returns
-    -------
-    arviz.InferenceData (ArviZ 0.x) or xarray.DataTree (ArviZ 1.x)
-        Group ``posterior`` with ``state`` of dimensions (chain, draw, time, state), drawn at each time by
-        itself; group ``weighted_atoms_data`` with the training states and their signed weights.
-    """
+    """Filtered states for ArviZ."""
     from pymc_kbr.posterior.arviz import WEIGHTED_ATOMS, pack
 
     whole("draws", draws)
@@ -374,28 +354,8 @@ def plot_states(
     probability: float = 0.9,
     ax: Any = None,
 ) -> np.ndarray:
-    """Means and bands of each column of the state over time, with the truth where it is known.
-
-    Parameters
-    ----------
-    states : FilteredStates
-    truth : ndarray of shape (T, p), optional
-    observations : ndarray of shape (T, p), optional
-        Drawn as dots, where they are in the state's own units.
-    probability : float
-        Of the bands.
-    ax : sequence of matplotlib Axes, optional
-        One a column of the state.
-
-    Returns
-    -------
-    ndarray of matplotlib Axes, shape (p,)
-
-    Raises
-    ------
-    ValueError
-        If truth or observations have another shape, or there are other axes than columns.
-    """
+    """Means and bands of each column of the state over time, with the truth where it is known."""
+    # Shapes: truth (T, p); observations (T, p); returned: (p,).
     means, bands = states.mean(), states.interval(probability)
     p = means.shape[1]
     for name, given in (("truth", truth), ("observations", observations)):

@@ -23,19 +23,7 @@ from pymc_kbr.kernels import Kernel
 
 @dataclass(frozen=True, eq=False)
 class FittedFilter:
-    """The recursion with the scale, the atoms and the names of what it was fitted to.
-
-    Parameters
-    ----------
-    units : Units
-    recursion : Recursion
-    atoms : Atoms
-        Training states in the user's units.
-    point : callable
-    names : tuple of str
-    labels : Labels
-        Of the training's columns.
-    """
+    """The recursion with the scale, the atoms and the names of what it was fitted to."""
 
     units: Units
     recursion: Recursion
@@ -138,13 +126,7 @@ class FittedFilter:
         )
 
     def weights_of(self, belief: Belief) -> np.ndarray:
-        """The weights of a belief of this filter.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is no belief, or one of another filter.
-        """
+        """The weights of a belief of this filter."""
         if not isinstance(belief, Belief):
             raise TypeError(
                 f"the belief is a {type(belief).__name__}; give a Belief, such as `filtered.last`"
@@ -177,13 +159,6 @@ class FittedFilter:
 class BackwardPass:
     """Backward conditional means, reweighted at each time for what was known then.
 
-    Parameters
-    ----------
-    recursion : Recursion
-        Of the filter, with a learnt transition.
-
-    Notes
-    -----
     p(z_t | x_1..T) is the mean of p(z_t | z_t+1, x_1..t) under p(z_t+1 | x_1..T). The inner one is a
     posterior by itself, with the filtered belief as the prior of z_t and the training transitions (z_j,
     z_j+1) as the table: importance-weighted kernel Bayes' rule with gamma, the filtered belief's weights on

@@ -34,18 +34,7 @@ ON_ONE_THREAD = 2000
 
 @dataclass(frozen=True)
 class How:
-    """What is fixed before any setting is chosen.
-
-    Parameters
-    ----------
-    rule : Rule
-    centred : bool
-    solver : str or Solver
-    draw : callable, optional
-        Of a known transition, as in `transitions.KnownTransition`.
-    seed : int
-        Of low-rank solvers.
-    """
+    """What is fixed before any setting is chosen."""
 
     rule: Rule
     centred: bool
@@ -55,22 +44,7 @@ class How:
 
 
 class Recursion:
-    """A filter with its settings, on scaled arrays: everything that does not change is factored here, once.
-
-    Parameters
-    ----------
-    training : Training
-        Scaled.
-    settings : FilterSettings
-    how : How
-    like : Recursion, optional
-        Of the same training, whose factorisations are taken over where its settings are the same.
-
-    Attributes
-    ----------
-    states : Gram
-        Of all N training states.
-    """
+    """A filter with its settings, on scaled arrays; what does not change is factored once."""
 
     states: Gram
     _sum_rule: SumRule
@@ -108,13 +82,8 @@ class Recursion:
         return self.training.controls is not None
 
     def start(self, initial: np.ndarray | None = None) -> Predicted:
-        """The belief before the first observation: 1 / n on the observed states, or a prior by draws.
-
-        Parameters
-        ----------
-        initial : ndarray of shape (l, p), optional
-            Draws, scaled.
-        """
+        """The belief before the first observation: 1 / n on the observed states, or a prior by draws."""
+        # Shapes: initial (l, p).
         weights = np.zeros(self.size)
         gamma = np.full(self.count, 1 / self.count)
         if initial is not None:
@@ -130,10 +99,7 @@ class Recursion:
         return self._transition(weights, control)
 
     def update(self, predicted: Predicted, observation: np.ndarray) -> np.ndarray:
-        """Weights (N,) given a prediction and an observation (d,), whose NaN columns are left out.
-
-        Where all are NaN, the prediction's own.
-        """
+        """Weights (N,) given a prediction and an observation (d,), whose NaN columns are left out."""
         there = ~np.isnan(observation)
         if not there.any():
             return predicted.weights

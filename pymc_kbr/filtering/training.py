@@ -42,25 +42,9 @@ UNLABELLED = Labels()
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """States with three lists of row numbers into them.
+    """States with three lists of row numbers into them."""
 
-    Parameters
-    ----------
-    states : ndarray of shape (N, p)
-        All states, each once.
-    pairs : ndarray of int, shape (n,)
-        Those that were observed.
-    observations : ndarray of shape (n, d)
-        Of these.
-    previous, following : ndarray of int, shape (m,)
-        A state and the one after it.
-    controls : ndarray of shape (m, c), optional
-        What acted between the two.
-    lengths : tuple of int
-        Of the sequences, in their order; empty where pairs and transitions were given apart.
-    labels : Labels
-        Of the columns.
-    """
+    # Shapes: states (N, p); pairs (n,); observations (n, d); previous, following (m,); controls (m, c).
 
     states: np.ndarray
     pairs: np.ndarray
@@ -73,13 +57,7 @@ class Training:
 
     @classmethod
     def of_sequences(cls, states: Any, observations: Any, controls: Any = None) -> Training:
-        """From one training sequence, or a list of them.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `sequences`, and if sequences and their observations or controls do not belong together.
-        """
+        """From one training sequence, or a list of them."""
         _refuse_unlike_labels(states, observations)
         z, z_names = sequences("states", states)
         x, x_names = sequences("observations", observations)
@@ -116,16 +94,8 @@ class Training:
 
     @classmethod
     def of_parts(cls, pairs: Any, transitions: Any, controls: Any = None) -> Training:
-        """From observed states and from transitions, which need not be of the same sequences.
-
-        Parameters
-        ----------
-        pairs : pair of array_like, shapes (n, p) and (n, d)
-            States and their observations.
-        transitions : pair of array_like of shape (m, p), optional
-            States and those that follow them; None where the transition is known.
-        controls : array_like of shape (m, c), optional
-        """
+        """From observed states and from transitions, which need not be of the same sequences."""
+        # Shapes: pairs (n, p) and (n, d); transitions (m, p); controls (m, c).
         (z, x), labels = _two("pairs", pairs, "states", "observations")
         if transitions is None:
             if controls is not None:
@@ -153,11 +123,7 @@ class Training:
         return cls(np.vstack([z, before, after]), np.arange(n), x, previous, following, u, labels=named)
 
     def split(self, held_out: int) -> tuple[Training, list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]]:
-        """The first part of the sequences, and the last `held_out` steps as sequences of their own.
-
-        A held-out sequence is states, observations and controls; no transition leads from one part to
-        the other.
-        """
+        """The first part of the sequences, and the last `held_out` steps as sequences of their own."""
         starts = np.cumsum([0, *self.lengths[:-1]])
         u_all = self._controls_of_rows()
         kept: list[tuple[int, int]] = []
@@ -195,13 +161,7 @@ class Training:
 
 
 def sequences(name: str, value: Any) -> tuple[list[np.ndarray], tuple[str, ...] | None]:
-    """One sequence (T, k), or a list of them, as float arrays of two rows or more; and names of the columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If rows hold NaN or infinity, sequences have other columns than each other, or one has a single step.
-    """
+    """One sequence (T, k), or a list of them, as float arrays of two rows or more; names of columns."""
     several = isinstance(value, list | tuple) and len(value) > 0 and all(map(_is_sequence, value))
     parts = list(value) if several else [value]
     names = labels_of(parts[0])
@@ -236,13 +196,7 @@ def rows_of(name: str, value: Any, names: Sequence[str] | None = None) -> np.nda
 
 
 def evenly_spaced(times: Any, count: int) -> None:
-    """Refuse times that are not `count` even steps.
-
-    Raises
-    ------
-    ValueError
-        With what to do about it.
-    """
+    """Refuse times that are not `count` even steps."""
     if times is None:
         return
     try:
@@ -304,19 +258,7 @@ FEWEST_FOR_FACTOR = 100
 def gram_of(
     solver: Any, kernel: Kernel, points: np.ndarray, rng: np.random.Generator
 ) -> KeptGram | LowRankGram:
-    """The Gram matrix of points (n, d), kept in memory, or of finitely many features.
-
-    Parameters
-    ----------
-    solver : str or Solver
-        "auto" takes incomplete Cholesky where a rank of a quarter of the rows leaves out no more than
-        `AS_EXACT` of the trace, otherwise the exact matrix while it fits into the budget of `Auto`.
-
-    Raises
-    ------
-    ValueError
-        If the solver makes blocks of rows, which are no features of new points.
-    """
+    """The Gram matrix of points (n, d), kept in memory, or of finitely many features."""
     solver, n = make_solver(solver), len(points)
     if isinstance(solver, Auto):
         if n >= FEWEST_FOR_FACTOR:
@@ -353,14 +295,7 @@ def _left_out(gram: LowRankGram, kernel: Kernel, points: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Joint:
-    """k(z, z') l(u, u') of rows that hold z in their first columns and u in the others.
-
-    Parameters
-    ----------
-    first, second : Kernel
-    columns : int
-        Of z.
-    """
+    """k(z, z') l(u, u') of rows that hold z in their first columns and u in the others."""
 
     first: Kernel
     second: Kernel
@@ -391,16 +326,9 @@ def of_columns(kernel: Kernel, columns: np.ndarray) -> Kernel:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Centres and deviations of the training's columns.
+    """Centres and deviations of the training's columns."""
 
-    Parameters
-    ----------
-    centre, deviation : ndarray of shape (p,)
-        Of the states.
-    observations : Scaler or Summary
-        Of the observations: constant columns are left out. Or features of them, from all their columns.
-    control_centre, control_deviation : ndarray of shape (c,), optional
-    """
+    # Shapes: centre, deviation (p,); control_centre, control_deviation (c,).
 
     centre: np.ndarray
     deviation: np.ndarray
@@ -410,10 +338,7 @@ class Units:
 
     @classmethod
     def of(cls, training: Training, scaled: bool, features: Any = None) -> Units:
-        """Those of a training; deviations are one where nothing is to be scaled.
-
-        `features` is as `make_summary` takes it, or None.
-        """
+        """Those of a training; deviations are one where nothing is to be scaled."""
 
         def deviation(rows: np.ndarray) -> np.ndarray:
             return unit_deviations(rows) if scaled else np.ones(rows.shape[1])
@@ -442,13 +367,7 @@ class Units:
         return isinstance(self.observations, Scaler)
 
     def observed(self, rows: np.ndarray) -> np.ndarray:
-        """Observations (T, d), scaled, or their features; NaN where they are missing.
-
-        Raises
-        ------
-        ValueError
-            If a row is missing in part and features need all of it.
-        """
+        """Observations (T, d), scaled, or their features; NaN where they are missing."""
         if self.has_columns:
             return self.observations.transform(rows)
         # A network takes whole observations: nothing is known of the features of a part.

@@ -19,17 +19,6 @@ MOST_WHOLE = 2_000
 class SumRule:
     """Weights of the observed states that stand for an embedding: the kernel sum rule, factored once.
 
-    Parameters
-    ----------
-    gram : Gram
-        Of the observed states, (n, n).
-    regularisation : float
-        eta.
-    centred : bool
-        Whether the weights' difference from 1 / n is what is regularised.
-
-    Notes
-    -----
     gamma = (G + n eta I)^-1 g with g the embedding's values at the states; `centred`, the same of g less
     the states' own embedding, plus 1 / n. See `embedding.rules.sum_rule`.
     """
@@ -41,10 +30,7 @@ class SumRule:
         self._own = gram.apply(np.full(n, 1 / n)) if centred else None
 
     def __call__(self, values: np.ndarray, total: float | np.ndarray = 1.0) -> np.ndarray:
-        """Gamma (n,) of an embedding whose values at the states are (n,) and whose weights sum to `total`.
-
-        Or of k embeddings, (n, k) from (n, k) and (k,).
-        """
+        """Gamma (n,) of an embedding whose values at the states are (n,) and whose weights sum to `total`."""
         if self._own is None:
             return self._operator.solve(values)
         return self._operator.solve(values - np.multiply.outer(self._own, total)) + total / len(values)
@@ -53,16 +39,6 @@ class SumRule:
 class Regression:
     """The conditional mean embedding of one side of pairs given the other, factored once.
 
-    Parameters
-    ----------
-    gram : Gram
-        Of the side that is given, (m, m).
-    regularisation : float
-        lambda', as G + m lambda' I.
-    centred : bool
-
-    Notes
-    -----
     v = (G + m lambda' I)^-1 h, where h are an embedding's values at the given side: the step of Xu 2022,
     Algorithm 2, line 4, and of the first factor of Fukumizu 2013, eq. 17. Signed weights carry over.
     Centred, it is the regression with an intercept, and v sums to what the embedding's weights sum to.
@@ -88,15 +64,9 @@ class Regression:
 
 
 class Predicted:
-    """A belief one step ahead.
+    """A belief one step ahead."""
 
-    Parameters
-    ----------
-    gamma : ndarray of shape (n,)
-        Its weights on the observed states: the prior of an update.
-    ahead : callable
-        To its weights (N,) of all states, which an update does not need.
-    """
+    # Shapes: gamma (n,).
 
     def __init__(self, gamma: np.ndarray, ahead: Callable[[], np.ndarray]) -> None:
         self.gamma, self._ahead = gamma, ahead
@@ -115,18 +85,9 @@ class Transition(Protocol):
 
 
 class LearntTransition:
-    """From training transitions, by regression of the next state's features on the state's.
+    """From training transitions, by regression of the next state's features on the state's."""
 
-    Parameters
-    ----------
-    states : Gram
-        Of all states, (N, N).
-    pairs, previous, following : ndarray of int
-    regression : Regression
-        On the previous states, and controls.
-    sum_rule : SumRule
-    controls : tuple of Kernel and ndarray of shape (m, c), optional
-    """
+    # Shapes: controls (m, c).
 
     def __init__(
         self,
@@ -177,25 +138,11 @@ class LearntTransition:
 class KnownTransition:
     """By draws of the next state from each observed state, through the kernel sum rule.
 
-    Parameters
-    ----------
-    states : Gram
-        Of all states.
-    pairs : ndarray of int, shape (n,)
-        The observed states, on which beliefs have their weights.
-    points : ndarray of shape (n, p)
-        These states.
-    sum_rule : SumRule
-    draw : callable
-        From controls (c,) or None, and states (n, p), to draws (n, draws, p) of the states after them.
-    fixed : bool
-        Whether the draws are the same at each step: they are then made once.
-
-    Notes
-    -----
     A belief sum_i w_i k(., z_i) becomes sum_i w_i mean_j k(., y_ij) with draws y_ij of the state after z_i,
     and gamma = (G + n eta I)^-1 of its values at the observed states.
     """
+
+    # Shapes: pairs (n,); points (n, p).
 
     def __init__(
         self,
@@ -257,31 +204,10 @@ def conditioned(
 ) -> np.ndarray:
     """Weights of rows (z_i, x_i) under a prior, given a point of x or an embedding on x.
 
-    Parameters
-    ----------
-    rule : Rule
-    gram : Gram
-        G_x, without centring.
-    gamma : ndarray of shape (n,)
-        The prior's weights of the rows, of sum about one.
-    values : ndarray of shape (n,)
-        Kernel values between the rows and the point, or the embedding at the rows.
-    regularisation : float
-        lambda or delta, for weights of sum one.
-    centred : bool
-        Whether features are regressed about their means under the prior; the weights then sum to `total`.
-    total : float
-        Of the embedding's weights; one for a point.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Notes
-    -----
     For "iw_kbr" rows whose weight is not positive are left out before anything is factored: their
     posterior weight is zero. That is exact, and the factorisation is of the others alone.
     """
+    # Shapes: gamma (n,); values (n,); returned: (n,).
     weights = np.zeros(len(gamma))
     rows = np.arange(len(gamma))
     if isinstance(rule, ImportanceWeighted):

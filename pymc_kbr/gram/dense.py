@@ -119,11 +119,7 @@ class CholeskyOperator(Operator):
 
 @dataclass
 class ShiftedOperator(SquaredOperator):
-    """L G ((L G)^2 + delta I)^-1 L, as the real part of (L G + i sqrt(delta) I)^-1 L.
-
-    The two are equal because A / (A^2 + delta) = Re 1 / (A + i sqrt(delta)) for real A; unlike the
-    square, the shifted matrix keeps the condition number of A.
-    """
+    """L G ((L G)^2 + delta I)^-1 L, as the real part of (L G + i sqrt(delta) I)^-1 L."""
 
     gram: DenseGram
     factor: tuple[np.ndarray, np.ndarray]
@@ -165,17 +161,9 @@ def centred_gram(gram: np.ndarray, base: np.ndarray) -> np.ndarray:
 
 
 class KeptGram(DenseGram):
-    """`DenseGram` with its matrix in memory, for what factors another part or scale of it again and again.
+    """`DenseGram` with its matrix in memory, for what factors another part or scale of it again and again."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-    points : ndarray of shape (n, d)
-    kept : ndarray of shape (n, n)
-        The kernel's values, without centring; it is not written to.
-    base : ndarray of shape (n,), optional
-        Weights of sum one about whose mean the features are centred.
-    """
+    # Shapes: points (n, d); kept (n, n); base (n,).
 
     def __init__(
         self, kernel: Kernel, points: np.ndarray, kept: np.ndarray, base: np.ndarray | None = None
@@ -215,13 +203,7 @@ class KeptGram(DenseGram):
 
 
 def part_of(gram: Gram, rows: np.ndarray) -> Gram:
-    """The Gram matrix of some rows of another one, exact or of finitely many features.
-
-    Raises
-    ------
-    TypeError
-        If the Gram matrix is of another kind, whose rows do not stand by themselves.
-    """
+    """The Gram matrix of some rows of another one, exact or of finitely many features."""
     if isinstance(gram, LowRankGram):
         return LowRankGram(gram.features[rows], gram.feature_map)
     if isinstance(gram, KeptGram):

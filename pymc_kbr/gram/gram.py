@@ -46,10 +46,7 @@ class SquaredOperator(Operator):
 
     @abstractmethod
     def dual_weights(self, x: np.ndarray) -> np.ndarray:
-        """((G L)^2 + delta I)^-1 G L on the kernel's values at points x (k, d), shape (k, n).
-
-        L times it is `weights`; an element of the span of other points takes their joint weights instead.
-        """
+        """((G L)^2 + delta I)^-1 G L on the kernel's values at points x (k, d), shape (k, n)."""
 
 
 class Gram(ABC):
@@ -82,22 +79,7 @@ class Gram(ABC):
 
 
 def raising(factor: Callable[[float], object], ridge: float, least: float) -> tuple[object, float, int]:
-    """A factorisation, its ridge, and how many times that had to be raised.
-
-    Parameters
-    ----------
-    factor : callable
-        From a ridge to a factorisation; raises LinAlgError where rounding has made the matrix
-        indefinite.
-    ridge : float
-    least : float
-        What the ridge is raised to at least: the size of rounding errors on the diagonal.
-
-    Warns
-    -----
-    UserWarning
-        If the ridge was raised.
-    """
+    """A factorisation, its ridge, and how many times that had to be raised."""
     given, raised = ridge, 0
     while True:
         try:

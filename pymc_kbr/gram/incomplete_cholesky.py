@@ -123,15 +123,9 @@ class RandomlyPivotedCholesky:
 
 @dataclass(frozen=True, eq=False)
 class PivotFeatures:
-    """f(x) = L^-1 k(pivots, x), with L the factor's rows at its pivots.
+    """f(x) = L^-1 k(pivots, x), with L the factor's rows at its pivots."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-    pivots : ndarray of shape (r, d)
-    triangle : ndarray of shape (r, r)
-        L.
-    """
+    # Shapes: pivots (r, d); triangle (r, r).
 
     kernel: Kernel
     pivots: np.ndarray
@@ -146,11 +140,7 @@ class PivotFeatures:
 def streamed_cholesky(
     kernel: Kernel, points: Chunks, rank: int, tolerance: float, block: int, rng: np.random.Generator
 ) -> StreamedGram:
-    """Randomly pivoted incomplete Cholesky, with one pass over the points for each block of pivots.
-
-    See `RandomlyPivotedCholesky`. What each pass makes anew is not kept: the residual of the diagonal, of one
-    number a point, is all that has the size of the table.
-    """
+    """Randomly pivoted incomplete Cholesky, with one pass over the points for each block of pivots."""
     n = len(points)
     residual = np.concatenate([np.asarray(kernel.diag(rows), dtype=float) for _, rows in points.blocks()])
     enough, rounding = tolerance * residual.sum(), 10 * np.finfo(float).eps * residual.max()

@@ -19,20 +19,7 @@ TRIANGLE_ROWS = 64
 
 @dataclass(frozen=True, eq=False)
 class LocalRegressions:
-    """(G + ridge I)^-1 k(x) on the m nearest rows of each of some observations.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    ridge : float
-        m * lambda.
-    neighbours : int
-        m.
-    centred : bool
-        Whether an intercept that is not penalised is fitted too.
-    dtype : numpy floating type
-        In which systems are made and solved.
-    """
+    """(G + ridge I)^-1 k(x) on the m nearest rows of each of some observations."""
 
     kernel: Kernel
     ridge: float
@@ -57,10 +44,7 @@ class LocalRegressions:
     def weights(
         self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, scratch: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (b, m) of rows `near` (b, m, d) for observations x (b, d), and how often a ridge rose.
-
-        Parameter `ratio` (b, m) has the rows' density ratios under another prior.
-        """
+        """Weights (b, m) of rows `near` (b, m, d) for observations x (b, d), and how often a ridge rose."""
         try:
             return self._solved(x, near, ratio, scratch[: len(x)], 0), np.zeros(len(x), dtype=int)
         except np.linalg.LinAlgError:  # one of them at least: each by itself

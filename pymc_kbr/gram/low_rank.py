@@ -105,13 +105,7 @@ class WoodburyOperator(Operator):
         return solved if self.scale is None else scaled_rows(self.scale, solved)
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """The operator applied to the approximated kernel's values at x (k, d): shape (k, n).
-
-        S F (F' S S F + ridge I)^-1 f(x), which equals `solve` of F f(x) and subtracts nothing. Eq. 5 of the
-        localised draft has the kernel's own values k(x), which is `solve` of these: what of k(x) lies
-        outside the span of F is then divided by the ridge alone, so that weights grow with the
-        factorisation's error over the ridge instead of with the error.
-        """
+        """The operator applied to the approximated kernel's values at x (k, d): shape (k, n)."""
         weights = self.scaled @ cho_solve(self.factor, self.gram.feature_map(x).T)
         return (weights if self.scale is None else scaled_rows(self.scale, weights)).T
 
@@ -233,18 +227,9 @@ class StreamedGram(Gram):
 
 @dataclass
 class StreamedWoodbury(Operator):
-    """S (S F F' S + ridge I)^-1 S, in a pass or two.
+    """S (S F F' S + ridge I)^-1 S, in a pass or two."""
 
-    Parameters
-    ----------
-    gram : StreamedGram
-    scale : ndarray of shape (n,), optional
-        The square of S; the identity where left out.
-    factor : tuple
-        Of F' S S F + ridge I, by Cholesky.
-    ridge : float
-    raised : int
-    """
+    # Shapes: scale (n,).
 
     gram: StreamedGram
     scale: np.ndarray | None
@@ -269,18 +254,9 @@ class StreamedWoodbury(Operator):
 
 @dataclass
 class StreamedSpectral(Operator):
-    """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', in a pass or two.
+    """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', in a pass or two."""
 
-    Parameters
-    ----------
-    gram : StreamedGram
-    scale : ndarray of shape (n,)
-        L.
-    values, vectors : ndarray of shape (r,), (r, r)
-        m and V.
-    ridge : float
-        Delta.
-    """
+    # Shapes: scale (n,); values, vectors (r,), (r, r).
 
     gram: StreamedGram
     scale: np.ndarray
@@ -355,16 +331,9 @@ class Nystroem:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFeatures:
-    """f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'.
+    """f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-    landmarks : ndarray of shape (m, d)
-        z.
-    mix : ndarray of shape (m, r)
-        V diag(s)^(-1/2).
-    """
+    # Shapes: landmarks (m, d); mix (m, r).
 
     kernel: Kernel
     landmarks: np.ndarray

@@ -191,19 +191,10 @@ def streams(solver: Solver) -> bool:
 class BlockGram(Gram):
     """Blocks of rows, each with its own regression; what they predict is averaged.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    points : ndarray of shape (n, d)
-    blocks : tuple of ndarray of int
-        Row numbers. Rows in none of them get no weight.
-    base : ndarray of shape (n,), optional
-        Weights of sum one, about whose mean within each block the features are centred.
-
-    Notes
-    -----
     A block of m rows has m / n of the ridge n * lambda: lambda is the same in all of them.
     """
+
+    # Shapes: points (n, d); base (n,).
 
     kernel: Kernel
     points: np.ndarray

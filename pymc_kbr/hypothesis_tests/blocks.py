@@ -60,13 +60,7 @@ def labels(m: int, n: int) -> Centred:
 
 
 def block_sizes(rows: int, block: int | None, least: int) -> int:
-    """How many blocks some rows are cut into.
-
-    Raises
-    ------
-    ValueError
-        If blocks of the size that is asked for would be fewer than 20, or smaller than `least`.
-    """
+    """How many blocks some rows are cut into."""
     if block is None:
         # Zaremba et al.'s heuristic: larger blocks have more power each, and leave fewer to take the mean of.
         block = max(least, min(int(np.sqrt(rows)), rows // LEAST_BLOCKS))
@@ -85,13 +79,6 @@ def block_sizes(rows: int, block: int | None, least: int) -> int:
 class Blocks:
     """Inner products of centred matrices, block after block, and the distribution of their mean.
 
-    Parameters
-    ----------
-    count : int
-        How many there will be.
-
-    Notes
-    -----
     Where the rows of a block are permuted, <A, B> has mean zero and variance 2 |A|^2 |B|^2 / (n (n - 3)),
     which is exact, and in the limit of many rows the third moment 8 tr A^3 tr B^3 / (n (n - 3))^1.5. The mean
     over blocks is compared with the gamma distribution, shifted to mean zero, of these three. A normal one
@@ -116,13 +103,7 @@ class Blocks:
             self._thirds.append(scale**3 * 8 * a.cubed * b.cubed / size**1.5)
 
     def result(self, kernels: Sequence[Kernel]) -> TestResult:
-        """The mean, against its distribution.
-
-        Raises
-        ------
-        ValueError
-            If all permutations have the same statistic.
-        """
+        """The mean, against its distribution."""
         refuse_alike(self._flat)
         count, variance = len(self._values), float(np.mean(self._variances))
         skewness = np.mean(self._thirds) / variance**1.5 / np.sqrt(count)
@@ -173,12 +154,8 @@ class Traces(NamedTuple):
 def moments(a: Traces, b: Traces, n: int) -> tuple[float, float]:
     """Mean and variance of sum_ij A_ij B_pi(i)pi(j) over all permutations pi of n >= 4 rows.
 
-    Notes
-    -----
     Exact, for symmetric matrices whose rows sum to zero [1]_.
 
-    References
-    ----------
     .. [1] F. Kazi-Aoual, S. Hitier, R. Sabatier, J.-D. Lebreton, Refined approximations to permutation tests
        for multivariate inference, Computational Statistics and Data Analysis 20 (1995), 643-656.
     """
@@ -191,16 +168,7 @@ def moments(a: Traces, b: Traces, n: int) -> tuple[float, float]:
 
 
 def gamma_null(a: Traces, b: Traces, n: int, scale: float) -> Any:
-    """The gamma distribution with the mean and variance of `scale` times that sum, as one of SciPy.
-
-    The gamma form is that of Gretton et al. 2007; the moments are those of the permutations, not their
-    limits for many rows.
-
-    Raises
-    ------
-    ValueError
-        If all permutations have the same statistic, but for rounding.
-    """
+    """The gamma distribution with the mean and variance of `scale` times that sum, as one of SciPy."""
     mean, variance = moments(a, b, n)
     refuse_alike(variance <= ALIKE * mean**2)
     return gamma(mean**2 / variance, scale=scale * variance / mean)

@@ -49,13 +49,7 @@ def check_choices(form: str, statistic: str, null: str, permutations: int, featu
 
 
 def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Bandwidth) -> Kernel:
-    """The kernel on points (n, d), its bandwidth given, by the median heuristic, or learnt.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the kernel or the bandwidth is none of these.
-    """
+    """The kernel on points (n, d), its bandwidth given, by the median heuristic, or learnt."""
     if kernel is not None:
         check_kernel("kernel", kernel)
         if not isinstance(kernel, str):
@@ -98,13 +92,7 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
 
 
 def features_of(kernel: Kernel, points: np.ndarray, features: int, rng: np.random.Generator) -> np.ndarray:
-    """Cosines and sines (n, features) that stand for the kernel on points (n, d); of a sum, of each part.
-
-    Raises
-    ------
-    ValueError
-        If there are none of such a kernel.
-    """
+    """Cosines and sines (n, features) that stand for the kernel on points (n, d); of a sum, of each part."""
     if isinstance(kernel, Sum):
         parts = (kernel.left, kernel.right)
         return np.hstack([features_of(part, points, features, rng) for part in parts])
@@ -138,13 +126,7 @@ where a kernel sees means and lines. Closer ones hardly differ; of more of them 
 
 
 def kernels_of(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Bandwidth) -> list[Kernel]:
-    """One kernel on points (n, d), as of `chosen_kernel`, or those of several bandwidths.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the kernel has a bandwidth of its own, or is none.
-    """
+    """One kernel on points (n, d), as of `chosen_kernel`, or those of several bandwidths."""
     if not isinstance(bandwidth, str) or bandwidth != "several":
         return [chosen_kernel(points, kernel, bandwidth)]
     if kernel is not None:
@@ -173,33 +155,16 @@ def of_several(
 ) -> TestResult:
     """The largest of standardised statistics, against that of each permutation.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m,)
-        Of the sample, at each choice of bandwidths.
-    permuted : ndarray of shape (p, m)
-        The same of permutations, each of them the same at all bandwidths.
-    kernels : sequence of m tuples of Kernel
-    form : str
-
-    Returns
-    -------
-    TestResult
-        `statistic` is the largest of the m, in deviations of its permutations; `kernels` are those of it.
-
-    Notes
-    -----
     The sample is one of the permutations by which each statistic is standardised, so that under the null
     hypothesis all of them are alike and the level is exact. After [1]_ and [2]_, who weigh bandwidths and
     correct the level of each; the largest of standardised statistics needs no second set of permutations.
 
-    References
-    ----------
     .. [1] M. Albert, B. Laurent, A. Marrel, A. Meynaoui, Adaptive test of independence based on HSIC
        measures, Annals of Statistics 50 (2022), 858-879.
     .. [2] A. Schrab, I. Kim, M. Albert, B. Laurent, B. Guedj, A. Gretton, MMD aggregated two-sample test,
        JMLR 24 (2023), 1-81.
     """
+    # Shapes: values (m,); permuted (p, m).
     pool = np.vstack([values, permuted])
     spread = pool.std(axis=0)
     # At a bandwidth at which all permutations are alike, but for rounding, no sample stands out.

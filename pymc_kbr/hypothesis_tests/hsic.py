@@ -148,14 +148,9 @@ def hsic_test(
 
 
 class Side:
-    """A Gram matrix (n, n), or a factor (n, r) that stands for it, with what permutations do not change.
+    """A Gram matrix (n, n), or a factor (n, r) that stands for it, with what permutations do not change."""
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n), optional
-    factor : ndarray of shape (n, r), optional
-        One of the two.
-    """
+    # Shapes: gram (n, n); factor (n, r).
 
     def __init__(self, gram: np.ndarray | None, factor: np.ndarray | None) -> None:
         self.gram, self.factor = gram, factor

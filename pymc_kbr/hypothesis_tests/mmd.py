@@ -202,16 +202,7 @@ class FactorSums:
 
 
 class Discrepancies:
-    """Squared maximum mean discrepancies between some rows and the others.
-
-    Parameters
-    ----------
-    sums : GramSums or FactorSums
-        Over N rows.
-    m : int
-        How many rows are in the first sample.
-    biased : bool
-    """
+    """Squared maximum mean discrepancies between some rows and the others."""
 
     def __init__(self, sums: GramSums | FactorSums, m: int, biased: bool) -> None:
         self.sums, self.m, self.biased = sums, m, biased
@@ -275,19 +266,8 @@ def _by_blocks(
 
 
 def as_strata(strata: Any, m: int, n: int) -> np.ndarray | None:
-    """The part of each of m + n rows as a whole number, shape (m + n,); None where there are no parts.
-
-    Parameters
-    ----------
-    strata : pair of array_like, shapes (m,) and (n,), or None
-        Labels of the rows of both samples.
-    m, n : int
-
-    Raises
-    ------
-    ValueError
-        If they are no pair of such labels, some are missing, or no part has rows of both samples.
-    """
+    """The part of each of m + n rows as a whole number, shape (m + n,); None where there are no parts."""
+    # Shapes: strata (m,) and (n,), or None.
     if strata is None:
         return None
     if not isinstance(strata, tuple) or len(strata) != 2:

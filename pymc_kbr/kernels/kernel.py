@@ -253,11 +253,7 @@ LOST = 1e-6
 
 
 def _lose_digits(norms: np.ndarray) -> bool:
-    """Whether a point so far from all others has moved the mean that their differences are lost to rounding.
-
-    Squared norms (n,) about the mean are then alike, being all the squared distance from the others to the
-    mean, and of |a|^2 + |b|^2 - 2 a'b nothing but rounding is left, of either sign.
-    """
+    """Whether a point is so far from all others that their differences are lost to rounding."""
     if len(norms) < 3:
         return False
     middle = np.partition(norms, len(norms) // 2)[len(norms) // 2]

@@ -361,15 +361,9 @@ ROWS_SHOWN = 10_000
 
 @dataclass(frozen=True, eq=False)
 class PriorRows:
-    """Which rows, and what they are.
+    """Which rows, and what they are."""
 
-    Parameters
-    ----------
-    rows : ndarray of int, shape (k,)
-        At most `ROWS_SHOWN`; a row may be there several times where rows were resampled.
-    words : str
-        How they come to stand for the prior.
-    """
+    # Shapes: rows (k,).
 
     rows: np.ndarray
     words: str
@@ -378,18 +372,11 @@ class PriorRows:
     def of(cls, table: Any, ratio: np.ndarray | None = None) -> PriorRows:
         """Rows of a `ReferenceTable` for its prior, or for another one.
 
-        Parameters
-        ----------
-        table : ReferenceTable
-        ratio : ndarray of shape (n,), optional
-            Density of another prior over that of the table's, or what else weights the rows.
-
-        Notes
-        -----
         Rows that are no draws of the prior are resampled systematically, at even steps of the summed
         weights, which are the table's `prior_ratio` times `ratio`. A likelihood that is known is no part of a
         prior: where the ratio is that alone, rows are draws of the prior and are left as they are.
         """
+        # Shapes: ratio (n,).
         elsewhere = table.origin.from_proposal
         weights = table.prior_ratio if elsewhere or not table.origin.known else None
         between = ", between the bounds within which it was simulated" if table.origin.between_bounds else ""

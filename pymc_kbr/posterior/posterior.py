@@ -181,11 +181,6 @@ class WeightedAtoms:
 def herd(embedding: Embedding, draws: int) -> np.ndarray:
     """Row numbers of atoms whose equally weighted sum is near to an embedding, shape (draws,).
 
-    Kernel herding: each draw is the atom at which the embedding exceeds that of the draws before
-    it most [1]_.
-
-    References
-    ----------
     .. [1] Y. Chen, M. Welling, A. Smola, Super-samples from kernel herding, UAI (2010).
     """
     points, kernel = embedding.atoms.points, embedding.atoms.kernel
@@ -468,18 +463,7 @@ MOST_LINES, MOST_LETTERS = 10, 48
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of a value.
-
-    Parameters
-    ----------
-    heading : str
-    lines : sequence of dict
-        The table, all of the same keys; the first `MOST_LINES` are shown.
-    count : int
-        How many lines there are of which `lines` may be the first.
-    notes : sequence of str
-        Sentences after the table.
-    """
+    """What is shown of a value."""
 
     heading: str
     lines: Sequence[dict[str, Any]]

@@ -16,8 +16,6 @@ def rmse(estimates: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def crps(draws: np.ndarray, truth: np.ndarray, *, fair: bool = False) -> np.ndarray:
     """Continuous ranked probability score of draws (m, p) at a true value (p,), each shape (p,).
 
-    Notes
-    -----
     E|X - y| - E|X - X'| / 2 under the empirical distribution of the draws (Gneiting and Raftery
     2007, eq. 21); smaller is better, in the parameter's own units. `fair` as in `energy_score`, which it
     equals in one dimension.
@@ -45,27 +43,13 @@ def covered(draws: np.ndarray, truth: np.ndarray, probability: float = 0.9) -> n
 def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0, *, fair: bool = False) -> float:
     """The energy score of draws (m, p) at a true value (p,), in the same units; smaller is better.
 
-    Parameters
-    ----------
-    draws : ndarray of shape (m, p)
-    truth : ndarray of shape (p,)
-    power : float
-        b, in (0, 2). At one in one dimension this is `crps`. A smaller power gives more weight to detail: to
-        modes that are blurred more than to a location that is wrong.
-    fair : bool
-        Whether X and X' are different draws, so that the score's expectation does not depend on m [2]_;
-        otherwise it is the score of the draws' empirical distribution, where each is paired with itself, too.
-
-    Notes
-    -----
     E|X - y|^b - E|X - X'|^b / 2 [1]_, eq. 22: the kernel score of the kernel -|a - b|^b.
 
-    References
-    ----------
     .. [1] T. Gneiting, A. Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 102
        (2007), 359-378.
     .. [2] C. Ferro, Fair scores for ensemble forecasts, Q. J. R. Meteorol. Soc. 140 (2014), 1917-1923.
     """
+    # Shapes: draws (m, p); truth (p,).
     to_truth = np.mean(np.sum((draws - truth) ** 2, axis=1) ** (power / 2))
     # Each pair once: half of both orders.
     return float(to_truth - np.sum(pdist(draws) ** power) / _pairs(len(draws), fair))
@@ -74,10 +58,7 @@ def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0, *, fa
 def kernel_score(
     draws: np.ndarray, truth: np.ndarray, kernel: Callable[..., np.ndarray], *, fair: bool = False
 ) -> float:
-    """The kernel score of draws (m, p) at a true value (p,); smaller is better.
-
-    E k(X, X') / 2 - E k(X, y): half the squared RKHS distance less k(y, y) / 2. `fair` as in `energy_score`.
-    """
+    """The kernel score of draws (m, p) at a true value (p,); smaller is better."""
     gram = kernel(draws)
     total = gram.sum() - np.trace(gram) if fair else gram.sum()
     return float(0.5 * total / _pairs(len(draws), fair) - np.mean(kernel(draws, truth[None])))

@@ -41,14 +41,10 @@ def globally(
 ) -> np.ndarray:
     """Noise of the posterior's own covariance and one bandwidth.
 
-    Notes
-    -----
     A kernel density estimate with covariance h^2 S, S the posterior's and h Silverman's for its effective
     sample size; atoms are drawn towards their mean by sqrt(1 - h^2), so that the variance stays S [1]_.
     Two peaks are drawn towards the middle between them.
 
-    References
-    ----------
     .. [1] M. West, Approximating posterior distributions by mixtures, J. R. Statist. Soc. B 55 (1993),
        409-422.
     """
@@ -63,8 +59,6 @@ def globally(
 def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Noise of the covariance among each atom's neighbours.
 
-    Notes
-    -----
     `globally` within the k nearest of the m weighted atoms: each draw moves towards its neighbours' mean and
     gets noise of their covariance, so that the variance inside a neighbourhood stays what it is, and
     separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
@@ -116,10 +110,7 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
 def repeats_locally(
     atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Local noise on atoms that were drawn before; the first time each is left where it is.
-
-    For atoms that are draws of the posterior themselves.
-    """
+    """Local noise on atoms that were drawn before; the first time each is left where it is."""
     again = np.ones(len(rows), dtype=bool)
     again[np.unique(rows, return_index=True)[1]] = False
     moved = atoms[rows]
@@ -145,26 +136,8 @@ def smoothed(
     rng: np.random.Generator,
     smoothing: str,
 ) -> np.ndarray:
-    """Resampled atoms with noise in the unconstrained space, shape (k, p).
-
-    Atoms on an edge of the support have no finite place there: they are left where they are, and covariances
-    are those of the others. So are discrete parameters of few values. Where a parameter has values with a
-    probability of their own, atoms at the same ones are smoothed among themselves, and keep these. Where the
-    bijection does not say all of the support (`Support.inside`), noise that leads out of it is drawn again,
-    and left out where it does so each time.
-
-    Parameters
-    ----------
-    atoms : ndarray of shape (m, p)
-    weights : ndarray of shape (m,)
-        On the simplex.
-    support : Support
-    rows : ndarray of int, shape (k,)
-        The atoms that were resampled.
-    rng : numpy.random.Generator
-    smoothing : str
-        A name of `SMOOTHINGS`.
-    """
+    """Resampled atoms with noise in the unconstrained space, shape (k, p)."""
+    # Shapes: atoms (m, p); weights (m,); rows (k,).
     if smoothing == "none":
         return atoms[rows]
     drawn = _with_noise(atoms, weights, support, rows, rng, smoothing)

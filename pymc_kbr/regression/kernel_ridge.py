@@ -24,39 +24,14 @@ ROWS_FOR_BANDWIDTH = 700
 class KernelRegression:
     """Regression of targets on statistics in the space of a Gaussian kernel, plus a constant.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n, d)
-        Scaled statistics.
-    targets : ndarray of shape (n, t)
-    weights : ndarray of shape (n,), optional
-        Of the squared residuals; one where left out.
-    rng : numpy.random.Generator
-        For the pivots of the factorisation.
-    most : int
-        Rows on which the bandwidth is chosen.
-    rank : int
-        Of the factorisation, at most.
-
-    Attributes
-    ----------
-    residuals : ndarray of shape (n, t)
-        Of each row, predicted from all the others.
-    estimates : ndarray of shape (n, t)
-        Of each row, by the constant of all rows and slopes that were fitted to the others. (A constant that
-        leaves the row out would tell its target where the slopes say little.)
-    leverages_capped : int
-        Rows whose leverage exceeded `LARGEST_LEVERAGE`.
-    bandwidth, ridge : float
-
-    Notes
-    -----
     The bandwidth has the smallest leave-one-out error on standardised targets in a regression on some rows,
     the ridge in that on all of them, as up to 10,000 rows show it. The Gram matrix is factored by randomly
     pivoted Cholesky, G = F F'; with the features centred, the leave-one-out residual of row i is its residual
     over 1 - h_i, with h_i = d_i (1 / sum d + f_i' A^-1 f_i) and A = F' D F + ridge I, for every ridge by one
     eigendecomposition of F' D F. For `estimates` h_i is without 1 / sum d.
     """
+
+    # Shapes: x (n, d); targets (n, t); weights (n,); residuals (n, t); estimates (n, t).
 
     def __init__(
         self,
@@ -107,21 +82,9 @@ LARGEST_LEVERAGE = 0.99
 
 
 class RidgeRegression:
-    """Linear regression of targets on centred features, plus a constant, its ridge by leave-one-out.
+    """Linear regression of targets on centred features, plus a constant, its ridge by leave-one-out."""
 
-    Parameters
-    ----------
-    features : ndarray of shape (n, r)
-        Of weighted mean zero.
-    targets : ndarray of shape (n, t)
-    weights : ndarray of shape (n,), optional
-        Of the squared residuals; one where left out.
-
-    Attributes
-    ----------
-    residuals, estimates, leverages_capped, ridge
-        As of `KernelRegression`, whose Notes have the formula.
-    """
+    # Shapes: features (n, r); targets (n, t); weights (n,).
 
     def __init__(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> None:
         d = np.ones(len(features)) if weights is None else weights / weights.mean()
@@ -152,15 +115,9 @@ class _Solution(NamedTuple):
 
 
 class _Tall:
-    """Ridge regression by the eigenvectors of F' F, for fewer features than rows.
+    """Ridge regression by the eigenvectors of F' F, for fewer features than rows."""
 
-    Parameters
-    ----------
-    features : ndarray of shape (n, r)
-    targets : ndarray of shape (n, t)
-    share : ndarray of shape (n,)
-        The constant's part of each row's leverage.
-    """
+    # Shapes: features (n, r); targets (n, t); share (n,).
 
     def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
         self._features, self._targets, self._share = features, targets, share
@@ -199,11 +156,7 @@ class _Tall:
 
 
 class _Wide:
-    """The same by those of F F', for fewer rows than features, where both residuals and 1 - h may vanish.
-
-    With C = (F F' + ridge I)^-1 a left-out residual is (C y)_i / C_ii; the constant takes its own direction,
-    the root of `share`, which F F' does not reach, out of C.
-    """
+    """The same by those of F F', for fewer rows than features, where both residuals and 1 - h may vanish."""
 
     def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
         self._features = features

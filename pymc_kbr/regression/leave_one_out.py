@@ -35,25 +35,12 @@ NEGLIGIBLE_SHARE = 1e-3
 class LeaveOneOut:
     """Leave-one-out residuals of a weighted ridge regression for any ridge r at once.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        G, positive semi-definite.
-    targets : ndarray of shape (n, t)
-        What is regressed, T; for the residuals of an embedding, a factor F of the parameters' Gram
-        matrix F F'.
-    weights : ndarray of shape (n,), optional
-        Weights d_i of the squared residuals in what the regression minimises; one where left out.
-    intercept : bool
-        Whether a constant that is not penalised is fitted too, which is the same as centring features
-        and targets about their means over the rows that are not left out.
-
-    Notes
-    -----
     With K = G + r diag(1 / d), the residual of row i when it is left out is ``(K^-1 T)_i / (K^-1)_ii``.
     One eigendecomposition diag(d)^(1/2) G diag(d)^(1/2) = U diag(s) U' gives both for every ridge. With
     an intercept, K^-1 - K^-1 1 1' K^-1 / (1' K^-1 1) takes the place of K^-1.
     """
+
+    # Shapes: gram (n, n); targets (n, t); weights (n,).
 
     def __init__(
         self,
@@ -112,33 +99,6 @@ def choose_kernel_and_ridge(
 ) -> KernelAndRidge:
     """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
 
-    Parameters
-    ----------
-    statistics : ndarray of shape (n, d)
-        In the scale that the kernel will see.
-    parameters : ndarray of shape (n, p)
-    kernels : sequence of Kernel
-        Those that are tried, on the statistics; for instance of several bandwidths.
-    ridges : sequence of float, optional
-        Those that are tried; `RIDGES` in units of the Gram matrix's mean diagonal where left out. A ridge
-        is n * lambda: as a number to be added to that diagonal it holds for any number of rows, as the
-        noise of a Gaussian process would.
-    weights : ndarray of shape (n,), optional
-        Of mean one: the density ratio of another prior, with which rows enter the regression.
-    score_weights : ndarray of shape (n,), optional
-        Not negative: with which the rows' squared errors enter the score; `weights` where left out.
-    centred : bool
-        Whether features are regressed about their weighted means.
-    targets : ndarray of shape (n, t), optional
-        What is predicted instead of the parameters' features; its error is then the plain squared one.
-    most : int
-        Rows used: all, or so many spread evenly over the table, the more densely the larger their
-        weight.
-    near : float
-        Standard errors by which a simpler candidate's error may exceed the lowest one.
-
-    Notes
-    -----
     Where a linear kernel is among several, the others are tried against it, and have to be better by two
     standard errors: where statistics tell little, the lowest of many noisy errors is a poor guide. The
     linear kernel's ridge then has the lowest error; `near` is for the others.
@@ -147,11 +107,10 @@ def choose_kernel_and_ridge(
     parameters, of the feature of each row's parameters from its embedding predicted by the others.
     Weighted with a density ratio it estimates the error under another prior [1]_.
 
-    References
-    ----------
     .. [1] M. Sugiyama, M. Krauledat, K.-R. Müller, Covariate shift adaptation by importance weighted
        cross validation, JMLR 8 (2007), 985-1005.
     """
+    # Shapes: statistics (n, d); parameters (n, p); weights (n,); score_weights (n,); targets (n, t).
     rows, d = spread_out_by_weight(np.ones(len(statistics)) if weights is None else weights, most)
     x = statistics[rows]
     score = d if score_weights is None else score_weights[rows]
@@ -189,18 +148,8 @@ def choose_kernel_and_ridge(
 def simplest_near_the_best(
     squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray, near: float = NEAR_BEST
 ) -> tuple[int, float]:
-    """The number of the candidate with the fewest degrees of freedom among the nearly best, and its error.
-
-    Parameters
-    ----------
-    squares : ndarray of shape (c, n)
-        Squared errors of each candidate on each row.
-    degrees : ndarray of shape (c,)
-    weights : ndarray of shape (n,)
-        Of the rows, not negative and of sum one.
-    near : float
-        Nearly best is what lies within so many standard errors of the difference from the lowest error.
-    """
+    """The number of the candidate with the fewest degrees of freedom among the nearly best, and its error."""
+    # Shapes: squares (c, n); degrees (c,); weights (n,).
     errors = squares @ weights
     excess, standard_errors = excesses(squares, weights)
     nearly_best = np.flatnonzero(excess <= near * standard_errors)
@@ -224,10 +173,7 @@ def is_refuted(squares: np.ndarray, simple: np.ndarray, weights: np.ndarray) -> 
 
 
 def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
-    """A factor F (n, t) of the parameters' Gram matrix, centred about its mean under `base` if there is one.
-
-    F F' is that matrix but for eigenvalues below a thousandth of the largest (see `parameter_kernel`).
-    """
+    """A factor F (n, t) of the parameters' Gram matrix, centred about its mean under `base`, if given."""
     gram = parameter_kernel(parameters)(parameters)
     if base is not None:
         gram = centred_gram(gram, base)

@@ -47,22 +47,7 @@ LIKELY_MARGIN, MARGIN_OF_FEW, FEW_LIKELY_ROWS = 0.05, 0.5, 100
 
 
 def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | None) -> tuple[bool, Within]:
-    """Bounds around the rows nearest to the observation, and whether some are much narrower than before.
-
-    Parameters
-    ----------
-    table : ReferenceTable
-        All rows between the bounds so far.
-    bounds : dict of str to pair of ndarray, optional
-        Those of the table; None for the whole prior.
-    scale : bool or str, optional
-        As in `zoom`.
-
-    Raises
-    ------
-    ValueError
-        If the table has hardly more rows than are kept.
-    """
+    """Bounds around the rows nearest to the observation, and whether some are much narrower than before."""
     table, kept = table.without_missing(), ROWS_IN_BOUNDS + 2 * table.parameters.shape[1]
     if len(table) < 2 * kept:
         raise ValueError(
@@ -87,19 +72,8 @@ def narrower_with_noise(
     noise: np.ndarray,
     seed: int,
 ) -> tuple[bool, Within, bool]:
-    """The same for a simulator without noise: by predicted statistics where they are good, or with noise.
-
-    Third comes whether another look at as many rows would show the same, for predictions within the noise.
-
-    Parameters
-    ----------
-    table, bounds, scale
-        As for `narrower`.
-    forward : Forward
-        Of the table's model.
-    noise : ndarray of shape (d,)
-    seed : int
-    """
+    """The same for a simulator without noise: by predicted statistics where they are good, or with noise."""
+    # Shapes: noise (d,).
     rng = np.random.default_rng(seed)
     emulator = Emulator.fit(table, noise, rng, most=ROWS_FOR_SETTINGS_OF_A_ROUND)
     error = emulator.error * np.sqrt(len(noise))
@@ -167,22 +141,8 @@ def likely_bounds(
     within: Within | None,
     noise: np.ndarray,
 ) -> tuple[bool, Within]:
-    """Bounds around the parameters that are likely, and whether they are much narrower than those so far.
-
-    Parameters
-    ----------
-    emulator : Emulator
-        Fitted to `table`, its error in units of `noise`.
-    table : ReferenceTable
-        With an observation.
-    forward : Forward
-        Of its model.
-    seed : int
-    within : dict of str to pair of ndarray, optional
-        The bounds so far.
-    noise : ndarray of shape (d,)
-        Standard deviations of the normal noise on the observation.
-    """
+    """Bounds around the parameters that are likely, and whether they are much narrower than those so far."""
+    # Shapes: noise (d,).
     parameters, _ = forward.draw(PILOT_ROWS, seed, within, even=True)
     away = np.linalg.norm(np.nan_to_num((emulator(parameters) - table.observed) / noise), axis=1)
     # An error of the emulator moves the likelihood by as many deviations as it is long, at most.
@@ -198,19 +158,8 @@ def likely_bounds(
 def closed_in(
     lower: np.ndarray, upper: np.ndarray, parameters: np.ndarray, within: Within | None, table: ReferenceTable
 ) -> tuple[bool, Within]:
-    """New bounds inside the old ones, and whether some are much narrower.
-
-    Parameters
-    ----------
-    lower, upper : ndarray of shape (p,)
-        The new bounds, which may lie outside the old ones.
-    parameters : ndarray of shape (n, p)
-        Draws between the old bounds, whose range is taken for these where there are none.
-    within : dict of str to pair of ndarray, optional
-        The old bounds.
-    table : ReferenceTable
-        Whose parameters they are.
-    """
+    """New bounds inside the old ones, and whether some are much narrower."""
+    # Shapes: lower, upper (p,); parameters (n, p).
     least, most = parameters.min(axis=0), parameters.max(axis=0)
     if within is not None:
         least, most = (np.concatenate([np.ravel(pair[i]) for pair in within.values()]) for i in (0, 1))

@@ -39,13 +39,7 @@ PREDICTED_AT_ONCE = 2_000
 
 @dataclass(frozen=True, eq=False)
 class Emulator:
-    """Kernel ridge regression of a table's statistics on its parameters, next to interpolation.
-
-    Attributes
-    ----------
-    error : float
-        Leave-one-out error, root mean square over rows and statistics, in the units given to `fit`.
-    """
+    """Kernel ridge regression of a table's statistics on its parameters, next to interpolation."""
 
     error: float
     _gram: Gram
@@ -58,18 +52,8 @@ class Emulator:
     def fit(
         cls, table: ReferenceTable, units: np.ndarray, rng: np.random.Generator, most: int = ROWS_FOR_EMULATOR
     ) -> Emulator:
-        """Choose bandwidth and ridge by the leave-one-out error in closed form, and solve.
-
-        Parameters
-        ----------
-        table : ReferenceTable
-        units : ndarray of shape (d,)
-            In which errors of the statistics are added up.
-        rng : numpy.random.Generator
-            For a table so long that its Gram matrix is approximated.
-        most : int
-            Rows on which bandwidth and ridge are chosen.
-        """
+        """Choose bandwidth and ridge by the leave-one-out error in closed form, and solve."""
+        # Shapes: units (d,).
         scaler = Scaler.fit(table.parameters)
         x = scaler.transform(table.parameters)
         means = table.statistics.mean(axis=0)
@@ -119,13 +103,7 @@ def _directions(targets: np.ndarray, error: float) -> np.ndarray:
 
 
 def noise_of(noise: Any, names: Sequence[str]) -> np.ndarray:
-    """Deviations (d,) of the noise on each statistic, by their names where these are given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not positive finite numbers, one or as many as statistics.
-    """
+    """Deviations (d,) of the noise on each statistic, by their names where these are given."""
     size = len(names)
     if isinstance(noise, bool):
         raise TypeError(f"noise is {noise}; it must be a number or one for each statistic")

@@ -23,15 +23,7 @@ def few_effective(table: ReferenceTable) -> int:
 
 
 def draws_of_known(forward: Forward, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws (count, p) of the prior times the known likelihood, by tempered sequential Monte Carlo.
-
-    Parameters
-    ----------
-    forward : Forward
-        Of a model with observed variables, or Potentials, whose density is known.
-    count : int
-    rng : numpy.random.Generator
-    """
+    """Draws (count, p) of the prior times the known likelihood, by tempered sequential Monte Carlo."""
     support, log_known = forward.support, forward.log_known
     assert log_known is not None
 

@@ -59,13 +59,7 @@ LEAST_ROWS_OF_A_ROUND, LEAST_ROWS_A_PARAMETER = 20, 10
 
 @dataclass(eq=False)
 class Rounds:
-    """The rounds of one call: what they have in common, and those that are simulated.
-
-    Where there is `goes_on`, the first round begins the table that all draws of the prior would be. It says
-    what the further rounds go by, from that round's table; None, where they are the rest of that table.
-    Where there is `settle`, it says from the first round's table what all go by. `ended` says why there was
-    no proposal for a further round, in the words of an error.
-    """
+    """The rounds of one call: what they have in common, and those that are simulated."""
 
     forward: Forward
     estimator: Estimator
@@ -294,13 +288,9 @@ PERMUTATIONS, ALIKE_LEVEL = 200, 0.95
 def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
     """Whether the energy distance of two samples (m, q) is one that halves of their union often have.
 
-    Notes
-    -----
     2 E|X - Y| - E|X - X'| - E|Y - Y'|, over the deviations of the union [1]_. Of m draws each it sees a
     shift by about four deviations over the root of m.
 
-    References
-    ----------
     .. [1] G. J. Szekely, M. L. Rizzo, Energy statistics: a class of statistics based on distances, Journal
        of Statistical Planning and Inference 143 (2013), 1249-1272.
     """
@@ -327,26 +317,8 @@ and a thousandth of it is so near; were a hundredth of it beyond bounds, near th
 def edges_of(
     proposal: Proposal, parameters: np.ndarray, ratio: np.ndarray, region: Support, least: int
 ) -> dict[str, Any]:
-    """What an `Origin` holds of these edges.
-
-    Parameters
-    ----------
-    proposal : Proposal
-        Of the last round.
-    parameters : ndarray of shape (n, p)
-        Of all rows, those that are left out among them.
-    ratio : ndarray of shape (n,)
-        The prior's density over theirs, without any likelihood.
-    region : Support
-        With the last bounds: see `region_of`.
-    least : int
-        See `region_of`.
-
-    Returns
-    -------
-    dict
-        `prior_edges` and `cut_edges`.
-    """
+    """What an `Origin` holds of these edges."""
+    # Shapes: parameters (n, p); ratio (n,).
     prior = column_quantiles(parameters, [EDGE_TAIL, 1 - EDGE_TAIL], ratio)
     reach = reach_of(proposal, parameters, least)
     bounds, near = (ends_of_parts(proposal, at) for at in (reach, reach - DEVIATIONS_NEAR))
@@ -404,21 +376,6 @@ def widening(
 ) -> float:
     """By what covariances of posteriors near the observation must be multiplied to cover: at least one.
 
-    Parameters
-    ----------
-    fit : callable
-        From a table, the numbers of some of its rows and a generator to an estimator that is fitted to them.
-    table : ReferenceTable
-        With an observation.
-    rng : numpy.random.Generator
-
-    Raises
-    ------
-    ValueError
-        If posteriors are points.
-
-    Notes
-    -----
     The estimator is fitted without some rows near the observation and conditioned on these. Squared distances
     of their parameters from the posteriors' means, in the metric of the posteriors' covariances, are those
     of a chi-squared distribution where posteriors are normal and neither too narrow nor elsewhere.
@@ -469,22 +426,8 @@ def joined(
     word: str = "zoomed",
     further: str = "",
 ) -> ReferenceTable:
-    """All rows of some tables that lie in a support, that of the last table where left out.
-
-    Parameters
-    ----------
-    tables : list of ReferenceTable
-        In a support of draws of the prior between bounds that include it, or with a `prior_ratio`.
-    support : Support, optional
-    prior_ratio : ndarray of shape (n,), optional
-        Of all rows, in their order, where they are not draws of the prior.
-    failed_ratio : ndarray of shape (f,), optional
-        The same of all failures.
-    word : str
-        Under which the provenance says how many rows come from each table.
-    further : str
-        What it says after that.
-    """
+    """All rows of some tables that lie in a support, that of the last table where left out."""
+    # Shapes: prior_ratio (n,); failed_ratio (f,).
     # Each table is a draw of the prior between its bounds, so between the last ones all are of one law. The
     # prior's mass there is the product of the shares that bounds leave of the rows between those before.
     last = tables[-1]
@@ -549,31 +492,14 @@ def proposal_of(
 ) -> Proposal:
     """A normal mixture on draws of a posterior, half of it widened, with a share of the prior.
 
-    Parameters
-    ----------
-    draws : ndarray of shape (m, p)
-    independent : float
-        How many independent ones they are worth.
-    support : Support
-        Of the whole prior.
-    prior_share : float
-    wider : float
-        By what covariances are multiplied.
-    seed : int
-    notes : mapping
-        See `Proposal`.
-
-    Notes
-    -----
     The number of parts has the lowest Bayesian information criterion. Mixtures with a part of heavier tails,
     and with the prior, are the defensive mixtures of [1]_: a posterior that is wrong, or narrow by chance,
     does not stay so, and the ratio of the prior to what rows were drawn from is bounded.
 
-    References
-    ----------
     .. [1] T. Hesterberg, Weighted average importance sampling and defensive mixture distributions,
        Technometrics 37 (1995), 185-194.
     """
+    # Shapes: draws (m, p).
     with np.errstate(divide="ignore"):
         free = support.forward(draws)
     free = free[np.isfinite(free).all(axis=1)]
@@ -613,20 +539,11 @@ def _mixture(points: np.ndarray, independent: float, seed: int) -> GaussianMixtu
 def region_of(proposal: Proposal, parameters: np.ndarray, least: int) -> Support:
     """The support in which the rows of a fit lie: bounds around the parts of a mixture.
 
-    Parameters
-    ----------
-    proposal : Proposal
-    parameters : ndarray of shape (n, p)
-        Of all rows so far, the first of them draws of the prior.
-    least : int
-        Rows that have to lie within: the bounds are drawn wider until so many do.
-
-    Notes
-    -----
     A parameter that they do not narrow keeps the prior's own bounds, as does one that is not free between
     constant ones. A likelihood that is learned, and a posterior from weighted rows, stay what they are
     where rows are left out by their parameters alone: the prior is cut off where the posterior has no mass.
     """
+    # Shapes: parameters (n, p).
     return _between(proposal, parameters, reach_of(proposal, parameters, least))
 
 

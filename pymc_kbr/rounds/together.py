@@ -21,13 +21,7 @@ USUAL_SIMULATIONS = 10_000
 
 
 def check_kinds(reference_table: Any, model: Any, statistics: Any) -> None:
-    """Refuse arguments of another kind than `sample_abc` takes.
-
-    Raises
-    ------
-    TypeError
-        What was given and what is allowed.
-    """
+    """Refuse arguments of another kind than `sample_abc` takes."""
     if not isinstance(reference_table, ReferenceTable | StoredTable | None):
         raise TypeError(
             f"reference_table is {shown(reference_table)}; give a ReferenceTable or a StoredTable, as "

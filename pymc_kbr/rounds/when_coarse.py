@@ -52,36 +52,7 @@ def simulate_in_rounds(
     options: SimulationOptions,
     check_first: Callable[[int], None] | None = None,
 ) -> ReferenceTable:
-    """Simulate a table in rounds, or only where one round would be too coarse.
-
-    Parameters
-    ----------
-    model : pymc.Model, optional
-    rounds : int, str or None
-        So many of equal size, as in `refine`. "auto": up to half of the simulations are draws of the prior;
-        where that table is too coarse the others are made in up to three rounds at draws of the posterior.
-        Otherwise the table is the one that `simulate` makes of this seed, as with one round. None: "auto"
-        where the model can be simulated elsewhere than at draws of its prior, and one round where it cannot.
-    if_coarse : callable
-        From the first table to the estimator that was fitted to it and why the table does not do, and None
-        where it does; not asked where `rounds` is a number. Where that is left out and the first table is
-        too small for an estimator, a ValueError, all are draws of the prior.
-    options : SimulationOptions
-        Its draws are the simulations of all rounds.
-    check_first : callable, optional
-        Raises a ValueError for a number of rows that is too small for what will be fitted to the first table;
-        asked with "auto", before anything is simulated.
-
-    Returns
-    -------
-    ReferenceTable
-        ``origin.rounds`` says what was done.
-
-    Raises
-    ------
-    TypeError, ValueError, SimulationError
-        As `refine`.
-    """
+    """Simulate a table in rounds, or only where one round would be too coarse."""
     forward, sizes, alone = Forward.read(model), [options.draws], ""
     if rounds != 1:
         try:

@@ -38,13 +38,7 @@ REFIT_RESERVE, LEAST_REFIT_RESERVE = 1.5, 0.1
 
 
 def check_budget(work: float, time_budget: float | None) -> None:
-    """Refuse budgets that leave nothing to choose with.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one is not a number above zero.
-    """
+    """Refuse budgets that leave nothing to choose with."""
     for name, given in (("work", work), ("time_budget", time_budget)):
         known = isinstance(given, int | float | np.number) and not isinstance(given, bool)
         if not known and (given is not None or name == "work"):
@@ -78,22 +72,7 @@ class Account:
 
 @dataclass
 class Budget:
-    """Work that candidates are charged with by their known costs; and seconds, where these are limited.
-
-    Parameters
-    ----------
-    work : float
-        See `pymc_kbr.selection.budget`.
-    seconds : float, optional
-        The clock decides nothing where they are left out.
-    refit : bool
-        Whether the chosen candidate will be fitted to all rows afterwards, for which some is kept.
-
-    Attributes
-    ----------
-    late : bool
-        Whether time has kept something from being done that there was work for.
-    """
+    """Work that candidates are charged with by their known costs; and seconds, where these are limited."""
 
     work: float
     seconds: float | None = None
@@ -186,15 +165,7 @@ class Cost:
 
 
 def cost_of(estimator: Estimator, n: int, d: int, p: int, shared: Adjusted | None = None) -> Cost:
-    """The cost of a candidate on n rows of d statistics and p parameters, without that of its summary.
-
-    Parameters
-    ----------
-    estimator : Estimator
-    n, d, p : int
-    shared : Adjusted, optional
-        A fitted one whose table it shares, and whose adjustment as far as that is the same.
-    """
+    """The cost of a candidate on n rows of d statistics and p parameters, without that of its summary."""
     scale = estimator.scale_of_statistics()
     if isinstance(scale, str) and scale.endswith("posterior_mean"):
         d = p  # one statistic a parameter

@@ -25,40 +25,14 @@ def embedding_distances(
 ) -> np.ndarray:
     """How far averaged posteriors are from the prior, for each of some estimators; low is good.
 
-    Parameters
-    ----------
-    estimators : sequence of Estimator
-        Without a prior of their own, so that each fold's training rows are their prior.
-    parameters : ndarray of shape (n, p)
-    statistics : ndarray of shape (n, d)
-    folds : int
-    kernel : Kernel, optional
-        On the parameters, in which all estimators are measured. Where left out each is measured in its own,
-        as in the paper: then candidates whose kernels on the parameters differ are compared by distances in
-        different spaces, which shrink as a kernel widens.
-    random_seed : int or numpy.random.Generator, optional
-        Of the folds.
-
-    Returns
-    -------
-    ndarray of shape (len(estimators),)
-
-    Notes
-    -----
     The sum over folds of the squared RKHS distance between the posteriors' embeddings, averaged over
     the fold's statistics and estimated from the other rows, and the embedding of the fold's
     parameters: section 4.2 of Fukumizu 2013. Posteriors averaged over the data are the prior. One `kernel`
     for all is a departure from the paper, which has each candidate's k_X.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer rows than folds.
-
-    References
-    ----------
     .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), 3753-3783.
     """
+    # Shapes: parameters (n, p); statistics (n, d); returned: (len(estimators),).
     seed = int(generator_of(random_seed).integers(2**31))
     scores = np.zeros(len(estimators))
     for train, held_out in KFold(folds, shuffle=True, random_state=seed).split(parameters):

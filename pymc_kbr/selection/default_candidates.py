@@ -47,24 +47,6 @@ def default_candidates(
 ) -> list[Estimator]:
     """The estimators and settings for n rows of d statistics, the most promising first.
 
-    What follows the last learned likelihood is tried only where none of these stands.
-
-    Parameters
-    ----------
-    n, d : int
-    heavy : bool
-        Whether the tail of some statistic is heavy. Statistics are then "transformed", and a few candidates
-        are tried in deviations, too, in place of those by relevance, which is measured in deviations.
-    alike : bool
-        Whether the statistics look like independent draws of one law, as those do that are sorted in every
-        row. A likelihood of such draws is then tried, of many in place of that of a series.
-    dependent : int, optional
-        How many statistics depend on the parameters. Where these are half of many, or fewer, and no more than
-        a form for few takes, the likelihood of these alone is tried in place of that of a series, and of
-        regression estimates.
-
-    Notes
-    -----
     That curves pay there was settled on 3,000 rows each of nine problems with heavy tails (exponentials of
     normals, two kinds; ratios; means and extremes of Cauchy draws; autocovariances of an autoregression near
     its edge; moments of Student draws; waiting times; variances of any order; counts) and of five without.
@@ -134,20 +116,14 @@ heavy: 2.6 for a normal law, 5.6 for an exponential one.
 
 
 def heavy_tailed(statistics: np.ndarray) -> np.ndarray:
-    """Which columns of rows (n, d) have a heavy tail on either side, bool of shape (d,).
-
-    Columns with 68% of the rows at one value have none.
-    """
+    """Which columns of rows (n, d) have a heavy tail on either side, bool of shape (d,)."""
     lowest, lower, middle, upper, highest = np.quantile(statistics, [0.005, 0.16, 0.5, 0.84, 0.995], axis=0)
     width = (upper - lower) / 2
     return (width > 0) & (np.maximum(highest - middle, middle - lowest) > HEAVY * width)
 
 
 def heavy_where_defined(statistics: np.ndarray, near: np.ndarray | None = None) -> bool:
-    """Whether a column of rows (n, d) has a heavy tail, and an observation (d,) is not below all rows.
-
-    There it may have no logarithm and no root.
-    """
+    """Whether a column of rows (n, d) has a heavy tail, and an observation (d,) is not below all rows."""
     if near is not None and np.any(near < statistics.min(axis=0)):
         return False
     return bool(np.any(heavy_tailed(statistics)))

@@ -35,20 +35,7 @@ FEW = 100.0
 
 
 def check_selection(selection: Mapping[str, Any] | None, estimator: Estimator | None) -> None:
-    """Refuse arguments of a choice that is not made, or that it does not have, before any work.
-
-    Parameters
-    ----------
-    selection : dict or None
-        Of `SELECTION`, each as of `pymc_kbr.select`.
-    estimator : Estimator or None
-        The one that is given; None where one is to be chosen.
-
-    Raises
-    ------
-    TypeError, ValueError
-        What was given and what is allowed.
-    """
+    """Refuse arguments of a choice that is not made, or that it does not have, before any work."""
     if selection is None:
         return
     allowed = ", ".join(map(repr, SELECTION))
@@ -84,31 +71,7 @@ def fitted_for(
     log_prior: LogDensity | None = None,
     selection: Mapping[str, Any] | None = None,
 ) -> Estimator:
-    """An estimator that can be conditioned on the table's observation.
-
-    Parameters
-    ----------
-    table : ReferenceTable
-        In memory.
-    estimator : Estimator, optional
-        The one to fit; where left out, the best one near the observation.
-    new : NewPrior, optional
-        Another prior than the table's.
-    stored : StoredTable, optional
-        The table on the disk, of which `table` has some rows; there is no other prior then.
-    rng : numpy.random.Generator
-    progressbar : bool
-        Whether lines on the screen say what is fitted and what was chosen.
-    log_prior : callable, optional
-        Log density of the prior, the new one where there is one, for an estimator that multiplies with it.
-    selection : dict, optional
-        Arguments of the choice, as of `select`: see `check_selection`.
-
-    Warns
-    -----
-    UserWarning
-        If the other prior weights few rows, or statistics are constant.
-    """
+    """An estimator that can be conditioned on the table's observation."""
     with constants_told(table.statistics, table.statistic_names):
         if estimator is not None:
             with working(progressbar, f"Fitting {type(estimator).__name__}"):
@@ -196,10 +159,7 @@ def warn_of_few(effective_sample_size: float, rows: int) -> None:
 
 
 def account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, Any], np.ndarray | None, int]:
-    """What is kept of a fit.
-
-    Attributes of the result, and the coverage on held-out rows with their number.
-    """
+    """What is kept of a fit."""
     selection = fitted.selection_
     notes: dict[str, Any] = {}
     if stored is not None:

@@ -39,23 +39,7 @@ class _Scored(NamedTuple):
 
 
 class Race:
-    """Candidates scored on more and more held-out rows, the losers dropped on the way.
-
-    Parameters
-    ----------
-    rest, held_out : CheckedRows
-        To fit to, and to score on.
-    rng : numpy.random.Generator
-    budget : Budget
-        Which is spent.
-    rule : RaceRule, optional
-        When candidates are dropped.
-
-    Attributes
-    ----------
-    ended_early : bool
-        Whether the budget ended the comparison before all rows, or all but one candidate.
-    """
+    """Candidates scored on more and more held-out rows, the losers dropped on the way."""
 
     def __init__(
         self,
@@ -116,11 +100,7 @@ class Race:
         return [*ranked, *scored, *[one for one in out if not len(one.scores)]]
 
     def _round(self, alive: list[Candidate], start: int, stop: int, others: bool = False) -> bool:
-        """Score those that are alive on held-out rows `start` to `stop`; whether the budget allows it.
-
-        At the first rows in their order, without `others` the first of them whatever it costs; then the best
-        one and the cheaper ones first.
-        """
+        """Score those that are alive on held-out rows `start` to `stop`; whether the budget allows it."""
         order = alive if start == 0 else [alive[0], *sorted(alive[1:], key=lambda other: other.cost.a_row)]
         begun = []
         # Filters of warnings belong to the process: what a thread silences is silenced here until it ends.
@@ -155,11 +135,7 @@ class Race:
         return spared and bool(spare)
 
     def _ahead(self, order: list[Candidate], stop: int, begin: Begin) -> dict[int, Callable[[], _Scored]]:
-        """Begin summaries and learned likelihoods before their turn, beside the others: they take longest.
-
-        Of those alone whose turn will come, even if nothing that candidates share were charged only once;
-        they are charged in their turn, so that the choice is the same as without.
-        """
+        """Begin summaries and learned likelihoods before their turn, beside the others: they take longest."""
         costs = [self.fitting.cost(one.estimator) for one in order]
         needed = np.cumsum([cost.fit + stop * cost.a_row for cost in costs])
         sure = [one for one, work in zip(order, needed, strict=True) if self.budget.surely(float(work))]
@@ -218,11 +194,7 @@ class Race:
         return leads and all(self._excess(one, learnt[0])[0] >= 0 for one in others)
 
     def ranked(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Those that are tied with the best by effective sample size, then the others by score.
-
-        Two candidates are compared on the rows that both have. The best one is found among those with the
-        most rows, unless one with fewer is better by more than what makes a tie.
-        """
+        """Those that are tied with the best by effective sample size, then the others by score."""
         most = max(len(one.scores) for one in candidates)
         ahead = [one for one in candidates if len(one.scores) == most]
         best = min(ahead, key=lambda one: mean_score(one.scores, self.weights))
@@ -320,18 +292,9 @@ Line = tuple[float, np.ndarray, float]
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScoring:
-    """Scores held-out rows.
+    """Scores held-out rows."""
 
-    Parameters
-    ----------
-    truth : ndarray of shape (r, p)
-        Parameters of these rows.
-    observed : ndarray of shape (r, d)
-    unit : ndarray of shape (p,)
-        Of the parameters, in which distances are measured.
-    seed : int
-        Of draws, with the row's number: each has a stream of its own, whichever thread scores it.
-    """
+    # Shapes: truth (r, p); observed (r, d); unit (p,).
 
     truth: np.ndarray
     observed: np.ndarray
@@ -370,32 +333,9 @@ NOT_NEEDED = "not tried: a learned likelihood held"
 
 @dataclass(eq=False)
 class Candidate:
-    """One candidate of a choice, which changes while it is scored.
+    """One candidate of a choice, which changes while it is scored."""
 
-    Attributes
-    ----------
-    label : str
-    estimator : Estimator
-        As it was given.
-    scores : ndarray
-        Energy scores of the held-out rows, in their order, as far as the candidate came.
-    covered : list of ndarray of bool, shape (p,)
-        Whether the central 90% of draws covered each parameter.
-    size : float
-        Mean effective sample size of its posteriors' atoms.
-    cost : Cost
-        What is charged for fitting and scoring it, the same on every machine.
-    seconds : float
-        What it has taken here; nothing is decided by them where no time is limited.
-    seconds_a_row : float
-        Of them, to score a held-out row.
-    note : str
-        Why it was dropped or not tried.
-    fitted : Estimator, optional
-        Fitted to the rows that are not held out, where it was tried.
-    spare : bool
-        Whether it is tried only where no learned likelihood stands after a first round.
-    """
+    # Shapes: covered (p,).
 
     label: str
     estimator: Estimator
@@ -433,8 +373,6 @@ class Candidate:
 def spare_those_after(candidates: list[Candidate]) -> None:
     """Mark as spare those after the last learned likelihood.
 
-    Notes
-    -----
     What comes before it is the most promising of the others. On the twenty-four problems of
     `tests.statistical.race_rules` the choice is as good as among all, with a quarter less work; three of them
     have more than twenty statistics, forty-five at most.
@@ -529,23 +467,7 @@ beat it there, it is raced on.
 
 @dataclass(frozen=True, eq=False)
 class RaceRule:
-    """When a race drops a candidate, and when two of them are tied.
-
-    Attributes
-    ----------
-    rounds : mapping of int to int
-        As `ROUNDS`.
-    behind : mapping of int to float
-        As `BEHIND`; `BEHIND_LATER` at rows that it does not name.
-    tied, tied_in_part : float
-        As `TIED` and `TIED_IN_PART`, in standard errors.
-    mended : float
-        As `MENDED`, a share of the best score.
-    rows_in_part : int
-        As `ROWS_IN_PART`.
-    rows_in_doubt : int
-        As `ROWS_IN_DOUBT`.
-    """
+    """When a race drops a candidate, and when two of them are tied."""
 
     rounds: Mapping[int, int] = field(default_factory=lambda: ROUNDS)
     behind: Mapping[int, float] = field(default_factory=lambda: BEHIND)
@@ -586,17 +508,12 @@ LOG_TINY = -40.0
 class InclusionWeights:
     """Weights of the first rows of a weighted order, which depend on how many these are.
 
-    Parameters
-    ----------
-    ratio : ndarray of shape (n,)
-        In that order.
-
-    Notes
-    -----
     ``weights[:k]`` are those of Horvitz and Thompson: the ratio over the probability of being among the first
     k, which is 1 - exp(-c ratio), with c such that k rows are expected there. Few rows have nearly equal
     weights; all rows have their ratios.
     """
+
+    # Shapes: ratio (n,).
 
     ratio: np.ndarray
 
@@ -642,13 +559,7 @@ def _log_reached(log_rates: np.ndarray) -> np.ndarray:
 
 
 class Fitting:
-    """Fits candidates to the rows that are not held out.
-
-    Parameters
-    ----------
-    rows : CheckedRows
-    seed : int
-    """
+    """Fits candidates to the rows that are not held out."""
 
     def __init__(self, rows: CheckedRows, seed: int) -> None:
         self._rows, self._seed = rows, seed
@@ -691,10 +602,7 @@ class Fitting:
         return self.prepared(estimator)()
 
     def prepared(self, estimator: Estimator) -> Callable[[], Estimator]:
-        """What fits a copy and returns it, on a thread of its own where it is none of `Adjusted`.
-
-        These share what they compute with those that were fitted before.
-        """
+        """What fits a copy and returns it, on a thread of its own where it is none of `Adjusted`."""
         for name in names_of_summaries(estimator).values():
             if name not in self._summaries:
                 self._summaries[name] = self._begun.pop(name, self._summary(name))()
@@ -718,10 +626,7 @@ class Fitting:
         return prepared
 
     def _table(self, prepared: Estimator) -> FittedTable:
-        """The rows in the scale of a candidate, which all of the same scale share.
-
-        With their nearest rows.
-        """
+        """The rows in the scale of a candidate, which all of the same scale share."""
         scale = prepared.scale_of_statistics()
         # By identity: a fitted summary has no equality, and is one object for all candidates.
         if id(scale) not in self._tables:

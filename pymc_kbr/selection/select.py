@@ -247,13 +247,7 @@ def _not_chosen(rows: CheckedRows, rng: np.random.Generator) -> Estimator:
 def check_candidates(
     candidates: Sequence[str | Estimator] | None, rows: int | None = None
 ) -> list[Estimator] | None:
-    """The estimators that are named or given, checked for so many rows; None where none are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a name is unknown, or there are none.
-    """
+    """The estimators that are named or given, checked for so many rows; None where none are."""
     if candidates is None:
         return None
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):

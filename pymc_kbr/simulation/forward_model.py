@@ -301,10 +301,7 @@ SPARE_FIRST_ROWS = 7
 
 
 def enough_first_rows(graph: ModelGraph) -> int:
-    """How many first rows have to succeed: `FEWEST_FIRST_ROWS`, or more, so that it is no size in the model.
-
-    With three rows, `[mu[0], mu[1], mu[2]]` is right for a vector of three parameters, and for three vectors.
-    """
+    """How many first rows have to succeed: `FEWEST_FIRST_ROWS`, or more: no size in the model."""
     sizes: set[int] = set()
     shapes = [variable.shape for variable in (*graph.parameters.variables, *graph.statistics.variables)]
     shapes += [data.shape for data in graph.observed_data.values()]
@@ -320,13 +317,7 @@ def enough_first_rows(graph: ModelGraph) -> int:
 
 
 def check_signatures(graph: ModelGraph) -> None:
-    """Whether each simulator takes the arguments that PyMC will call it with.
-
-    Raises
-    ------
-    TypeError
-        If one does not; the message shows the call and the signature.
-    """
+    """Whether each simulator takes the arguments that PyMC will call it with."""
     for rv in graph.simulated:
         if not is_simulator(rv):
             continue
@@ -364,21 +355,9 @@ TryRow = Callable[[int, np.ndarray], "list[np.ndarray] | str"]
 
 @dataclass(frozen=True)
 class FirstRows:
-    """The first rows, simulated one by one.
+    """The first rows, simulated one by one."""
 
-    Parameters
-    ----------
-    parameters : ndarray of shape (t, p)
-        Of all rows that may be tried.
-    chunk : Chunk
-        All rows that were tried.
-    outputs : dict of int to list of ndarray
-        What the observed variables gave in the rows that did not fail.
-    seconds : float
-        Seconds of the quickest row.
-    repeatable : bool
-        Whether one of them gave the same twice.
-    """
+    # Shapes: parameters (t, p).
 
     parameters: np.ndarray
     chunk: Chunk
@@ -390,16 +369,7 @@ class FirstRows:
 def simulate_first_rows(
     simulator: RowSimulator, parameters: np.ndarray, try_row: TryRow, enough: int
 ) -> FirstRows:
-    """Simulate rows at parameters (t, p) until `enough` of them succeeded.
-
-    As many for every number of draws, so that the way to simulate does not depend on it; a single one where
-    that is known.
-
-    Raises
-    ------
-    SimulatorShapeError
-        If a simulator does not return the shape of the data.
-    """
+    """Simulate rows at parameters (t, p) until `enough` of them succeeded."""
     outcomes: list[list[np.ndarray] | str] = []
     outputs: dict[int, list[np.ndarray]] = {}
     # Of the quickest: one that imports something, or waits for a busy machine, would make chunks of a row.
@@ -438,13 +408,7 @@ def _repeatable(
 def decide_batches(
     graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None
 ) -> tuple[RowSimulator, str]:
-    """The simulator, with a program for batches where there may be one, and the reason.
-
-    Raises
-    ------
-    ValueError
-        If `batched` is True and batches would not give the same as single rows.
-    """
+    """The simulator, with a program for batches where there may be one, and the reason."""
     if batched is False:
         return simulator, "asked for"
     if simulator.timeout is not None:  # `SimulationOptions` has refused `batched=True` with it
@@ -458,11 +422,7 @@ def decide_batches(
 def _batch_program(
     graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows
 ) -> tuple[Program | None, str]:
-    """The program for batches of rows, or None, and the reason.
-
-    Each simulator is called once on the first rows together, with a generator that draws every
-    row's part from that row's own stream. It may be batched if this gives what the rows gave alone.
-    """
+    """The program for batches of rows, or None, and the reason."""
     enough = enough_first_rows(graph)
     if len(first_rows.outputs) < enough:
         return None, f"fewer than {enough} of the first rows could be simulated"

@@ -57,27 +57,13 @@ FIRST_LOG_KNOWN = "first_log_known"
 
 
 class Stored:
-    """A store, of which finished chunks are kept.
-
-    Parameters
-    ----------
-    store : TableStore
-    draws : int
-    again : bool
-        Whether rows that failed before are simulated again.
-    """
+    """A store, of which finished chunks are kept."""
 
     def __init__(self, store: TableStore, draws: int, again: bool) -> None:
         self._store, self._draws, self._again = store, draws, again
 
     def pieces(self, tell: bool = True) -> list[range]:
-        """The chunks that are not finished; those that are damaged are told of once.
-
-        Warns
-        -----
-        UserWarning
-            If some were finished once and are damaged.
-        """
+        """The chunks that are not finished; those that are damaged are told of once."""
         wanted = {"unfinished", "damaged", *(("failed",) if self._again else ())}
         pieces = pieces_of(self._draws, self._store.chunk_rows)
         states = [self._store.state(piece.start, piece.stop) for piece in pieces]
@@ -107,15 +93,7 @@ class Stored:
 
 
 def simulate_in_store(options: SimulationOptions, forward: Forward) -> StoredTable:
-    """Simulate what a store lacks, which is made where there is none; nobody else writes to it meanwhile.
-
-    Where it lacks nothing it is only read.
-
-    Raises
-    ------
-    TypeError, ValueError, SimulationError, OSError
-        As `simulate`.
-    """
+    """Simulate what a store lacks, which is made where there is none; nobody else writes to it meanwhile."""
     assert options.store is not None
     # Before anything is locked, made or removed: what is there must be a store.
     path = real_path(Path(options.store))
@@ -199,13 +177,7 @@ def _result(held: TableStore, simulation: Simulation, write: bool = False) -> St
 
 
 def _check_all_are_there(held: TableStore, draws: int) -> None:
-    """Refuse to call a table finished of which files were removed while it was written.
-
-    Raises
-    ------
-    OSError
-        That says how many rows are left, and where.
-    """
+    """Refuse to call a table finished of which files were removed while it was written."""
     there = TableStore.open(held.path).there()[:draws]
     lost = draws - int(np.sum(there))
     if lost:
@@ -272,13 +244,7 @@ def _is_batched(store: TableStore) -> bool:
 def _check_is_that_of(
     held: TableStore, simulation: Simulation, identity: dict[str, Any]
 ) -> tuple[FirstRows, Way, Code]:
-    """Refuse to go on with the store of another model, or in another way; how to go on otherwise.
-
-    Raises
-    ------
-    ValueError
-        That names the first difference.
-    """
+    """Refuse to go on with the store of another model, or in another way; how to go on otherwise."""
     options, graph = simulation.options, simulation.forward.graph
     documents = held.documents
     known = documents["identity"].get(KNOWN, sorted(Origin.from_documents(documents).known))
@@ -365,13 +331,7 @@ def _identity(simulation: Simulation) -> dict[str, Any]:
 
 
 def check_identity(path: Path, held: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on with the store of another simulation.
-
-    Raises
-    ------
-    ValueError
-        That names the first difference.
-    """
+    """Refuse to go on with the store of another simulation."""
     for what, value in now.items():
         if held.get(what) != value:
             raise ValueError(
@@ -410,22 +370,7 @@ def compare_rows(
     code: tuple[Code, Code],
     software: Software,
 ) -> None:
-    """Simulate some of a store's rows again, and draw some of its parameters, and refuse where they differ.
-
-    Row by row: those with the smallest and the largest value of each parameter, and others spread evenly, as
-    many as are written together, for which a quarter of a second is allowed. In batches: the first one, and
-    the last one where a batch takes no longer. Where the code has changed: at least ten rows, or both.
-
-    Raises
-    ------
-    ValueError
-        That shows the first difference.
-
-    Warns
-    -----
-    UserWarning
-        If the code has changed and the rows have not, or rows of the store fail now.
-    """
+    """Simulate some rows of a store again, draw some of its parameters, and refuse where they differ."""
     draws = min(simulation.options.draws, held.rows)
     done = held.done(draws)
     drawn = np.flatnonzero(done[: simulation.prior.made])
@@ -509,25 +454,8 @@ def check_rows(
     now: np.ndarray,
     software: Software,
 ) -> None:
-    """Refuse to go on with a store of which some rows come out otherwise.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        "prior" or "simulator".
-    rows : sequence of int
-        Their numbers.
-    held, now : ndarray of shape (t, k)
-        What they were, and are now; rows that are NaN are not compared: they failed.
-    software : pair of mappings
-        Of the software, then and now.
-
-    Raises
-    ------
-    ValueError
-        That shows the first difference.
-    """
+    """Refuse to go on with a store of which some rows come out otherwise."""
+    # Shapes: held, now (t, k).
     count = min(len(held), len(now))
     held, now = held[:count], now[:count]
     both = ~(np.isnan(held).any(axis=1) | np.isnan(now).any(axis=1))
@@ -555,13 +483,7 @@ def check_rows(
 
 
 def code_of(graph: ModelGraph) -> Code:
-    """Of each simulator its code, and the values that it takes from around it, as far as Python shows them.
-
-    Where it stands, how it is laid out and what its comments say is no part of it. Values are those of its
-    inputs that are no parameters, of defaults, of names of enclosing functions and of the module: numbers,
-    texts, arrays and collections of these. The code of its `sum_stat` is part of it. Functions of the same
-    package are followed; what was imported from elsewhere is not, and places of files are left out.
-    """
+    """The code of each simulator, and the values that it takes from around it, as far as Python shows."""
     found: Code = {}
     for rv in graph.simulated:
         if is_simulator(rv):

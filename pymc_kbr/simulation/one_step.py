@@ -14,31 +14,7 @@ PREVIOUS, STATE, CONTROLS = "previous", "state", "controls"
 
 
 class OneStep:
-    """Draws of the next state from a PyMC model of one step.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        With ``pm.Data("previous", ...)`` of shape (p,) for the state before, a variable ``"state"`` of
-        shape (p,) for the state after, random or deterministic, and where there are controls
-        ``pm.Data("controls", ...)`` of shape (c,). Everything random between them is drawn anew for each
-        row: what has a distribution and is not known is drawn from it, too.
-    controlled : bool
-        Whether there are controls.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one of these variables is missing, is no `pm.Data`, or has another number of dimensions.
-
-    Examples
-    --------
-    >>> with pm.Model() as step:
-    ...     previous = pm.Data("previous", np.zeros(2))
-    ...     _ = pm.Normal("state", 0.9 * previous, 0.1, shape=2)
-    >>> OneStep(step)(np.ones((5, 2)), np.random.default_rng(0)).shape
-    (5, 2)
-    """
+    """Draws of the next state from a PyMC model of one step."""
 
     def __init__(self, model: pm.Model, controlled: bool = False) -> None:
         names = [PREVIOUS, *([CONTROLS] if controlled else [])]

@@ -112,19 +112,9 @@ class Destination(Protocol):
 
 
 class InMemory:
-    """Arrays of the whole table.
+    """Arrays of the whole table."""
 
-    Parameters
-    ----------
-    draws, chunk_rows : int
-    graph : ModelGraph
-
-    Attributes
-    ----------
-    parameters : ndarray of shape (draws, p)
-    statistics : ndarray of shape (draws, d)
-    failures : dict of int to str
-    """
+    # Shapes: parameters (draws, p); statistics (draws, d).
 
     def __init__(self, draws: int, chunk_rows: int, graph: ModelGraph) -> None:
         self.parameters = np.empty((draws, graph.parameters.size))
@@ -174,13 +164,7 @@ def _version(name: str) -> str:
 
 
 class Clock:
-    """Seconds of each stage, one after the other.
-
-    Parameters
-    ----------
-    laps : dict of str to float, optional
-        Of what was done before.
-    """
+    """Seconds of each stage, one after the other."""
 
     def __init__(self, laps: dict[str, float] | None = None) -> None:
         self.laps = dict(laps or {})

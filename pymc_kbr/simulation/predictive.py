@@ -63,18 +63,8 @@ def simulate_data(
 def simulate_held_out(
     model: pm.Model | None, parameters: np.ndarray, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Simulate a model's data and their statistics at parameters (k, p), in the columns of its tables.
-
-    Returns
-    -------
-    simulated : dict of str to ndarray of shape (k, *data shape)
-    statistics : ndarray of shape (k, d)
-
-    Raises
-    ------
-    ValueError
-        If a simulation fails.
-    """
+    """Simulate a model's data and their statistics at parameters (k, p), in the columns of its tables."""
+    # Shapes: returned: (k, *data shape).
     return _simulate(read_model(model), parameters, rng)
 
 

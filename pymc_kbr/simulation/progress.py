@@ -37,16 +37,6 @@ Item = TypeVar("Item")
 class Bars(Progress):
     """Progress bars that a notebook can draw over; one line at the end where it cannot.
 
-    Parameters
-    ----------
-    *columns : ProgressColumn
-        Rich's own where left out.
-    shown : bool
-    **options
-        As of `rich.progress.Progress`.
-
-    Notes
-    -----
     Without ipywidgets rich would write a warning below the cell at every refresh.
     """
 

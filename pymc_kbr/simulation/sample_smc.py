@@ -23,16 +23,9 @@ from pymc_kbr.simulation.model.read import is_simulator, read_model
 
 @dataclass(frozen=True)
 class SmcRun:
-    """What `pm.sample_smc` gave for one observation.
+    """What `pm.sample_smc` gave for one observation."""
 
-    Parameters
-    ----------
-    draws : ndarray of shape (chains * draws, p)
-        In the order of the model's free variables.
-    simulations : int
-        Calls of the simulators, over the number of simulators; a call for several data sets counts as many.
-    seconds : float
-    """
+    # Shapes: draws (chains * draws, p).
 
     draws: np.ndarray
     simulations: int
@@ -49,23 +42,7 @@ def run_smc(
     random_seed: int | None = None,
     **options: Any,
 ) -> SmcRun:
-    """Run `pm.sample_smc` on a model, with other observed data if wanted, and count its simulations.
-
-    Parameters
-    ----------
-    model : pymc.Model or None
-        That of the surrounding ``with`` block where None; it is left as it is.
-    data : dict of str to ndarray, optional
-        In place of the observed values, before `sum_stat`.
-    draws, chains, cores, random_seed, **options
-        Of `pm.sample_smc`.
-
-    Raises
-    ------
-    ValueError
-        If `data` names a variable that is not observed, or has another shape; and what `sample_smc` raises,
-        on a simulator that returns NaN above all.
-    """
+    """Run `pm.sample_smc` on a model, with other observed data if wanted, and count its simulations."""
     graph = read_model(model)
     for name, value in (data or {}).items():
         if name not in graph.observed_data or np.shape(value) != graph.observed_data[name].shape:

@@ -35,25 +35,7 @@ ROW_BY_ROW, IN_BATCHES = "row by row", "in batches"
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A table that has been asked for, before its first row: see `begun`.
-
-    Parameters
-    ----------
-    options : SimulationOptions
-    forward : Forward
-    entropy : int
-        That all of its streams are made from.
-    sampler : PriorSampler, TruncatedSampler or ProposalSampler
-    support : Support
-        Of the draws.
-    prior : PriorRows
-        The draws, made when they are asked for.
-    simulator : RowSimulator
-        Without batches.
-    isolated : Isolated
-        A process of its own for first rows, started when it is used.
-    clock : Clock
-    """
+    """A table that has been asked for, before its first row: see `begun`."""
 
     options: SimulationOptions
     forward: Forward
@@ -83,10 +65,7 @@ class Simulation:
         return self.origin.weighted
 
     def prior_ratio(self, parameters: np.ndarray) -> np.ndarray | None:
-        """What weights rows at parameters (n, p), shape (n,); None where these are draws of the prior.
-
-        Density of the prior, times the likelihood of what is known, over that of the draws.
-        """
+        """What weights rows at parameters (n, p), shape (n,); None where these are draws of the prior."""
         if not self.weighted:
             return None
         proposal, log_known = self.options.proposal, self.forward.log_known
@@ -117,15 +96,7 @@ def weights_of(log_weights: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """How the rows after the first ones are simulated.
-
-    Parameters
-    ----------
-    simulator : RowSimulator
-        With a program for batches where they are.
-    reason : str
-        Why so.
-    """
+    """How the rows after the first ones are simulated."""
 
     simulator: RowSimulator
     reason: str
@@ -138,13 +109,7 @@ class Way:
 
 @contextmanager
 def begun(options: SimulationOptions, forward: Forward, entropy: int) -> Iterator[Simulation]:
-    """A simulation whose prior can be drawn; what it starts ends with the block.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `Forward.sampler`.
-    """
+    """A simulation whose prior can be drawn; what it starts ends with the block."""
     clock = Clock({"compile": forward.take_seconds()})
     sampler, support = forward.sampler(entropy, options.within, proposal=options.proposal)
     clock.lap("compile")
@@ -155,14 +120,7 @@ def begun(options: SimulationOptions, forward: Forward, entropy: int) -> Iterato
 
 
 def try_first_rows(simulation: Simulation, known: bool) -> FirstRows:
-    """Simulate the first rows, where they can do no harm; a single one where the way is `known`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a simulator returns another shape than the data's, or cannot be sent to a process that it has to
-        be sent to; or if the draws cannot be told from each other between such bounds.
-    """
+    """Simulate the first rows, where they can do no harm; a single one where the way is `known`."""
     options, graph = simulation.options, simulation.forward.graph
     enough = enough_first_rows(graph)
     parameters = simulation.prior[: enough + SPARE_FIRST_ROWS]
@@ -174,15 +132,7 @@ def try_first_rows(simulation: Simulation, known: bool) -> FirstRows:
 
 
 def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool = False) -> Way:
-    """In batches where these give what single rows gave; `row_by_row` where that is settled.
-
-    Raises
-    ------
-    TypeError
-        If a simulator cannot be sent to worker processes.
-    ValueError
-        As `decide_batches`.
-    """
+    """In batches where these give what single rows gave; `row_by_row` where that is settled."""
     options, forward = simulation.options, simulation.forward
     simulator, reason = simulation.simulator, "as the store was begun"
     if not row_by_row:
@@ -197,13 +147,7 @@ def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool =
 
 
 def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, destination: Destination) -> None:
-    """Simulate what the destination lacks; what the first rows have is taken from there.
-
-    Raises
-    ------
-    SimulationError
-        If a simulation fails and `on_failure` is "raise".
-    """
+    """Simulate what the destination lacks; what the first rows have is taken from there."""
     options, prior = simulation.options, simulation.prior
     pieces = destination.pieces()
     # First rows were simulated one by one: they are rows of the table only where the others are, too.

@@ -51,16 +51,7 @@ class NotRowByRow(Exception):
 
 
 class RowStreams(np.random.Generator):
-    """A generator for a batch that draws row i from the generator of row i.
-
-    A simulator that treats the rows of a batch alike, and independently, returns with it exactly
-    what it returns row by row with the rows' own generators. That makes "may this simulator be
-    called in batches?" a question with an exact answer. It is far too slow for anything else.
-
-    Parameters
-    ----------
-    generators : sequence of numpy.random.Generator, length B
-    """
+    """A generator for a batch that draws row i from the generator of row i."""
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
         # NumPy's generator wants bits of its own; nothing is ever drawn from these.

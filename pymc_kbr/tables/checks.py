@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 def checked(table: Any) -> dict[str, np.ndarray | None]:
-    """The arrays of a `ReferenceTable`, by the names of its fields, refused where they are no table.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See `ReferenceTable`.
-    """
+    """The arrays of a `ReferenceTable`, by the names of its fields, refused where they are no table."""
     parameters, statistics = table.parameters, table.statistics
     refuse_unlike_labels("the parameters", parameters, "the statistics", statistics)
     parameters = in_order("the parameters", parameters, table.parameter_names, "the names of its columns")
@@ -77,13 +71,7 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
 def check_variable_names(
     parameters: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]
 ) -> None:
-    """Refuse variables that no result of ArviZ can hold, by their names and those of their dimensions.
-
-    Raises
-    ------
-    ValueError
-        That names the first of them.
-    """
+    """Refuse variables that no result of ArviZ can hold, by their names and those of their dimensions."""
     of_results = {"chain": "chains", "draw": "draws", "sample": "the draws of all chains"}
     dims = {**others, **parameters}
     for name in dims:
@@ -113,11 +101,7 @@ def usual_dims(variable: Variable) -> tuple[str, ...]:
 
 
 def check_varies(parameters: np.ndarray, columns: Columns) -> None:
-    """Refuse parameters that are the same in all rows.
-
-    Single entries of an array may be, as the diagonal of a correlation matrix is; so may whole numbers be by
-    chance, in a short table.
-    """
+    """Refuse parameters that are the same in all rows."""
     for variable, part in zip(columns.variables, columns.slices().values(), strict=True):
         values = parameters[:, part]
         if len(values) > 1 and not variable.discrete and np.all(values == values[0]):
@@ -202,11 +186,7 @@ def check_bounds(bounds: Mapping[str, Any] | None) -> None:
 
 
 def check_support(support: Support, parameters: np.ndarray, names: list[str]) -> None:
-    """Refuse rows outside of a support, and a support in which they cannot be told from each other.
-
-    Between bounds of -1e300 and 1e300, say, the bijection to a space without edges takes every row
-    to the same number, and the way back loses it.
-    """
+    """Refuse rows outside of a support, and a support in which they cannot be told from each other."""
     outside = ~support.contains(parameters)
     if np.any(outside):
         raise ValueError(
@@ -235,10 +215,7 @@ def repeated(names: Iterable[str]) -> list[str]:
 
 
 def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str] | None = None) -> None:
-    """Refuse names that are missing, stand twice or on both sides, or are of columns without numbers.
-
-    Statistics that are None are no columns of the data frame.
-    """
+    """Refuse names that are missing, stand twice or on both sides, or are of columns without numbers."""
     asked = [*parameters, *(statistics or [])]
     for side, names in (("parameters", parameters), ("statistics", statistics)):
         if names is not None and not names:
@@ -267,10 +244,7 @@ def check_columns(df: pd.DataFrame, parameters: list[str], statistics: list[str]
 
 
 def observation(observed: Any, names: list[str]) -> np.ndarray | None:
-    """The observed statistics (d,) in the order of `names`, from whatever labels them, or a sequence.
-
-    Labels may have others beside them: a row of a data frame has parameters, too.
-    """
+    """The observed statistics (d,) in the order of `names`, from whatever labels them, or a sequence."""
     if observed is None:
         return None
     # A copy, as the table makes it read-only.

@@ -12,27 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Variable:
-    """A named array of any shape.
-
-    Parameters
-    ----------
-    name : str
-    shape : tuple of int
-        ``()`` for a scalar.
-    discrete : bool
-        Whether its values are whole numbers.
-    labels : tuple of str, optional
-        One label an entry, in C order; indices where left out.
-    set_columns : int
-        Numbers in a row of the data sets that it holds (see `DataSets.padded`); zero where it holds none.
-    sources : tuple of int, optional
-        For each entry, in C order, its column, or -1 - i for the i-th of `constants`: where entries are
-        constant, as above the diagonal of a Cholesky factor, or equal to others, as in a symmetric matrix.
-        Each entry has a column of its own where left out.
-    constants : tuple of float
-    set_labels : tuple of str, optional
-        Names of the columns of these data sets.
-    """
+    """A named array of any shape."""
 
     name: str
     shape: tuple[int, ...] = ()
@@ -87,16 +67,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Columns:
-    """Variables in order, and the columns that each takes up.
-
-    Examples
-    --------
-    >>> columns = Columns((Variable("mean"), Variable("effect", (2,))))
-    >>> columns.names
-    ['mean', 'effect[0]', 'effect[1]']
-    >>> columns.split(np.array([[1.0, 2.0, 3.0]]))["effect"]
-    array([[2., 3.]])
-    """
+    """Variables in order, and the columns that each takes up."""
 
     variables: tuple[Variable, ...]
 

@@ -14,20 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_coalescent() -> ReferenceTable:
-    """100,000 simulations of the infinite-sites coalescent.
-
-    Returns
-    -------
-    ReferenceTable
-        Parameters ``theta`` and ``rho``, statistics ``segsites``, ``unif``, ``meandiff``, ``R2``,
-        ``nhap``, ``fhap`` and ``shap``; no observation. ``data/coalescent/README.md`` says what they
-        mean and how they were made.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the installation lacks the file.
-    """
+    """100,000 simulations of the infinite-sites coalescent."""
     # Installed, the file lies in the package; in a checkout beside it.
     package = Path(__file__).parents[1]
     places = [
@@ -46,27 +33,6 @@ def load_coalescent() -> ReferenceTable:
 def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
     """A data frame, or a matrix with named columns, from an ``.rda`` file of R.
 
-    Parameters
-    ----------
-    path : str or Path
-    name : str, optional
-        Which object of the file; not needed where there is only one.
-
-    Returns
-    -------
-    pandas.DataFrame
-
-    Raises
-    ------
-    ImportError
-        If the package rdata is not installed, with the extra that brings it.
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is no R data file, has no object of that name, or it is neither.
-
-    Notes
-    -----
     Made for ``coal.rda`` of the R package abctools. Its ``coalobs`` is rows 1 to 100 of ``coal``: leave
     them out of what is fitted before scoring on them.
     """

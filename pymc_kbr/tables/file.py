@@ -37,28 +37,7 @@ def write(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write a file; it appears under its name only when it is complete.
-
-    Parameters
-    ----------
-    path : Path
-        Where to; ``.nc`` is the usual ending.
-    arrays : mapping of str to (dimension names, ndarray)
-        Compressed without loss. Strings are arrays of objects.
-    documents : mapping of str to JSON values
-        Kept as attributes of the file.
-    overwrite : bool
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    FileExistsError
-        If the file, or a folder of that name, is there already and `overwrite` is not set.
-    FileNotFoundError
-        If its folder is not there.
-    ValueError
-        If `path` is a folder, and `overwrite` is set.
-    """
+    """Write a file; it appears under its name only when it is complete."""
     if path.is_dir():
         kind = ValueError if overwrite else FileExistsError
         raise kind(f"{path} is a folder; give the name of a file, such as {path / 'table.nc'}")
@@ -107,15 +86,7 @@ def _here() -> AbstractContextManager[Any]:
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read arrays and documents back.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is no reference table, is damaged, is a store, or was written by another format version.
-    """
+    """Read arrays and documents back."""
     if (path / "zarr.json").exists():
         raise ValueError(
             f"{path} is a store of simulations; open it with `StoredTable.open`, and `load` it from there"
@@ -228,12 +199,7 @@ def documents_of(table: Any) -> dict[str, Any]:
 
 
 def check_result(name: str, value: Any) -> None:
-    """Refuse what is no result in ArviZ's form.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse what is no result in ArviZ's form."""
     # A result of either ArviZ, or a dict of its groups.
     groups = isinstance(value, Mapping) and any(hasattr(group, "data_vars") for group in value.values())
     if not (groups or hasattr(value, "groups")) or hasattr(value, "iloc"):

@@ -59,25 +59,7 @@ def create_group(
     arrays: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
     texts: Mapping[str, str],
 ) -> None:
-    """Make a store without finished rows; it appears under its name when it is complete.
-
-    Parameters
-    ----------
-    path : Path
-        Where nothing is, locked by this process.
-    rows, chunk_rows : int
-    columns : mapping
-        Names of the columns of the sides "parameter" and "statistic".
-    arrays : mapping of str to (dimension names, ndarray)
-        Others.
-    texts : mapping of str to str
-        Its documents.
-
-    Raises
-    ------
-    OSError
-        If the disk is full, the folder may not be written, or something is at `path` by now.
-    """
+    """Make a store without finished rows; it appears under its name when it is complete."""
     partial = _begun(path)
     try:
         os.mkdir(partial)
@@ -111,10 +93,7 @@ _PART = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what a killed writer left of a store, or of one that was to be there: names that it makes alone.
-
-    Does nothing where something else than a store is at `path`.
-    """
+    """Remove what a killed writer left of a store, by names that it makes alone."""
     if _is_folder(_begun(path)):
         shutil.rmtree(_begun(path), ignore_errors=True)
     if not is_store(path):
@@ -156,28 +135,14 @@ def is_store(path: Path) -> bool:
 
 
 def check_outside(path: Path) -> None:
-    """Refuse a path within a store, which reads no more with something else in it.
-
-    Raises
-    ------
-    ValueError
-        That names the store.
-    """
+    """Refuse a path within a store, which reads no more with something else in it."""
     around = next((folder for folder in path.resolve().parents if is_store(folder)), None)
     if around is not None:
         raise ValueError(f"{path} is within the store {around}, which it would damage; choose a path outside")
 
 
 def folder_of_stores(path: Path, parents: bool = False) -> None:
-    """Make a folder for several stores where it is missing, and those that it is in if `parents`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder that it is to be in is missing.
-    ValueError
-        If it is a file, itself a store, or within one.
-    """
+    """Make a folder for several stores where it is missing, and those that it is in if `parents`."""
     check_outside(path)
     if (path / "zarr.json").exists():
         raise ValueError(
@@ -234,10 +199,7 @@ def _add_row_arrays(
 
 
 def problem_of(arrays: Mapping[str, Any], widths: tuple[int, int]) -> str | None:
-    """What the arrays with a row for each simulation have other than `create_group` makes them, or None.
-
-    A byte of their metadata decides what the same files are read as.
-    """
+    """What the arrays with a row for each simulation have other than `create_group` makes them, or None."""
     status = arrays["status"]
     expected: dict[str, tuple[tuple[int, ...], Any, Callable[[Any], Any]]] = {
         "parameters": ((widths[0],), np.dtype("f8"), np.isnan),
@@ -300,13 +262,7 @@ NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 
 
 def check_zarr(path: Path) -> None:
-    """Refuse a Zarr store that asks for anything else, before any of it is decoded.
-
-    Raises
-    ------
-    ValueError
-        That names the array and the codec.
-    """
+    """Refuse a Zarr store that asks for anything else, before any of it is decoded."""
     # Arrays lie one level deep; what lies deeper is not read.
     for folder in [path, *(child for child in path.iterdir() if child.is_dir())]:
         for old in (".zarray", ".zgroup", ".zmetadata"):  # may stand beside the metadata of format 3
@@ -342,19 +298,7 @@ def _check_array(name: str, document: dict[str, Any]) -> None:
 
 
 def check_texts(chunk: Path, count: int) -> None:
-    """Refuse a chunk of texts that says it holds another number of them, for which memory would be taken.
-
-    Parameters
-    ----------
-    chunk : Path
-        Compressed with Zstandard; nothing may be there.
-    count : int
-
-    Raises
-    ------
-    ValueError, RuntimeError
-        If it says so, or is no such chunk.
-    """
+    """Refuse a chunk of texts that says it holds another number of them, for which memory would be taken."""
     if not chunk.exists():
         return
     said = int.from_bytes(bytes(Zstd().decode(chunk.read_bytes())[:4]), "little")
@@ -363,13 +307,7 @@ def check_texts(chunk: Path, count: int) -> None:
 
 
 def check_heaps(path: Path) -> None:
-    """Refuse an HDF5 file whose heaps of texts do not add up, over which HDF5 would go without an end.
-
-    Raises
-    ------
-    ValueError
-        If there is one, or the file is empty.
-    """
+    """Refuse an HDF5 file whose heaps of texts do not add up, over which HDF5 would go without an end."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         at = data.find(HEAP)
         while at >= 0:
@@ -387,13 +325,7 @@ def check_heaps(path: Path) -> None:
 
 
 def variables_in(file: h5py.File) -> list[str]:
-    """Names of a file's arrays; refused where it asks for other filters, or data stand in other files.
-
-    Raises
-    ------
-    ValueError
-        That names the dataset.
-    """
+    """Names of a file's arrays; refused where it asks for other filters, or data stand in other files."""
     variables = []
     for name in file:
         link = file.get(name, getlink=True)

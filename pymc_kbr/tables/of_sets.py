@@ -14,13 +14,7 @@ from pymc_kbr.tables.columns import Columns, Variable
 
 
 def observed_set(observed: Any, variable: Variable) -> np.ndarray:
-    """An observed data set as the entries (d,) of a table's variable.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `DataSets.of`, and if it has more rows than the variable holds.
-    """
+    """An observed data set as the entries (d,) of a table's variable."""
     # One entry is the data set's size, the others are its rows.
     data = DataSets.of([observed], variable.set_columns, variable.set_labels)
     most = (variable.size - 1) // variable.set_columns
@@ -41,13 +35,7 @@ def observation_of(table: Any, observed: Any) -> np.ndarray | None:
 
 
 def set_variable(table: Any, name: str | None) -> Variable:
-    """The variable of a table that holds data sets.
-
-    Raises
-    ------
-    ValueError
-        If it has none, none of that name, or several and no name is given.
-    """
+    """The variable of a table that holds data sets."""
     names = table.set_names
     if not names:
         raise ValueError(

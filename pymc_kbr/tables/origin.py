@@ -16,42 +16,7 @@ EDGE_TAIL = 0.01
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a table's rows come from.
-
-    Parameters
-    ----------
-    simulations : int, optional
-        How many were run, where this is not the number of rows and failures.
-    noise : tuple of float
-        Deviations of normal noise on the observation that the table is without: none, one for all
-        statistics, or one for each.
-    between_bounds : bool
-        Whether the prior was drawn between bounds narrower than its own.
-    seeds : tuple of int or None
-        Of the tables that were appended to each other, where there are several.
-    from_proposal : bool
-        Whether rows were drawn elsewhere than from the prior, such as from a posterior so far: then
-        `ReferenceTable.prior_ratio` has the prior's density over that of the rows.
-    known : tuple of str
-        Observed variables and Potentials whose densities are in `prior_ratio`.
-    prior_mass : float or None
-        Share of the prior's mass that is between the table's edges, as its rows have it; None where that is
-        not known.
-    rounds : str
-        What `sample_abc` did where it could simulate in rounds: a sentence for people.
-    left_out : int
-        Rows of rounds that are not in the table, since they lie beyond the last bounds.
-    prior_edges : tuple of two tuples of float, length p
-        Quantiles of the prior, `EDGE_TAIL` from either end, where the rows do not show them.
-    cut_edges : tuple of two tuples of float or None, length p
-        Where draws are within a deviation of the last bounds, beyond which rows were left out. None where
-        there are no such bounds, or only the prior's `EDGE_TAIL` is beyond.
-    on_failure : {"drop", "condition"}
-        What a failed simulation means: an outcome that was not observed, so that data are less probable where
-        simulations fail more often; or a condition, so that failures say nothing of the parameters.
-    inputs : tuple of pairs of str
-        Names and hashes of the `pm.Data` that the model was simulated with, beside its observed data.
-    """
+    """Where a table's rows come from."""
 
     simulations: int | None = None
     noise: tuple[float, ...] = ()
@@ -73,10 +38,7 @@ class Origin:
         return not (self.between_bounds or self.weighted)
 
     def of_whole_prior(self, posterior: Any, other: Any = None) -> Any:
-        """A `Posterior` with the evidence of the whole prior, or with none where that is not known.
-
-        Another prior than the table's, `other` than None, lies between the table's edges as a whole.
-        """
+        """A `Posterior` with the evidence of the whole prior, or with none where that is not known."""
         settings = dict(posterior.settings)
         evidence = settings.pop("log_evidence", None)
         mass = self.prior_mass if other is None else 1.0
@@ -158,19 +120,9 @@ ON_FAILURE = ("raise", "drop", "condition")
 
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """The simulations that gave no usable statistics.
+    """The simulations that gave no usable statistics."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (f,)
-        Number of the draw that failed, counted from 0 over all draws asked for.
-    parameters : ndarray of shape (f, p)
-        The parameters of these draws.
-    messages : tuple of str, length f
-        What went wrong.
-    prior_ratio : ndarray of shape (f,), optional
-        Of these draws, as `ReferenceTable.prior_ratio` of the rows and in its unit.
-    """
+    # Shapes: rows (f,); parameters (f, p); prior_ratio (f,).
 
     rows: np.ndarray
     parameters: np.ndarray
@@ -193,13 +145,7 @@ class Failures:
 
 
 def meaning_of_failures(table: Any, meaning: str) -> dict[str, Any]:
-    """The fields of a table that say what its failures mean.
-
-    Raises
-    ------
-    ValueError
-        If the meaning is none.
-    """
+    """The fields of a table that say what its failures mean."""
     one_of("the meaning of failures", meaning, ON_FAILURE[1:])
     origin = replace(table.origin, on_failure=meaning)
     return {"origin": origin, "provenance": provenance_with(table.provenance, origin)}

@@ -586,12 +586,7 @@ class ReferenceTable(Conversions):
 
 
 def check_table(name: str, value: Any) -> None:
-    """Refuse what is no reference table in memory.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse what is no reference table in memory."""
     advice = "a ReferenceTable, as `simulate` makes one (of a StoredTable, some rows: `stored.load(20_000)`)"
     instance(name, value, ReferenceTable, advice)
 
@@ -714,13 +709,7 @@ def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
 
 
 def columns_named(names: Sequence[str], columns: Columns) -> np.ndarray:
-    """Numbers of the columns that are named, by themselves or by their variable.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a name is unknown or a column is named twice, or there is none.
-    """
+    """Numbers of the columns that are named, by themselves or by their variable."""
     names = names_of("statistics", names)
     of_variables, start = {}, 0
     for variable in columns.variables:
@@ -753,13 +742,7 @@ def without_missing(table: Any) -> Any:
 
 
 def columns_by_name(chosen: np.ndarray, whole: Columns) -> Columns:
-    """Some columns, each a variable of its own; data sets stay whole.
-
-    Raises
-    ------
-    ValueError
-        If some columns of data sets are chosen without the others, or in another order.
-    """
+    """Some columns, each a variable of its own; data sets stay whole."""
     owners = [variable for variable in whole.variables for _ in variable.column_names]
     slices, kept, at = whole.slices(), list[Variable](), 0
     while at < len(chosen):

@@ -57,10 +57,7 @@ class _Gone(FileNotFoundError):
 
 
 class _Folder(LocalStore):
-    """A folder that is written only as long as it is the one that was opened.
-
-    Zarr would make a missing folder anew, with what is written now and nothing else.
-    """
+    """A folder that is written only as long as it is the one that was opened."""
 
     def __init__(self, root: Path | str, *, read_only: bool = False) -> None:
         super().__init__(root, read_only=read_only)
@@ -129,14 +126,6 @@ def _identity_of(path: Path) -> list[Any]:
 class TableStore:
     """A Zarr group (format 3) in the layout of xarray, which `xarray.open_zarr` reads alone.
 
-    Attributes
-    ----------
-    path : Path
-    documents : dict of str to JSON values
-        Attributes of the group.
-
-    Notes
-    -----
     A chunk of rows is finished when its part of ``status`` is written, which comes last; each file
     appears under its name when it is complete, and carries a checksum. So whatever is on the disk after a
     kill or a power cut is either finished or recognised as unfinished, and `state` tells which.
@@ -189,21 +178,7 @@ class TableStore:
         arrays: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
         documents: Mapping[str, Any],
     ) -> TableStore:
-        """Make a store without finished rows; it appears under its name when it is complete.
-
-        Parameters
-        ----------
-        path : Path
-        rows : int
-            Number of rows that there will be.
-        chunk_rows : int
-            Rows that are written, or lost, together.
-        parameters, statistics : sequence of str
-            Names of the columns.
-        arrays : mapping of str to (dimension names, ndarray)
-            Others, kept as they are.
-        documents : mapping of str to JSON values
-        """
+        """Make a store without finished rows; it appears under its name when it is complete."""
         checksums = {name: checksum_of_array(values) for name, (_, values) in arrays.items()}
         create_group(
             path,
@@ -217,15 +192,7 @@ class TableStore:
 
     @classmethod
     def open(cls, path: Path) -> TableStore:
-        """Open a store, for reading or, by who holds its lock, for writing.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is nothing at `path`.
-        ValueError
-            If what is there is no store, is damaged, or has another format version.
-        """
+        """Open a store, for reading or, by who holds its lock, for writing."""
         if not path.exists():
             raise FileNotFoundError(f"there is no store {path}")
         if not path.is_dir():
@@ -445,13 +412,7 @@ class TableStore:
         return np.concatenate(parts)
 
     def array(self, name: str) -> np.ndarray | None:
-        """One of the other arrays, or None where there is none.
-
-        Raises
-        ------
-        ValueError
-            If it is not what it was when the store was made.
-        """
+        """One of the other arrays, or None where there is none."""
         if name not in self._kept:
             checksums = self.documents.get(ARRAYS, {})
             try:
@@ -475,13 +436,7 @@ class TableStore:
         return self._kept[name]
 
     def needed(self, name: str) -> np.ndarray:
-        """One of the other arrays, which every store has.
-
-        Raises
-        ------
-        ValueError
-            As `array`, and if there is none.
-        """
+        """One of the other arrays, which every store has."""
         found = self.array(name)
         if found is None:
             raise ValueError(
@@ -499,21 +454,8 @@ class TableStore:
     def write(
         self, start: int, parameters: np.ndarray, statistics: np.ndarray, failures: Mapping[int, str]
     ) -> None:
-        """Write a chunk of rows: it counts as finished when all of it is on the disk.
-
-        Parameters
-        ----------
-        start : int
-        parameters : ndarray of shape (c, p)
-        statistics : ndarray of shape (c, d)
-        failures : mapping of int to str
-            Row and message of those that failed.
-
-        Raises
-        ------
-        OSError
-            If the disk is full, or the folder may not be written; finished chunks stay readable.
-        """
+        """Write a chunk of rows: it counts as finished when all of it is on the disk."""
+        # Shapes: parameters (c, p); statistics (c, d).
         chunk = start // self.chunk_rows
         self._states = {part: state for part, state in self._states.items() if part[0] != start}
         part = slice(start, start + len(parameters))
@@ -643,13 +585,7 @@ def _are_beyond(values: np.ndarray) -> np.ndarray:
 
 
 def real_path(path: Path) -> Path:
-    """A store's path without symbolic links, by which all writers lock the same store.
-
-    Raises
-    ------
-    ValueError
-        If links lead to each other, or it is no path.
-    """
+    """A store's path without symbolic links, by which all writers lock the same store."""
     try:
         found = path.resolve()
         found.is_dir()
@@ -661,21 +597,7 @@ def real_path(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Let one process write to a store; the lock ends with its process, however that ends.
-
-    `path` has no symbolic links, and there is a store or nothing.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the store's folder is not there.
-    ValueError
-        If it is within another store.
-    PermissionError
-        If it may not be written.
-    BlockingIOError
-        If another process writes to the store.
-    """
+    """Let one process write to a store; the lock ends with its process, however that ends."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
     check_outside(path)

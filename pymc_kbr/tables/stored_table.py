@@ -363,18 +363,9 @@ def has_prior_ratio(store: TableStore, rows: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """One side of a stored table, read a part at a time.
+    """One side of a stored table, read a part at a time."""
 
-    Parameters
-    ----------
-    store : TableStore
-    side : {"parameters", "statistics"}
-    kept : ndarray of shape (n,), optional
-        The store's rows that are rows of the table, ascending; all of them where left out.
-    rows, columns : int
-    chosen : tuple of int, optional
-        The store's columns, in the order wanted; all where left out.
-    """
+    # Shapes: kept (n,).
 
     store: TableStore
     side: str

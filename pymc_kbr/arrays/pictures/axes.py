@@ -18,30 +18,8 @@ Result = TypeVar("Result")
 
 
 def drawn_on(ax: Any, count: int, size: tuple[float, float], *, below: bool = False) -> np.ndarray:
-    """The axes to draw on.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes or sequence of them, optional
-        As they were passed; new ones are made where left out.
-    count : int
-        How many are needed.
-    size : (float, float)
-        Of the whole new figure, in inches.
-    below : bool
-        Whether new ones stand one below the other, with one horizontal axis for all.
-
-    Returns
-    -------
-    ndarray of matplotlib Axes, shape (count,)
-
-    Raises
-    ------
-    ValueError
-        If another number of axes was passed.
-    ImportError
-        If new ones are needed, and matplotlib is not installed.
-    """
+    """The axes to draw on."""
+    # Shapes: returned: (count,).
     if ax is None:
         rows, columns = (count, 1) if below else (1, count)
         _, ax = pyplot().subplots(

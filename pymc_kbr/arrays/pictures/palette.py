@@ -31,11 +31,5 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour and dashes of a picture's line, by its number from zero.
-
-    Returns
-    -------
-    dict
-        For matplotlib's `plot`.
-    """
+    """Colour and dashes of a picture's line, by its number from zero."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}

@@ -8,13 +8,7 @@ from pymc_kbr.arrays.extras import brought_by
 
 
 def pyplot() -> Any:
-    """The module `matplotlib.pyplot`.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed, with the extra that brings it.
-    """
+    """The module `matplotlib.pyplot`."""
     with brought_by("plots", "matplotlib"):
         import matplotlib.pyplot as plt
     return plt

@@ -118,21 +118,8 @@ class SlicedWassersteinKernel:
 
 
 def quantiles_of(sets: DataSets, values: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Quantiles of one number a row, for each data set.
-
-    Parameters
-    ----------
-    sets : DataSets
-    values : ndarray of shape (N,)
-        One for each of their rows.
-    levels : ndarray of shape (l,)
-        Between zero and one.
-
-    Returns
-    -------
-    ndarray of shape (n, l)
-        Straight lines between the sorted values, as of `numpy.quantile`.
-    """
+    """Quantiles of one number a row, for each data set."""
+    # Shapes: values (N,); levels (l,); returned: (n, l).
     # By data set first, which is the last key, and by value within it.
     ordered = values[np.lexsort((values, sets.numbers))]
     place = (sets.sizes[:, None] - 1) * levels

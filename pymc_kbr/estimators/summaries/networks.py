@@ -16,13 +16,7 @@ from pymc_kbr.arrays.extras import brought_by
 
 
 def torch_of() -> Any:
-    """PyTorch.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed, with the extra that brings it.
-    """
+    """PyTorch."""
     with brought_by("neural", "torch", "PyTorch"):
         import torch
     return torch
@@ -35,19 +29,7 @@ def device_of(name: str | None) -> Any:
 
 
 def default_network(shape: tuple[int, ...], features: int) -> Any:
-    """A small network from points of a shape to features.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        ``(d,)`` of vectors, for which it has two hidden layers of 64; ``(channels, height, width)`` of
-        images, for which it has three convolutions, each halving the sides, and a hidden layer of 64.
-    features : int
-
-    Returns
-    -------
-    torch.nn.Module
-    """
+    """A small network from points of a shape to features."""
     nn = torch_of().nn
     if len(shape) == 1:
         return nn.Sequential(
@@ -71,25 +53,8 @@ def default_network(shape: tuple[int, ...], features: int) -> Any:
 
 
 def feature_loss(psi: Any, phi: Any, weights: Any, regularisation: float, centred: bool) -> Any:
-    """The least ridge loss of features of the parameters on features of the statistics.
-
-    Parameters
-    ----------
-    psi : torch.Tensor of shape (n, q)
-    phi : torch.Tensor of shape (n, r)
-    weights : torch.Tensor of shape (n,)
-        The diagonal of D, of sum one.
-    regularisation : float
-        lambda.
-    centred : bool
-        Whether both are taken about their means under the weights, which is an intercept without penalty.
-
-    Returns
-    -------
-    torch.Tensor
-        A number: tr(G_Z (D - D Psi' (Psi D Psi' + lambda I)^-1 Psi D)) with G_Z = Phi Phi', which is
-        sum_i D_i |phi_i - E' psi_i|^2 + lambda |E|^2 at the best E.
-    """
+    """The least ridge loss of features of the parameters on features of the statistics."""
+    # Shapes: psi (n, q); phi (n, r); weights (n,).
     torch = torch_of()
     if centred:
         psi, phi = psi - weights @ psi, phi - weights @ phi
@@ -103,18 +68,7 @@ def feature_loss(psi: Any, phi: Any, weights: Any, regularisation: float, centre
 
 @dataclass(frozen=True)
 class Descent:
-    """How a network is fitted.
-
-    Parameters
-    ----------
-    regularisation : float
-    centred : bool
-    steps, rows : int
-        Of gradient descent at most, and of the table in each.
-    learning_rate : float
-        Of Adam, at its start; it falls to a twentieth along a cosine.
-    device : str, optional
-    """
+    """How a network is fitted."""
 
     regularisation: float
     centred: bool
@@ -131,25 +85,8 @@ LOOKS = 20
 def descend(
     network: Any, points: np.ndarray, phi: np.ndarray, held: np.ndarray, how: Descent, seed: int
 ) -> tuple[Any, list[tuple[int, float, float]]]:
-    """A network fitted by Adam, with the weights that had the lowest loss on held-out rows.
-
-    Parameters
-    ----------
-    network : callable
-        Makes the module that is fitted, once the seed is set.
-    points : ndarray of shape (n, *shape)
-    phi : ndarray of shape (n, r)
-        Features of the parameters.
-    held : ndarray of bool, shape (n,)
-        Rows that are held out; where there are none, the last weights are taken.
-    how : Descent
-    seed : int
-
-    Returns
-    -------
-    tuple
-        The module, and lines of step, loss of the rows in that step, loss of the held-out rows.
-    """
+    """A network fitted by Adam, with the weights that had the lowest loss on held-out rows."""
+    # Shapes: points (n, *shape); phi (n, r); held (n,).
     torch = torch_of()
     device = device_of(how.device)
     devices = [device.index or 0] if device.type == "cuda" else []
@@ -203,10 +140,7 @@ def loss_of(psi: Any, phi: Any, how: Descent) -> Any:
 
 
 def standardised(psi: Any) -> Any:
-    """Features (n, q) about their means, each with the variance 1 / q: the ridge then has a unit.
-
-    Without it a network could make its features large until no ridge matters.
-    """
+    """Features (n, q) about their means, each with the variance 1 / q: the ridge then has a unit."""
     about = psi - psi.mean(dim=0)
     # A feature that is the same in all rows of a step has no deviation to be divided by.
     return about / (about.pow(2).mean(dim=0) * psi.shape[1] + 1e-12).sqrt()

@@ -220,18 +220,9 @@ class JointPosteriorMean(Estimates):
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Centred curves of each statistic, and centred features of a kernel of their principal components.
+    """Centred curves of each statistic, and centred features of a kernel of their principal components."""
 
-    Parameters
-    ----------
-    curves : Curves
-    centre : ndarray of shape (c,)
-        Means of the curves.
-    directions : ndarray of shape (q, k)
-        From normal scores to components.
-    of_kernel : callable
-        From components (m, k) to features (m, r).
-    """
+    # Shapes: centre (c,); directions (q, k).
 
     curves: Curves
     centre: np.ndarray
@@ -310,16 +301,9 @@ DEGREE = 3
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Each statistic in its deviations, and Hermite polynomials of its normal scores.
+    """Each statistic in its deviations, and Hermite polynomials of its normal scores."""
 
-    Parameters
-    ----------
-    standardise : Scaler
-    quantiles : ndarray of shape (q, d)
-        Of each statistic that varies.
-    scores : ndarray of shape (q,)
-        Normal scores of the quantiles.
-    """
+    # Shapes: quantiles (q, d); scores (q,).
 
     standardise: Scaler
     quantiles: np.ndarray

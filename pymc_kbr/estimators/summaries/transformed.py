@@ -288,15 +288,8 @@ class Curve(NamedTuple):
 def choose_curves(
     statistics: np.ndarray, parameters: np.ndarray, cells: Sequence[Cells | None]
 ) -> list[Curve]:
-    """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters.
-
-    Parameters
-    ----------
-    statistics : ndarray of shape (n, d)
-        Those with cells are spread over them already.
-    parameters : ndarray of shape (n, p)
-    cells : sequence of d Cells or None
-    """
+    """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters."""
+    # Shapes: statistics (n, d); parameters (n, p).
     d = statistics.shape[1]
     rows = spread_out(len(statistics), int(np.clip(VALUES_FOR_CURVES / d, LEAST_FOR_CURVES, ROWS_FOR_CURVES)))
     # Normal scores: which curve suits a statistic must not hang on how the parameters are written.
@@ -474,17 +467,9 @@ ROWS_AT_AN_EDGE = 0.01
 
 
 class Levels(NamedTuple):
-    """The values of a statistic of few values, and where their cells lie in the coordinates of a fit.
+    """The values of a statistic of few values, and where their cells lie in the coordinates of a fit."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (v,)
-        In the statistic's own units, rising.
-    lower, upper : ndarray of shape (v,)
-        Ends of their cells, in coordinates; between two cells there may be a gap.
-    rare : ndarray of bool, shape (v,), optional
-        Values of a lattice that stand for those one step away, which no row has: see the function `rare`.
-    """
+    # Shapes: values (v,); lower, upper (v,); rare (v,).
 
     values: np.ndarray
     lower: np.ndarray
@@ -522,10 +507,7 @@ class Levels(NamedTuple):
         return numbers, np.abs(column - self.values[numbers]) <= EVEN * self.spacing
 
     def standing_for(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers (n,) of rare values for those of a column (n,), and which are one step from these.
-
-        Of what is never below zero nothing is.
-        """
+        """Numbers (n,) of rare values for those of a column (n,), and which are one step from these."""
         if self.rare is None:
             return np.zeros(len(column), dtype=int), np.zeros(len(column), dtype=bool)
         apart = np.abs(column[:, None] - self.values)
@@ -540,27 +522,16 @@ class Levels(NamedTuple):
 
 
 def rare(counts: np.ndarray) -> np.ndarray:
-    """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed.
-
-    Poisson's law with a small mean has the next value in half the square of a share.
-    """
+    """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed."""
     found: np.ndarray = counts**2 < 2 * ROWS_MISSED_BY_CHANCE * counts.sum()
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Where one statistic's values stand for stretches of the line.
+    """Where one statistic's values stand for stretches of the line."""
 
-    Parameters
-    ----------
-    spacing : float
-        Of a lattice; zero where the statistic is none.
-    offset : float
-        Where a stretch of the lattice begins.
-    values, lower, upper : ndarray of shape (v,)
-        Ends of the stretch of each value that has one, sorted; of a lattice none are kept.
-    """
+    # Shapes: values, lower, upper (v,).
 
     spacing: float
     offset: float

@@ -47,13 +47,7 @@ class Classifier(Protocol):
 
 
 class NearestRows:
-    """Rejection: each model's share of the nearest rows, half a row added to each.
-
-    Parameters
-    ----------
-    accepted : float
-        Share of the rows.
-    """
+    """Rejection: each model's share of the nearest rows, half a row added to each."""
 
     def __init__(self, accepted: float = 0.01) -> None:
         self.accepted = accepted
@@ -76,13 +70,7 @@ class NearestRows:
 
 
 class LocalLogistic:
-    """Multinomial regression on the nearest rows, Epanechnikov's weights: method "mnlogistic" of R abc.
-
-    Parameters
-    ----------
-    accepted : float
-        Share of the rows.
-    """
+    """Multinomial regression on the nearest rows, Epanechnikov's weights: method "mnlogistic" of R abc."""
 
     def __init__(self, accepted: float = 0.1) -> None:
         self.accepted = accepted
@@ -149,20 +137,7 @@ def _best_strength(x: np.ndarray, rows: Rows, rng: np.random.Generator) -> float
 
 
 class Logistic:
-    """Multinomial regression on all rows, on features of the statistics, with a ridge.
-
-    Parameters
-    ----------
-    features : str
-        "linear" and "quadratic" (squares and, of few statistics, products) of the statistics by the curves
-        that suit them; or "kernel": both of these and of the statistics in their own units, and random waves
-        of a Gaussian kernel on each, which is kernel logistic regression.
-    strength : float, optional
-        Of the data against the ridge, scikit-learn's C. Where left out, that of `STRENGTHS` with the best log
-        score on rows that were held out.
-    bandwidth : float
-        Of the kernels, as a multiple of the median heuristic.
-    """
+    """Multinomial regression on all rows, on features of the statistics, with a ridge."""
 
     def __init__(
         self, features: str = "quadratic", strength: float | None = None, bandwidth: float = 1.0

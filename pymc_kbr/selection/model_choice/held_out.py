@@ -31,16 +31,9 @@ REPEATS = 200
 
 @dataclass(frozen=True, eq=False)
 class HeldOutProbabilities:
-    """Probabilities of models for rows of the tables, by classifiers that had not seen them.
+    """Probabilities of models for rows of the tables, by classifiers that had not seen them."""
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (r, models)
-    model : ndarray of int, shape (r,)
-        What each row is of.
-    weights : ndarray of shape (r,)
-        Of sum one: each model's add up to its prior probability.
-    """
+    # Shapes: probabilities (r, models); model (r,); weights (r,).
 
     probabilities: np.ndarray
     model: np.ndarray
@@ -65,18 +58,8 @@ class HeldOutProbabilities:
         return found
 
     def reliability(self, bins: int = BINS) -> np.ndarray:
-        """For bins of probability: mean probability, share of rows that are of the model, share of all.
-
-        Returns
-        -------
-        ndarray of shape (b, 3)
-            Without bins that nothing falls into. Each row counts once for each model.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the number of bins is not whole, or below one.
-        """
+        """For bins of probability: mean probability, share of rows that are of the model, share of all."""
+        # Shapes: returned: (b, 3).
         whole("bins", bins)
         return _reliability(self._told(), self.probabilities, self.weights, bins)
 
@@ -117,17 +100,9 @@ def _error(reliability: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class CrossValidated:
-    """What classifiers that each lack a part of the rows say.
+    """What classifiers that each lack a part of the rows say."""
 
-    Parameters
-    ----------
-    held_out : HeldOutProbabilities
-        Of the rows that each lacks.
-    at_observed : ndarray of shape (FOLDS, k, models)
-        Of the observations.
-    importance : ndarray of shape (d,)
-        By how much the log score falls where a statistic's values are exchanged among rows.
-    """
+    # Shapes: at_observed (FOLDS, k, models); importance (d,).
 
     held_out: HeldOutProbabilities
     at_observed: np.ndarray

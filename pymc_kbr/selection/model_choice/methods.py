@@ -27,17 +27,9 @@ from pymc_kbr.selection.model_choice.rows import Rows, success_share
 
 
 class Forest:
-    """Shares of a forest's trees that vote for each model, half a tree added to each.
+    """Shares of a forest's trees that vote for each model, half a tree added to each."""
 
-    Parameters
-    ----------
-    trees : int
-
-    Attributes
-    ----------
-    votes_out_of_bag_ : ndarray of shape (n, models)
-        For each row that was fitted, by the trees that did not see it.
-    """
+    # Shapes: votes_out_of_bag_ (n, models).
 
     def __init__(self, trees: int = 500) -> None:
         self.trees = trees
@@ -124,11 +116,7 @@ SMALLEST_PROBABILITY = 1e-3
 
 
 class EmbeddedIndex:
-    """Kernel ridge regression of each model's indicator on the statistics.
-
-    Its values can lie outside of [0, 1]; what lies below `SMALLEST_PROBABILITY` is raised to it, and the row
-    divided by its sum. `raised_` is the share of values for which that was so at the last call.
-    """
+    """Kernel ridge regression of each model's indicator on the statistics."""
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> EmbeddedIndex:
         """See `Classifier`."""
@@ -176,17 +164,7 @@ COMPARED_SHARE, MOST_COMPARED = 0.2, 4000
 
 @dataclass(frozen=True)
 class Score:
-    """Of a method on held-out rows.
-
-    Parameters
-    ----------
-    method : str
-    log_score : float
-        Mean log probability of the model that each row is of.
-    standard_error : float
-        Of its difference to the best method's; 0 for that.
-    rows : int
-    """
+    """Of a method on held-out rows."""
 
     method: str
     log_score: float
@@ -225,11 +203,7 @@ def log_scores(probabilities: np.ndarray, model: np.ndarray) -> np.ndarray:
 
 
 def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> list[Score]:
-    """Scores of methods, the best first.
-
-    Those that are slow are scored on the first of the held-out rows, and have to be better there than the
-    best of the others by a standard error.
-    """
+    """Scores of methods, the best first."""
     learnt, held = held_out_rows(rows, rng)
     training, scored = rows.part(learnt), rows.part(held)
     scores, seeds = {}, rng.spawn(len(names))

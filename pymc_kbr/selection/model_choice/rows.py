@@ -29,22 +29,9 @@ FEWEST_OF_A_MODEL = 50
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Simulations of all models together.
+    """Simulations of all models together."""
 
-    Parameters
-    ----------
-    statistics : ndarray of shape (n, d)
-    model : ndarray of int, shape (n,)
-        Number of the model that each row is of.
-    weights : ndarray of shape (n,)
-        Of sum n: those of each model's rows add up to its share in the prior, times the probability that its
-        simulations succeed where a failure is an outcome that was not observed.
-    own : ndarray of int, shape (n,)
-        Number of each row in its model's table.
-    tables : tuple of ReferenceTable
-    curves : Transformed or Scaler
-        That suit the statistics of all models' rows.
-    """
+    # Shapes: statistics (n, d); model (n,); weights (n,); own (n,).
 
     statistics: np.ndarray
     model: np.ndarray
@@ -91,16 +78,8 @@ class Rows:
     def joined(
         cls, tables: Mapping[str, ReferenceTable], prior: np.ndarray, observed: np.ndarray | None = None
     ) -> Rows:
-        """The rows of tables, weighted so that each model has its prior probability.
-
-        Parameters
-        ----------
-        tables : dict of str to ReferenceTable
-            Checked by `check_tables`. Rows that are no draws of the prior are weighted with its ratio.
-        prior : ndarray of shape (models,)
-        observed : ndarray of shape (k, d), optional
-            Where it has no logarithm or root under the curves, the statistics keep their own units.
-        """
+        """The rows of tables, weighted so that each model has its prior probability."""
+        # Shapes: prior (models,); observed (k, d).
         held = tuple(tables.values())
         weights = []
         for table, share in zip(held, prior, strict=True):
@@ -139,16 +118,7 @@ def _curves(statistics: np.ndarray, told: np.ndarray, observed: np.ndarray | Non
 
 
 def check_tables(tables: Any) -> dict[str, ReferenceTable]:
-    """Tables by the name of their model, refused where they cannot be compared.
-
-    Raises
-    ------
-    TypeError
-        If they are no mapping of names to tables in memory.
-    ValueError
-        If there are fewer than two, one has too few rows or other rows than draws of its prior, or their
-        statistics differ.
-    """
+    """Tables by the name of their model, refused where they cannot be compared."""
     if not isinstance(tables, Mapping):
         raise TypeError(f"tables is {type(tables).__name__}; give a dict of model names to reference tables")
     if len(tables) < 2:
@@ -190,15 +160,7 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
 
 
 def check_prior(prior: Mapping[str, float] | None, names: list[str]) -> np.ndarray:
-    """Prior probabilities in the order of names; equal ones where none are given.
-
-    Raises
-    ------
-    TypeError
-        If a probability is no number.
-    ValueError
-        If a model is unknown or missing, a probability is negative, or they do not sum to one.
-    """
+    """Prior probabilities in the order of names; equal ones where none are given."""
     if prior is None:
         return np.full(len(names), 1 / len(names))
     given = prior.to_dict() if hasattr(prior, "to_dict") else prior
@@ -274,13 +236,7 @@ def _widened(table: ReferenceTable, widths: dict[tuple[str, int], int]) -> Refer
 
 
 def as_statistics(table: ReferenceTable, observed: Any) -> Any:
-    """Observed data sets, one or several as `DataSets`, as statistics (d,) or (k, d) of a table.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no data sets of these columns, or the table has other statistics beside its data sets.
-    """
+    """Observed data sets, one or several as `DataSets`, as statistics (d,) or (k, d) of a table."""
     if not table.set_names:
         return observed
     if len(table.statistic_columns.variables) > 1:
@@ -302,8 +258,6 @@ def as_statistics(table: ReferenceTable, observed: Any) -> Any:
 def columns_by_model(tables: Tables, observed: np.ndarray) -> tuple[Tables, np.ndarray]:
     """Tables and observations (k, d) with columns in place of data sets, the same functions in all tables.
 
-    Notes
-    -----
     They are the features of `SetFeatures`, fitted to the data sets of all models, without estimates of
     parameters, which differ between models: the classifiers do their own regression on them.
     """

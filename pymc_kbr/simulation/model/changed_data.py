@@ -14,20 +14,7 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTable:
-    """A table with its model's data as they are now, where they were others when it was simulated.
-
-    An observation that was given to the table itself, which has no data of a model any more, stays.
-
-    Raises
-    ------
-    ValueError
-        If the model's data have other statistics than the table, or its simulators or priors other inputs.
-
-    Warns
-    -----
-    UserWarning
-        If the data differ.
-    """
+    """A table with its model's data as they are now, where they were others when it was simulated."""
     if model is None or not table.observed_data or not model.observed_RVs:
         return table
     _refuse_other_inputs(table, model)

@@ -9,13 +9,7 @@ from pytensor.graph.fg import FunctionGraph
 
 
 def copied(model: pm.Model) -> tuple[FunctionGraph, dict[Variable, Variable]]:
-    """A copy of a model as a graph, and where its variables are there.
-
-    Raises
-    ------
-    ValueError
-        If PyMC cannot copy the model.
-    """
+    """A copy of a model as a graph, and where its variables are there."""
     try:
         return fgraph_from_model(model)
     except (NotImplementedError, ValueError) as error:

@@ -34,17 +34,7 @@ class CannotBatch(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A piece of graph with its random generators as explicit inputs.
-
-    Parameters
-    ----------
-    sources : list of variables
-        The model's own generators, in the order of `generators`.
-    generators, inputs : list of variables
-        The arguments of the compiled function.
-    outputs : list of variables
-        Its results. A variable may stand twice among them; it is computed and returned once.
-    """
+    """A piece of graph with its random generators as explicit inputs."""
 
     sources: list[Variable]
     generators: list[Variable]
@@ -86,13 +76,7 @@ def prior_rows(graph: ModelGraph) -> Program:
 
 
 def prior_batch(graph: ModelGraph) -> Program:
-    """Many draws of every free variable; the input is their number.
-
-    Raises
-    ------
-    CannotBatch
-        If the prior has parts that PyTensor cannot draw in batches.
-    """
+    """Many draws of every free variable; the input is their number."""
     rows = pt.lscalar("rows")
     outputs = _batched(graph.free, {}, rows)
     return Program.make([rows], outputs)
@@ -106,13 +90,7 @@ def forward_rows(graph: ModelGraph) -> Program:
 
 
 def forward_batch(graph: ModelGraph) -> Program:
-    """The same from a batch of values of every free variable.
-
-    Raises
-    ------
-    CannotBatch
-        If the graph has parts that PyTensor cannot evaluate in batches.
-    """
+    """The same from a batch of values of every free variable."""
     values = [
         pt.tensor(dtype=rv.dtype, shape=(None, *v.shape))
         for rv, v in zip(graph.free, graph.parameters.variables, strict=True)
@@ -126,13 +104,7 @@ def forward_batch(graph: ModelGraph) -> Program:
 
 
 def rows_given(outputs: Sequence[Variable], given: Sequence[Any], batched: bool) -> Program:
-    """Outputs, random ones drawn anew, from values of some shared variables: one row of each, or a batch.
-
-    Raises
-    ------
-    CannotBatch
-        If a batch is asked for and the graph has parts that PyTensor cannot evaluate in batches.
-    """
+    """Outputs, random ones drawn anew, from values of some shared variables: one row of each, or a batch."""
     lead = (None,) if batched else ()
     # Lengths are fixed, so that a single column may be broadcast over others.
     values = [pt.tensor(dtype=v.dtype, shape=(*lead, *v.get_value().shape)) for v in given]
@@ -150,10 +122,7 @@ def substitute(outputs: Sequence[Variable], replacements: dict[Variable, Variabl
 
 
 def impossible_where_refused(output: Variable) -> Variable:
-    """A log density that is minus infinity where a distribution refuses its parameters or its value.
-
-    PyMC's own rewriting does so too, but of a batch it asks whether all rows are in order.
-    """
+    """A log density that is minus infinity where a distribution refuses its parameters or its value."""
     fgraph = FunctionGraph(outputs=[output], clone=True, copy_inputs=False)
     for node in list(fgraph.toposort()):
         if isinstance(node.op, CheckParameterValue):

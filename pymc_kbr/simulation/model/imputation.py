@@ -21,27 +21,7 @@ OBSERVED_PART, UNOBSERVED_PART = "_observed", "_unobserved"
 
 
 def without_imputation(model: pm.Model) -> pm.Model:
-    """A model whose data have their gaps as NaN, and no variables that stand for them.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        PyMC takes an observed variable ``y`` with NaN apart: into ``y_observed``, a free variable
-        ``y_unobserved``, and a deterministic one that joins them.
-
-    Returns
-    -------
-    pymc.Model
-        The model itself where nothing is missing. Otherwise a copy: simulators, and distributions of vectors,
-        are whole again, and their observed values hold NaN. Of other distributions, whose entries are
-        independent of each other, ``y_observed`` stays alone, which integrates the others out.
-
-    Raises
-    ------
-    ValueError
-        If PyMC cannot copy the model, or the variable with gaps is one of whole numbers that must be
-        simulated, or others depend on what is missing of a distribution.
-    """
+    """A model whose data have their gaps as NaN, and no variables that stand for them."""
     names = [rv.name.removesuffix(OBSERVED_PART) for rv in dict.fromkeys(model.observed_RVs)]
     parts = [name for name in names if {name, f"{name}{UNOBSERVED_PART}"} <= set(model.named_vars)]
     if not parts:
@@ -98,10 +78,7 @@ def _with_gaps(model: pm.Model, name: str) -> np.ndarray:
 
 
 def _whole(observed: Variable, unobserved: Variable, gaps: np.ndarray) -> Variable | None:
-    """The variable that was taken apart; None where its entries are those of a distribution, and independent.
-
-    Not the simulator of those entries alone that PyMC makes: what simulates a series is none of a part of it.
-    """
+    """The variable that PyMC split; None where its entries are independent and of a distribution."""
     if isinstance(observed.owner.op, PartialObservedRV):
         return observed.owner.inputs[0]
     op = observed.owner.op

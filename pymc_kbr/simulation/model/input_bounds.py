@@ -28,16 +28,7 @@ Bounds = tuple[float, float]
 
 
 def input_bounds(inputs: Sequence[Variable], model: Model, table: ReferenceTable) -> Bounds:
-    """Lower and upper bound that hold for every entry of all of these; infinite where none is known.
-
-    Parameters
-    ----------
-    inputs : sequence of Variable
-        The same argument of several simulators of `model`.
-    model : pymc.Model
-    table : ReferenceTable
-        Its support has the bounds of the free variables.
-    """
+    """Lower and upper bound that hold for every entry of all of these; infinite where none is known."""
     free = set(model.free_RVs)
     bounds = [_bounds(each, free, table) for each in inputs]
     return min(lower for lower, _ in bounds), max(upper for _, upper in bounds)

@@ -24,13 +24,7 @@ DENSITIES_AT_ONCE = 2**22
 
 
 def known_log_likelihood(graph: ModelGraph) -> LogLikelihood | None:
-    """The log-likelihood of what is known, with the model's Potentials; None where there is nothing.
-
-    Raises
-    ------
-    ValueError
-        If a Potential depends on what is simulated.
-    """
+    """The log-likelihood of what is known, with the model's Potentials; None where there is nothing."""
     potentials = list(graph.model.potentials)
     if not graph.known and not potentials:
         return None

@@ -36,23 +36,7 @@ INPUT_ROWS_AT_ONCE = 1000
 
 @dataclass(frozen=True, eq=False)
 class Learnable:
-    """Simulators that one likelihood is learned for: the same function of the same kinds of inputs.
-
-    Parameters
-    ----------
-    names : list of str
-        Of the simulators.
-    model : pymc.Model
-        Prior and one simulation, of a row of the inputs that is drawn at random.
-    theta : Variable
-        All rows of the inputs, shape (R, q), as functions of the free variables of `model`.
-    inputs : tuple of int
-        Which inputs of the simulators these are: those that vary.
-    widths : list of int
-        Number of columns of each input of a simulator.
-    original : tuple of Model and list of SimulatorRows
-        The model that is learned from, and the simulators in it.
-    """
+    """Simulators that one likelihood is learned for: the same function of the same kinds of inputs."""
 
     names: list[str]
     model: pm.Model
@@ -91,14 +75,7 @@ class Learnable:
 
 
 def learnables(model: pm.Model, simulators: list[SimulatorRows]) -> list[Learnable]:
-    """A model to simulate for each kind of simulator.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    simulators : list of SimulatorRows
-        Those of `model`.
-    """
+    """A model to simulate for each kind of simulator."""
     kinds: dict[Any, list[SimulatorRows]] = {}
     for rows in simulators:
         kinds.setdefault(_kind(model, rows), []).append(rows)
@@ -180,18 +157,7 @@ def _first_row(model: pm.Model, rows: SimulatorRows) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SimulatorRows:
-    """One `pm.Simulator`, taken apart into rows that are simulated independently of each other.
-
-    Parameters
-    ----------
-    rv : Variable
-        The simulator.
-    inputs : list of Variable
-        Its parameters, without its random generator and size.
-    batch : int
-        Number of leading dimensions of its value whose entries are independent simulations: the rows. Zero
-        where its value, or the `sum_stat` of it, is learned as a whole.
-    """
+    """One `pm.Simulator`, taken apart into rows that are simulated independently of each other."""
 
     rv: Variable
     inputs: list[Variable]
@@ -234,20 +200,7 @@ class SimulatorRows:
 
 
 def read_simulators(model: pm.Model, trials: Collection[str] = ()) -> list[SimulatorRows]:
-    """The simulators of a model, in its order.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    trials : collection of str
-        Names of simulators whose entries are independent trials of the same parameters.
-
-    Raises
-    ------
-    ValueError
-        If there are none, their data have gaps, `trials` names another variable, or a variable of the model
-        depends on the values of a simulator.
-    """
+    """The simulators of a model, in its order."""
     found = [rv for rv in dict.fromkeys(model.observed_RVs) if _simulates(rv)]
     names = [rv.name for rv in found]
     if not found:

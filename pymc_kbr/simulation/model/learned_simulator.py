@@ -296,33 +296,14 @@ def _dims(model: pm.Model, name: str, dims: Any, shape: tuple[int, ...]) -> tupl
 
 @dataclass(frozen=True, eq=False)
 class ParameterRows:
-    """Parameters as a matrix.
-
-    Parameters
-    ----------
-    theta : Variable
-        Shape (g, p).
-    groups : int, optional
-        g, where the parameters were given in batches; None for one set, where g = 1.
-    """
+    """Parameters as a matrix."""
 
     theta: Variable
     groups: int | None
 
 
 class LearnedNames:
-    """Names that a likelihood knows of its columns, and of the variables that these are entries of.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Such as "mean", or "effect[0]" for an entry of "effect".
-
-    Attributes
-    ----------
-    places : dict of str to (int, int)
-        The first column of each name, and how many it has.
-    """
+    """Names that a likelihood knows of its columns, and of the variables that these are entries of."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = tuple(columns)
@@ -349,28 +330,7 @@ def parameter_rows(
     columns: Columns | None = None,
     names: Sequence[str] | None = None,
 ) -> ParameterRows:
-    """Put parameters side by side, in the order of the columns that a likelihood was fitted to.
-
-    Parameters
-    ----------
-    name : str
-        Of the variable that is being made, for messages.
-    parameters : sequence of tensors, or of one dict of str to tensor
-    size : int
-        Number p of columns.
-    columns : Columns, optional
-        Names and shapes of the table's parameters.
-    names : sequence of str, length p, optional
-        Of the likelihood's columns, for where there is no table.
-
-    Raises
-    ------
-    TypeError
-        If one is no tensor and no numbers.
-    ValueError
-        If there are too few or too many, their names or order are not those of `columns`, one has a name
-        that the likelihood has in another place, or their shapes cannot be put together.
-    """
+    """Put parameters side by side, in the order of the columns that a likelihood was fitted to."""
     known = LearnedNames(names) if columns is None and names is not None else None
     ordered = _in_order(name, parameters, columns, known)
     if not ordered:

@@ -20,19 +20,9 @@ SIGNATURES = {"one": "(g,p),(n)->(d)", "rows": "(g,p),(n)->(n,d)", "numbers": "(
 
 
 class Likelihood(Protocol):
-    """What a variable asks of a fitted likelihood of d statistics given p parameters.
+    """What a variable asks of a fitted likelihood of d statistics given p parameters."""
 
-    `pymc_kbr.KernelLikelihood` has it all; so may another one.
-
-    Attributes
-    ----------
-    parameters_size, statistics_size : int
-        p and d.
-    simulated_range_ : ndarray of shape (2, p)
-        The lowest and the highest value of each parameter among the simulations.
-    simulated_region_ : SimulatedRegion, optional
-        Where within that range simulations are near; without it, all of it.
-    """
+    # Shapes: simulated_range_ (2, p).
 
     parameters_size: int
     statistics_size: int
@@ -61,23 +51,7 @@ def simulated(likelihood: Likelihood, theta: Any, xp: Any = np) -> Any:
 
 
 class LearnedSimulatorRV(RandomVariable):
-    """Statistics drawn from a learned likelihood.
-
-    Its inputs are parameters (g, p) and, for each of n observations, the row that it belongs to: what
-    depends on the parameters alone is worked out g times, not n.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    layout : str
-        A key of `SIGNATURES`.
-    in_order : bool
-        Whether observations belong to the rows of the parameters one by one: g = n.
-    outside : str
-        One of `OUTSIDE`.
-    dtype, inplace
-        As every random variable's.
-    """
+    """Statistics drawn from a learned likelihood."""
 
     name = "LearnedSimulator"
     _print_name = ("LearnedSimulator", "\\operatorname{LearnedSimulator}")
@@ -140,10 +114,7 @@ class LearnedSimulatorRV(RandomVariable):
 
 
 class Prepare(Op):
-    """Observations in a likelihood's units, by NumPy: no gradient goes through it.
-
-    PyTensor evaluates it once, as it compiles, where the observations are constants.
-    """
+    """Observations in a likelihood's units, by NumPy: no gradient goes through it."""
 
     __props__ = ()
 
@@ -183,13 +154,7 @@ class Prepare(Op):
 
 
 def refuse_gaps(name: str, observed: np.ndarray) -> None:
-    """Refuse observations (n, d) with NaN or infinity, and say in which rows.
-
-    Raises
-    ------
-    ValueError
-        If there are such rows.
-    """
+    """Refuse observations (n, d) with NaN or infinity, and say in which rows."""
     gaps = np.flatnonzero(~np.all(np.isfinite(observed), axis=1))
     if len(gaps):
         shown = ", ".join(map(str, gaps[:5])) + (", ..." if len(gaps) > 5 else "")

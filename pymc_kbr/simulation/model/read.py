@@ -37,27 +37,9 @@ QUICK = "FAST_COMPILE"
 
 @dataclass(frozen=True, eq=False)
 class ModelGraph:
-    """A PyMC model as a forward simulator.
+    """A PyMC model as a forward simulator."""
 
-    Parameters
-    ----------
-    free : list of variables
-        The free random variables, in the space of the user's model.
-    simulated : list of variables
-        The observed random variables that are simulated: simulators, and ordinary distributions where there
-        is no simulator, or they hang together with one.
-    known : list of variables
-        The observed random variables whose densities enter as they are.
-    summaries : list of variables
-        The statistics of each: `sum_stat` of a simulator, the value itself of a distribution. Where data have
-        gaps `sum_stat` is taken of simulations with the same gaps.
-    parameters, statistics : Columns
-        How the free variables and the summaries become columns.
-    observed_data : dict of str to ndarray
-        The data, before `sum_stat`.
-    observed : ndarray of shape (d,)
-        The data's statistics; NaN where they are missing.
-    """
+    # Shapes: observed (d,).
 
     model: pm.Model
     free: list[GraphVariable]
@@ -84,23 +66,7 @@ def inputs_of(model: pm.Model) -> tuple[tuple[str, str], ...]:
 
 
 def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGraph:
-    """Read a model, or say why it cannot be simulated forward.
-
-    Parameters
-    ----------
-    model : pymc.Model or None
-        That of the surrounding ``with`` block where None.
-    simulate_known : bool
-        Whether observed variables whose density is known are simulated, too.
-
-    Raises
-    ------
-    TypeError
-        If no model is given and none is on the context stack.
-    ValueError
-        If the model has no free or no observed variables, a variable has the name of a dimension, data are
-        infinite or all missing, or all that a `sum_stat` makes of data with gaps is NaN.
-    """
+    """Read a model, or say why it cannot be simulated forward."""
     model = model_in_context(model)
     # After `pm.sample_posterior_predictive` a model may list a variable twice.
     observed_rvs = list(dict.fromkeys(model.observed_RVs))
@@ -144,13 +110,7 @@ def read_model(model: pm.Model | None, simulate_known: bool = False) -> ModelGra
 
 
 def read_prior(model: pm.Model, names: list[str]) -> ModelGraph:
-    """Read a model's prior alone, with its free variables in the order of `names`.
-
-    Raises
-    ------
-    ValueError
-        If the model has other free variables.
-    """
+    """Read a model's prior alone, with its free variables in the order of `names`."""
     model = without_imputation(model)
     free = {rv.name: rv for rv in model.free_RVs}
     if set(free) != set(names):
@@ -249,13 +209,7 @@ def _told_apart(
 
 
 def refuse_without_simulator(model: pm.Model | None) -> None:
-    """Refuse a posterior by simulations of a model whose likelihood is known.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no model, or PyMC knows the densities of all that is observed.
-    """
+    """Refuse a posterior by simulations of a model whose likelihood is known."""
     model = model_in_context(model)
     observed = list(dict.fromkeys(model.observed_RVs))
     if not observed or any(map(is_simulator, ancestors(observed))):
@@ -345,10 +299,7 @@ def _summary_of_data(rv: GraphVariable, data: np.ndarray) -> np.ndarray:
 
 
 def _summary_with_gaps(rv: GraphVariable, gaps: np.ndarray, missing: np.ndarray) -> GraphVariable:
-    """Statistics of what is simulated, which `sum_stat` makes as it makes those of data with gaps.
-
-    Those that are missing of the data are made of whole simulations, so that they are numbers.
-    """
+    """Statistics of what is simulated, which `sum_stat` makes as it makes those of data with gaps."""
     whole = _summary(rv, rv)
     if not np.any(gaps) or not is_simulator(rv) or type(rv.owner.op).__dict__["_sum_stat"] is identity:
         return whole
@@ -384,24 +335,13 @@ def _variable(model: pm.Model, rv: GraphVariable, shape: tuple[int, ...]) -> Var
 
 
 def check_model(name: str, model: Any) -> None:
-    """Refuse what is no model.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse what is no model."""
     if not isinstance(model, pm.Model):
         raise TypeError(f"{name} is {named(model)}; give a pymc.Model")
 
 
 def model_in_context(model: pm.Model | None) -> pm.Model:
-    """A model, that of the surrounding ``with`` block where it is None; gaps in its data are NaN.
-
-    Raises
-    ------
-    TypeError
-        If there is none.
-    """
+    """A model, that of the surrounding ``with`` block where it is None; gaps in its data are NaN."""
     if model is not None:
         check_model("model", model)
     try:

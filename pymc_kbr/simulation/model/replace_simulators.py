@@ -22,16 +22,7 @@ from pymc_kbr.simulation.model.read import QUICK
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What was learned of a simulator.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    inputs : tuple of int
-        Which of the simulator's inputs vary.
-    columns : ndarray of int
-        Which of their columns, side by side, are the likelihood's parameters.
-    """
+    """What was learned of a simulator."""
 
     likelihood: Likelihood
     inputs: tuple[int, ...]
@@ -41,18 +32,7 @@ class Learned:
 def replace_simulators(
     model: pm.Model, simulators: list[SimulatorRows], learned: Mapping[str, Learned], outside: str
 ) -> pm.Model:
-    """The model with each simulator's place taken by what was learned of it; the model itself stays as it is.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    simulators : list of SimulatorRows
-        Of `model`.
-    learned : mapping of str to Learned
-        By the simulators' names.
-    outside : str
-        As in `LearnedSimulator`.
-    """
+    """A copy of the model with what was learned of each simulator in its place."""
     fgraph, memo = copied(model)
     nodes = [memo[rows.rv].owner for rows in simulators]
     here = [rows.copied_to(node.inputs[0]) for rows, node in zip(simulators, nodes, strict=True)]

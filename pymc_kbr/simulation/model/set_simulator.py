@@ -98,19 +98,7 @@ def set_simulator(
 
 
 class OneSet:
-    """A function that returns a data set, as one that returns a vector of fixed length.
-
-    Parameters
-    ----------
-    fn : callable
-    set_columns : int
-        Numbers in a row.
-    flat : bool
-        Whether the function is asked for shape (m,) instead of (m, q).
-    sizes : ndarray of int
-        From which the number of rows is drawn.
-    largest : int
-    """
+    """A function that returns a data set, as one that returns a vector of fixed length."""
 
     def __init__(
         self, fn: Callable[..., np.ndarray], set_columns: int, flat: bool, sizes: np.ndarray, largest: int
@@ -123,13 +111,7 @@ class OneSet:
             return
 
     def __call__(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
-        """One data set: its size, its rows, and zeros.
-
-        Raises
-        ------
-        ValueError
-            If it is empty, too large, or has other columns than the observed one.
-        """
+        """One data set: its size, its rows, and zeros."""
         *params, size = args
         if size is not None and len(size):
             raise ValueError("data sets are simulated one by one")

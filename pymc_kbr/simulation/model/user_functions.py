@@ -29,15 +29,7 @@ OURS = {"pytensor", "pymc", "pymc_extras", "pymc_kbr"}
 
 
 class Raised(BaseException):
-    """An error of a function of the user, on its way through PyTensor.
-
-    PyTensor makes an `Exception` anew with pages of its own in its message, and warns where it cannot, as
-    with `subprocess.CalledProcessError`.
-
-    Parameters
-    ----------
-    error : Exception
-    """
+    """An error of a function of the user, on its way through PyTensor."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -82,14 +74,7 @@ def _is_foreign(op: Op) -> bool:
 
 
 class OnCopies(Op):
-    """An operation of the user, no random variable, on copies of its inputs and for copies of its outputs.
-
-    Parameters
-    ----------
-    op : Op
-    check : callable
-        Looks at each output before it is copied.
-    """
+    """An operation of the user, no random variable, on copies of its inputs and for copies of its outputs."""
 
     __props__ = ("op",)
 
@@ -164,25 +149,7 @@ def _own(value: Any) -> Any:
 def numbers_of(
     name: str | None, shape: tuple[int | None, ...], kind: np.dtype, result: Any, hint: str = ""
 ) -> np.ndarray:
-    """What a simulator returned as an array of its own, in which there are real numbers alone.
-
-    Parameters
-    ----------
-    name : str or None
-        Of the simulator.
-    shape : tuple of int or None
-        That it must return, where it is known.
-    kind : numpy.dtype
-        Of the variable.
-    result : Any
-    hint : str
-        Said of numbers of unequal shapes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If no array of real numbers can be made of it, or whole numbers are wanted and it has others.
-    """
+    """What a simulator returned as an array of its own, in which there are real numbers alone."""
     try:
         if isinstance(result, Mapping):
             raise TypeError("names have no order here")

@@ -103,12 +103,7 @@ def vector_simulator(
 
 
 def check_simulator(name: Any, fn: Any) -> None:
-    """Refuse a name that is no text, and a simulator that cannot be called.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse a name that is no text, and a simulator that cannot be called."""
     if not isinstance(name, str):
         raise TypeError(f"name is {shown(name)}; it must be a text, the name of the observed variable")
     if not callable(fn) or isinstance(fn, type):

@@ -37,18 +37,7 @@ def _has_density(rv: GraphVariable, graph: ModelGraph) -> bool:
 
 @dataclass(frozen=True)
 class KnownDensities:
-    """What PyMC knows of a table's model.
-
-    Attributes
-    ----------
-    prior : callable, optional
-        Log density of the prior.
-    likelihood : callable, optional
-        Log-likelihood of the observed variables whose density is known, and of Potentials.
-    log_prior : callable, optional
-        What a learned likelihood is multiplied with: both together, the first where there are no such
-        variables, None where something of it is not known.
-    """
+    """What PyMC knows of a table's model."""
 
     prior: LogDensity | None = None
     likelihood: LogDensity | None = None
@@ -56,16 +45,7 @@ class KnownDensities:
 
 
 def known_densities(prior: object, table: ReferenceTable, model: pm.Model | None) -> KnownDensities:
-    """Log densities at parameters (n, p) of a table, compiled once.
-
-    Parameters
-    ----------
-    prior : pymc.Model or anything else
-        Nothing is known of anything else, nor of a model that PyMC has no density of.
-    table : ReferenceTable
-    model : pymc.Model, optional
-        The table's.
-    """
+    """Log densities at parameters (n, p) of a table, compiled once."""
     if not isinstance(prior, pm.Model):
         return KnownDensities()
     try:

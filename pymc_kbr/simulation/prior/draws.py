@@ -93,18 +93,7 @@ class Sampler(Protocol):
 
 
 class DrawnPrior:
-    """Draws from the prior that lie in its support, made when they are asked for and then forgotten.
-
-    So the prior is drawn while workers simulate, and a table of any length takes no memory here. Draws
-    outside are thrown away and counted: they occur where a transform of the model confines a variable to
-    less than its distribution's support (as `transform=ordered` does), and PyMC's posterior has a prior
-    confined in the same way.
-
-    Parameters
-    ----------
-    sampler : Sampler
-    support : Support
-    """
+    """Draws from the prior that lie in its support, made when they are asked for and then forgotten."""
 
     def __init__(self, sampler: Sampler, support: Support) -> None:
         self._sampler, self._support = sampler, support
@@ -112,13 +101,7 @@ class DrawnPrior:
         self._first = self._made = self._blocks = self._drawn = self._rejected = 0
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """The rows of a slice, shape (length, p); rows before its start are forgotten.
-
-        Raises
-        ------
-        ValueError
-            If the prior is not finite, or has next to no mass where the transforms confine it to.
-        """
+        """The rows of a slice, shape (length, p); rows before its start are forgotten."""
         start = rows.start or 0
         assert start >= self._first, "prior rows are asked for in order"
         while self._made < rows.stop:

@@ -19,19 +19,7 @@ LogDensity = Callable[[np.ndarray], np.ndarray]
 
 
 def log_density_of(graph: ModelGraph, without: Sequence[GraphVariable] = ()) -> LogDensity:
-    """From parameters (n, p), in the model's own space, to the log density of its prior (n,).
-
-    Parameters
-    ----------
-    graph : ModelGraph
-    without : sequence of variables
-        Free ones whose densities are left out.
-
-    Raises
-    ------
-    NotImplementedError
-        If PyMC knows no density of one of the others.
-    """
+    """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
     unknown = [rv.name for rv in graph.free if is_simulator(rv) and rv not in without]
     if unknown:
         raise NotImplementedError(f"{unknown} are simulators, of whose draws no density is known")

@@ -36,21 +36,12 @@ TRIALS = 2048
 def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelihood | None = None) -> Support:
     """The support of a model's prior: from transforms, and where these do not say it from the density.
 
-    Parameters
-    ----------
-    graph : ModelGraph
-    draws : ndarray of shape (n, p)
-        Of the prior.
-    log_known : callable, optional
-        Log-likelihood of what is known beside the prior: Potentials, and observed variables with a density.
-
-    Notes
-    -----
     Ends that are constants, or affine functions of parameters before, become those of a bijection. Whatever
     else confines a prior, such as a gap in a mixture, a circle, or a Potential, is left to the density
     itself: `Support.inside`. Of a prior without a density, such as a `pm.Simulator`, nothing is made beyond
     the range of its draws.
     """
+    # Shapes: draws (n, p).
     support = prior_support(graph, draws)
     slices = graph.parameters.slices()
     smooth = support.moved()

@@ -73,14 +73,7 @@ def model_prior(
 
 
 def with_its_support(table: ReferenceTable, model: pm.Model | None) -> ReferenceTable:
-    """A table that was kept in a file, with what only its model says of the prior's support.
-
-    Parameters
-    ----------
-    table : ReferenceTable
-    model : pymc.Model, optional
-        The table's.
-    """
+    """A table that was kept in a file, with what only its model says of the prior's support."""
     if model is None or table.support.inside is not None:
         return table
     plain = not model.potentials and not table.origin.known

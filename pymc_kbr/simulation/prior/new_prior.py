@@ -23,16 +23,9 @@ DRAWS_OF_PRIOR = 5000
 
 @dataclass(frozen=True, eq=False)
 class NewPrior:
-    """Another prior of a table's parameters.
+    """Another prior of a table's parameters."""
 
-    Attributes
-    ----------
-    draws : ndarray of shape (l, p)
-    support : Support
-        Of the new prior where a model gave it, otherwise the table's.
-    ratio : ndarray of shape (n,), or None
-        Density over that of the table's prior at its rows, up to a constant, where both are known.
-    """
+    # Shapes: draws (l, p); ratio (n,), or None.
 
     draws: np.ndarray
     support: Support
@@ -46,23 +39,8 @@ class NewPrior:
         model: pm.Model | None,
         rng: np.random.Generator,
     ) -> NewPrior:
-        """Read a new prior.
-
-        Parameters
-        ----------
-        prior : pymc.Model or array_like of shape (l, p)
-            A data frame is put in the order of the table's names.
-        table : ReferenceTable
-        model : pymc.Model, optional
-            That the table was simulated from; with it, and a model as the new prior, densities are exact.
-        rng : numpy.random.Generator
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is neither a model nor draws of the table's parameters, or some of its mass lies
-            outside the table's support.
-        """
+        """Read a new prior."""
+        # Shapes: prior (l, p).
         import pymc as pm
 
         ratio, support = None, table.support

@@ -143,20 +143,7 @@ class Proposal:
 
 
 class ProposalSampler:
-    """Draws of a proposal in blocks: each from streams of its own, the prior's at regular places.
-
-    Parameters
-    ----------
-    sampler : PriorSampler
-        Of the whole prior.
-    proposal : Proposal
-    entropy : int
-
-    Attributes
-    ----------
-    batched : bool
-        As of `PriorSampler`.
-    """
+    """Draws of a proposal in blocks: each from streams of its own, the prior's at regular places."""
 
     def __init__(self, sampler: PriorSampler, proposal: Proposal, entropy: int) -> None:
         self.batched = sampler.batched

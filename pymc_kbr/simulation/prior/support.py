@@ -39,11 +39,7 @@ ROWS_FOR_BOUNDS = 256
 
 
 def says_its_support(rv: GraphVariable) -> bool:
-    """Whether PyMC says by the transform of a variable, or by giving it none, where its prior has mass.
-
-    It is none of a distribution that a user wrote, nor of a mixture or a function of others: PyMC takes no
-    transform where it knows no end, and that of a part for the whole.
-    """
+    """Whether PyMC says by the transform of a variable, or by giving it none, where its prior has mass."""
     op = rv.owner.op
     if isinstance(op, LKJCorrRV | ZeroSumNormalRV):
         return True
@@ -52,14 +48,8 @@ def says_its_support(rv: GraphVariable) -> bool:
 
 
 def prior_support(graph: ModelGraph, parameters: np.ndarray) -> Support:
-    """The support of a model's prior, from the transforms that PyMC would sample it with.
-
-    Parameters
-    ----------
-    graph : ModelGraph
-    parameters : ndarray of shape (n, p)
-        Some draws of the prior, from which bounds that depend on other parameters are found.
-    """
+    """The support of a model's prior, from the transforms that PyMC would sample it with."""
+    # Shapes: parameters (n, p).
     blocks: list[Block] = []
     slices = graph.parameters.slices()
     some = parameters[:ROWS_FOR_BOUNDS]
@@ -143,11 +133,7 @@ SHIFTS = (1, 7, 31)
 
 
 def _varies_freely(graph: ModelGraph, columns: tuple[int, ...], parameters: np.ndarray) -> bool:
-    """Whether each column's values are possible beside other rows' values of all other columns.
-
-    Those of a binomial variable whose number of trials is a parameter are not. Where the density is not known
-    nothing is.
-    """
+    """Whether each column's values are possible beside other rows' values of all other columns."""
     try:
         density = log_density_of(graph, [rv for rv in graph.free if is_simulator(rv)])
         for column in columns:
@@ -206,10 +192,7 @@ def _interval(
 def _bound_values(
     graph: ModelGraph, bound: Any, variable: Variable, parameters: np.ndarray
 ) -> np.ndarray | None:
-    """The value of a bound for each row of parameters, shape (n, size of the variable).
-
-    None where it is one of something else, as that of a mixture's components is.
-    """
+    """The value of a bound for each row of parameters, shape (n, size of the variable)."""
     inputs = [rv.type() for rv in graph.free]
     replaced = substitute([pt.as_tensor(bound)], dict(zip(graph.free, inputs, strict=True)))
     function = pytensor.function(inputs, replaced, mode=QUICK, on_unused_input="ignore")

@@ -34,14 +34,7 @@ Within = Mapping[str, tuple[Any, Any]]
 
 
 def truncated_support(support: Support, columns: Columns, within: Within) -> Support:
-    """The support between bounds for every parameter.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the bounds are not those of every variable, not finite, not in order, outside the support, or on a
-        variable whose support is no interval with constant bounds.
-    """
+    """The support between bounds for every parameter."""
     lower, upper = _bounds(columns, within)
     check_can_be_truncated(support, columns)
     for block in support.blocks:
@@ -67,13 +60,7 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
 
 
 def check_can_be_truncated(support: Support, columns: Columns) -> None:
-    """Refuse parameters whose prior cannot be drawn between bounds.
-
-    Raises
-    ------
-    ValueError
-        If there are some; the message names them.
-    """
+    """Refuse parameters whose prior cannot be drawn between bounds."""
     for block in support.blocks:
         if not (block.continuous and len(block.steps) <= 1 and all(map(_is_constant, block.steps))):
             names = [columns.names[column] for column in block.columns]
@@ -123,39 +110,7 @@ def _bounds(columns: Columns, within: Within) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TruncatedSampler:
-    """Draws of a model's prior between bounds, in blocks.
-
-    Candidates are drawn from the prior and kept where they lie between the bounds or, where that keeps fewer,
-    uniformly between the bounds and kept in proportion to the prior's density.
-
-    Parameters
-    ----------
-    sampler : PriorSampler
-        Of the whole prior.
-    log_density : callable
-        From `log_density_of`.
-    support : Support
-        From `truncated_support`.
-    entropy : int
-    even : bool
-        Whether uniform candidates, and the numbers that decide which of them are kept, fill their cube
-        evenly (scrambled Sobol points): means over draws are then nearer to the prior's than by chance. Draws
-        of the prior are then preferred only where they are `EVEN_DRAWS_WORTH` times as often kept.
-
-    Attributes
-    ----------
-    batched : bool
-        As of `PriorSampler`.
-    uniform : bool
-        Whether candidates are uniform.
-    share : float
-        Share of candidates that are kept, in a pilot.
-
-    Raises
-    ------
-    ValueError
-        If next to none is kept.
-    """
+    """Draws of a model's prior between bounds, in blocks."""
 
     def __init__(
         self,

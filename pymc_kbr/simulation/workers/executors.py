@@ -76,15 +76,7 @@ class PriorDraws(Protocol):
 
 
 class WorkersDied(Exception):
-    """An executor cannot go on.
-
-    Parameters
-    ----------
-    work : list of (int, ndarray)
-        What was under way.
-    finished : bool
-        Whether it has finished any chunk before.
-    """
+    """An executor cannot go on."""
 
     def __init__(self, work: list[Work], finished: bool) -> None:
         super().__init__("workers died")
@@ -92,12 +84,7 @@ class WorkersDied(Exception):
 
 
 class GivenExecutor:
-    """An executor of the caller's: what is handed to it, how many workers it has, and why it cannot go on.
-
-    Parameters
-    ----------
-    executor : concurrent.futures.Executor or dask.distributed.Client
-    """
+    """An executor of the caller's: what is handed to it, how many workers it has, and why it cannot go on."""
 
     def __init__(self, executor: Any) -> None:
         # A Dask client, or the executor that one has made.
@@ -122,18 +109,7 @@ class GivenExecutor:
             raise ConnectionError(f"the Dask client is {self._client.status}")
 
     def look(self) -> None:
-        """See how many workers a Dask cluster has.
-
-        Raises
-        ------
-        ConnectionError
-            If the client has no connection to a scheduler.
-
-        Warns
-        -----
-        UserWarning
-            If there is no worker, once until one comes.
-        """
+        """See how many workers a Dask cluster has."""
         self.check_connection()
         if self._client is None:
             return
@@ -234,10 +210,7 @@ def rows_a_chunk(
 def rows_a_stored_chunk(
     simulator: RowSimulator, prior: PriorDraws, rows: int, seconds: float, cores: int
 ) -> int:
-    """How many rows to write at once: as many as a crash may cost, and files may hold.
-
-    A batch is run once for its seconds, which those of single rows do not tell.
-    """
+    """How many rows to write at once: as many as a crash may cost, and files may hold."""
     if simulator.batch is None:
         return rows_a_chunk(simulator, rows, seconds, cores)
     block = prior[slice(0, simulator.block_rows)]
@@ -257,18 +230,7 @@ def simulate_chunks(
     started: Executor | None = None,
     store: str | Path | None = None,
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
-    """Run some pieces of a table, and yield the chunk and the parameters of each as it is done, in any order.
-
-    Parameters are taken slice by slice, when their piece is handed out. Batches run in threads, since
-    NumPy lets go of the interpreter's lock; single rows run in worker processes, and where one of these
-    dies, what was under way runs again in processes of its own. `started` are such processes that are there
-    already; `store` is where finished rows are kept.
-
-    Raises
-    ------
-    RuntimeError
-        If the given executor cannot go on; it says why, and where the finished rows are.
-    """
+    """Run some pieces of a table; yield each chunk and its parameters when it is done, in any order."""
     if not pieces:
         return
     waiting = iter(pieces)
@@ -317,13 +279,7 @@ def simulate_chunks(
 
 
 def check_picklable(graph: ModelGraph) -> None:
-    """Whether every simulator can be sent to another process.
-
-    Raises
-    ------
-    TypeError
-        If one cannot, by its name.
-    """
+    """Whether every simulator can be sent to another process."""
     for rv in graph.simulated:
         if not is_simulator(rv):
             continue
@@ -339,15 +295,7 @@ def check_picklable(graph: ModelGraph) -> None:
 
 
 def check_executor(executor: Any, timeout: float | None) -> None:
-    """Refuse what cannot run our work, before any is made.
-
-    Raises
-    ------
-    TypeError
-        If it is no executor.
-    ValueError
-        If there is a time limit and the executor's tasks cannot be interrupted.
-    """
+    """Refuse what cannot run our work, before any is made."""
     advice = "give a concurrent.futures.Executor or a dask.distributed.Client"
     if isinstance(executor, type) or not (hasattr(executor, "submit") or hasattr(executor, "get_executor")):
         client = ": Client(cluster) where this is a cluster" if hasattr(executor, "get_client") else ""
@@ -487,14 +435,7 @@ def _pool(count: int) -> Any:
 
 
 class Isolated:
-    """Work that is sent to a process one at a time; started anew when that has died.
-
-    Parameters
-    ----------
-    simulator : RowSimulator
-    count : int
-        Processes that are started, of which one is used until all are taken over.
-    """
+    """Work that is sent to a process one at a time; started anew when that has died."""
 
     def __init__(self, simulator: RowSimulator, count: int = 1) -> None:
         self._simulator, self._count = simulator, count
@@ -515,15 +456,7 @@ class Isolated:
         return workers
 
     def try_row(self, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
-        """`RowSimulator.try_row`; a row that ends its process is one that failed.
-
-        Raises
-        ------
-        SimulatorShapeError
-            As `RowSimulator.try_row`.
-        RuntimeError
-            If no worker process can be started.
-        """
+        """`RowSimulator.try_row`; a row that ends its process is one that failed."""
         return self._call(try_row_pickled, row, parameters)
 
     def simulate(self, start: int, parameters: np.ndarray) -> Chunk | None:
@@ -583,19 +516,8 @@ def exit_code(error: BaseException) -> str | None:
 def simulate_alone(
     simulator: RowSimulator, work: list[tuple[int, np.ndarray]], cores: int
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
-    """Chunks that were under way when a worker died, each in a process of its own.
-
-    Where that dies too, rows run one by one, and what there is up to a row that ended its process is yielded
-    as a chunk before the rest is run.
-
-    Parameters
-    ----------
-    simulator : RowSimulator
-    work : list of (int, ndarray of shape (c, p))
-        First row and parameters of each.
-    cores : int
-        Processes side by side.
-    """
+    """Chunks that were under way when a worker died, each in a process of its own."""
+    # Shapes: work (c, p)).
     free: SimpleQueue[Isolated] = SimpleQueue()
 
     def on_free_worker(start: int, parameters: np.ndarray, whole: bool) -> Chunk:
@@ -631,13 +553,7 @@ def simulate_alone(
 
 
 class ForkedPool(Executor):
-    """Worker processes that begin within milliseconds, each replaced when it has died.
-
-    Parameters
-    ----------
-    count : int
-        Processes at most, each forked when it is first needed.
-    """
+    """Worker processes that begin within milliseconds, each replaced when it has died."""
 
     def __init__(self, count: int) -> None:
         self._threads = ThreadPoolExecutor(count)  # each hands tasks to one worker, and waits for it
@@ -647,11 +563,7 @@ class ForkedPool(Executor):
         self._ended = False
 
     def submit(self, task: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
-        """Run a task in a worker; see `concurrent.futures.Executor.submit`.
-
-        The future raises `WorkerDied` where the worker ends in the midst of it, `ForkRefused` where the
-        system has no room for one, and `BrokenExecutor` where none can be started.
-        """
+        """Run a task in a worker; see `concurrent.futures.Executor.submit`."""
         return self._threads.submit(self._call, task, arguments, keywords)
 
     def shutdown(

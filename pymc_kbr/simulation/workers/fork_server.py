@@ -46,15 +46,7 @@ class ForkRefused(RuntimeError):
 
 
 class Worker:
-    """A forked process that runs one task at a time, with what it has compiled kept between them.
-
-    Parameters
-    ----------
-    server : ForkServer
-    number : int
-        Of the process.
-    connection : Connection
-    """
+    """A forked process that runs one task at a time, with what it has compiled kept between them."""
 
     def __init__(self, server: ForkServer, number: int, connection: Connection) -> None:
         self._server, self._number, self._connection = server, number, connection
@@ -65,15 +57,7 @@ class Worker:
         self._connection.send((os.getcwd(), sys.path, {**os.environ, **ONE_THREAD}))
 
     def call(self, task: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """What a task returns there.
-
-        Raises
-        ------
-        WorkerDied
-            If the process has ended.
-        Exception
-            That of the task.
-        """
+        """What a task returns there."""
         message = cloudpickle.dumps((task, arguments, keywords))
         try:
             self._connection.send_bytes(message)
@@ -88,10 +72,7 @@ class Worker:
         return result
 
     def kill(self) -> int | None:
-        """End the process, whatever it does; its exit code, that of a signal negative, if it is known.
-
-        A call that is under way in another thread raises `WorkerDied`.
-        """
+        """End the process, whatever it does; its exit code, that of a signal negative, if it is known."""
         with self._lock:
             if not self._killed:
                 self._killed = True
@@ -110,13 +91,7 @@ def _name(code: int) -> str:
 
 
 class ForkServer:
-    """The process that forks, as its caller sees it; it ends with the caller.
-
-    Parameters
-    ----------
-    idle : float
-        Seconds without a worker after which it ends, too.
-    """
+    """The process that forks, as its caller sees it; it ends with the caller."""
 
     def __init__(self, idle: float = IDLE) -> None:
         self.caller = os.getpid()
@@ -140,15 +115,7 @@ class ForkServer:
         atexit.register(self.end)
 
     def fork(self) -> Worker:
-        """A new worker.
-
-        Raises
-        ------
-        OSError
-            If the process has ended.
-        ForkRefused
-            If the system refuses another process, several times.
-        """
+        """A new worker."""
         ours, theirs = socket.socketpair()
         with theirs:
             number = self.ask(FORK, 0, theirs.fileno())
@@ -166,13 +133,7 @@ class ForkServer:
         return Worker(self, number, Connection(ours.detach()))
 
     def ask(self, what: bytes, number: int, *sockets: int) -> int:
-        """Send a request and wait for its answer.
-
-        Raises
-        ------
-        OSError
-            If the process has ended.
-        """
+        """Send a request and wait for its answer."""
         with self._lock:
             try:
                 socket.send_fds(self._socket, [REQUEST.pack(what, number)], list(sockets))
@@ -198,15 +159,7 @@ _starting = threading.Lock()
 
 
 def fork_worker() -> Worker:
-    """A worker of the one fork server, which is started where there is none.
-
-    Raises
-    ------
-    OSError
-        If none can be started.
-    ForkRefused
-        If the system refuses another process.
-    """
+    """A worker of the one fork server, which is started where there is none."""
     global _current
     with _starting:
         if _current is not None and _current.caller == os.getpid():

@@ -34,17 +34,9 @@ class SimulatorShapeError(ValueError):
 
 @dataclass(frozen=True)
 class Chunk:
-    """The outcome of some consecutive rows.
+    """The outcome of some consecutive rows."""
 
-    Parameters
-    ----------
-    start : int
-        The first of them.
-    statistics : ndarray of shape (c, d)
-        NaN in the rows that failed.
-    failures : tuple of (int, str)
-        Row and message of each failure.
-    """
+    # Shapes: statistics (c, d).
 
     start: int
     statistics: np.ndarray
@@ -62,28 +54,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class RowSimulator:
-    """The forward model, compiled where it is needed, never sent compiled.
-
-    Parameters
-    ----------
-    key : str
-        Distinguishes this one from others in a worker that serves several.
-    entropy : int
-        From which the streams of every row come.
-    rows : Program
-        One row at a time.
-    batch : Program, optional
-        Many rows at a time, where that gives the same.
-    block_rows : int
-        Rows of a batch; fewer than `ROWS_A_STREAM` where a row's data are large.
-    parameters, statistics : Columns
-    dtypes : tuple of str
-        The free variables' types.
-    simulated : tuple of (str, tuple of int)
-        Name and shape of what each observed variable simulates.
-    timeout : float, optional
-        Seconds that one simulation may take.
-    """
+    """The forward model, compiled where it is needed, never sent compiled."""
 
     key: str
     entropy: int
@@ -128,13 +99,7 @@ class RowSimulator:
             )
 
     def simulate_row(self, row: int, values: list[np.ndarray]) -> list[np.ndarray]:
-        """What the observed variables simulate in one row, then their summaries.
-
-        Raises
-        ------
-        SimulatorShapeError
-            If a simulator's shape is not that of the data.
-        """
+        """What the observed variables simulate in one row, then their summaries."""
         generators = streams(self.entropy, ROW_STREAM, row, len(self.rows.generators))
         outputs = self._function("rows")(*generators, *values)
         self._check_shapes(outputs, row, ())
@@ -145,13 +110,7 @@ class RowSimulator:
         return self.chunk(start, [self._try_row(row, parameters[row - start]) for row in rows])
 
     def try_row(self, row: int, parameters: np.ndarray) -> list[np.ndarray] | str:
-        """The outputs of one row, or what went wrong in it.
-
-        Raises
-        ------
-        SimulatorShapeError
-            If a simulator's shape is not that of the data: that is no failure of one simulation.
-        """
+        """The outputs of one row, or what went wrong in it."""
         with undisturbed():
             return self._try_row(row, parameters)
 
@@ -287,11 +246,7 @@ class TimeUp(BaseException):
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeUp` where a body takes more than `seconds`; no limit where this is None.
-
-    A body that does not return to Python, as a loop in C, cannot be interrupted: in a worker process
-    (see `end_process_when_stuck`) it is ended together with its process after twice the time and a second.
-    """
+    """Raise `TimeUp` where a body takes more than `seconds`; no limit where this is None."""
     if seconds is None:
         yield
         return
@@ -337,10 +292,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Within it filters of warnings, the working directory and handlers of signals may change.
-
-    Only in the main thread: beside other threads it would take back what these have set for a while.
-    """
+    """Within it filters of warnings, the working directory and handlers of signals may change."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
