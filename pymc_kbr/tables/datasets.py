@@ -14,20 +14,15 @@ if TYPE_CHECKING:
 
 
 def load_coalescent() -> ReferenceTable:
-    """100,000 simulations of the infinite-sites coalescent."""
-    # Installed, the file lies in the package; in a checkout beside it.
-    package = Path(__file__).parents[1]
-    places = [
-        package / "data" / "coalescent.nc",
-        package.parent / "data" / "coalescent" / "coalescent.nc",
-    ]
-    for place in places:
-        if place.is_file():
-            return ReferenceTable.load(place)
-    raise FileNotFoundError(
-        f"the coalescent data are in none of {[str(p) for p in places]}; install pymc_kbr anew, or make "
-        "them with `python -m case_studies.coalescent.make_data`"
-    )
+    """100,000 simulations of the infinite-sites coalescent, in a clone of the repository alone."""
+    place = Path(__file__).parents[2] / "data" / "coalescent" / "coalescent.nc"
+    if not place.is_file():
+        raise FileNotFoundError(
+            "the coalescent data are in the repository of pymc_kbr, and not in what a wheel installs; "
+            "run this in a clone, after `pip install -e .` there, or make them with "
+            "`python -m case_studies.coalescent.make_data`"
+        )
+    return ReferenceTable.load(place)
 
 
 def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
