@@ -29,8 +29,8 @@ from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.features import columns_of_sets
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.rounds.together import check_kinds, refuse_together, warn_of_no_effect
-from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
+from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
+from pymc_kbr.rounds.arguments import check_kinds, validate_arguments, warn_of_no_effect
 from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selection, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY, WORK
 from pymc_kbr.simulation import SimulationOptions, simulate
@@ -178,7 +178,7 @@ def sample_abc(
         raise TypeError(f"calibration is {shown(calibration)}; give a Calibration, as `calibrate` makes one")
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
     check_selection(selection, given)
-    refuse_together(given, prior, calibration, reference_table, store, rounds, statistics)
+    validate_arguments(given, prior, calibration, reference_table, store, rounds, statistics)
     how: dict[str, Any] = {
         "random_seed": random_seed,
         "cores": cores,

@@ -265,13 +265,13 @@ def main(kind, number, seed):
             done = subprocess.run(
                 command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": PACKAGES}
             )
-            begun = None
+            open_simulation = None
             for line in done.stdout.splitlines():
                 case, outcome, ran = json.loads(line)
                 if outcome == "begun":
-                    begun = case
+                    open_simulation = case
                     continue
-                begun = None
+                open_simulation = None
                 counts[outcome] += 1
                 if ran or outcome not in (
                     "refused",
@@ -282,10 +282,10 @@ def main(kind, number, seed):
                 ):
                     faults.append([case, outcome, ran])
                 start = case + 1
-            if begun is not None:
+            if open_simulation is not None:
                 counts["died"] += 1
-                faults.append([begun, f"died with {done.returncode}", done.stderr[-300:]])
-                start = begun + 1
+                faults.append([open_simulation, f"died with {done.returncode}", done.stderr[-300:]])
+                start = open_simulation + 1
             elif done.returncode:
                 print(done.stderr)
                 return 2

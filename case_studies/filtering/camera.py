@@ -23,7 +23,7 @@ from case_studies.filtering import room
 from case_studies.filtering.lines import add_lines
 from pymc_kbr.filtering import KernelBayesFilter
 from pymc_kbr.filtering.choice import OBSERVATION_SCALES, PRIOR_STRENGTH, START
-from pymc_kbr.filtering.doors import nearest_rotation
+from pymc_kbr.filtering.validation import nearest_rotation
 from pymc_kbr.gram import IncompleteCholesky
 from pymc_kbr.kernels import Gaussian, Kernel, median_heuristic
 from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge

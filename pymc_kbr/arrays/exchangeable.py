@@ -26,7 +26,7 @@ LEAST_UNEVEN = 0.9
 """Of the variance of a uniform number: that of sorted draws' spacings is no less."""
 
 
-def look_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
+def seems_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
     """Whether rows (n, d) may be sets of d continuous draws with one distribution given parameters (n, q)."""
     n, d = statistics.shape
     if d < FEWEST_ALIKE or n < FEWEST_ROWS_ALIKE:

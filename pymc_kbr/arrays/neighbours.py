@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import parallel_map
 
 PAIRS = 2**22
 """Distances that are held at once."""
@@ -58,7 +58,7 @@ class Tree:
             rows[i] = near[np.argsort(squares[near])]
             distances[i] = np.sqrt(squares[rows[i]])
 
-        with side_by_side(len(x)) as each:
+        with parallel_map(len(x)) as each:
             each(measure, range(len(x)))
         return distances, rows
 

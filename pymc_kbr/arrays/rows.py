@@ -226,7 +226,7 @@ _SILENT = silence(ConstantWarning)
 
 
 @contextmanager
-def constants_told(statistics: np.ndarray, names: Sequence[str]) -> Iterator[None]:
+def constants_named(statistics: np.ndarray, names: Sequence[str]) -> Iterator[None]:
     """Within it no fit warns of constant statistics: it is done before, once and by their names."""
     # Shapes: statistics (n, d).
     lowest, highest = statistics.min(axis=0), statistics.max(axis=0)

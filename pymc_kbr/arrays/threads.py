@@ -76,7 +76,7 @@ class Map(Protocol):
 
 
 @contextmanager
-def side_by_side(items: int) -> Iterator[Map]:
+def parallel_map(items: int) -> Iterator[Map]:
     """A map on at most so many threads, and as many as there are cores.
 
     What is small is done sooner by several threads, each with its own matrices, than by one whose matrices
@@ -214,7 +214,7 @@ def beside() -> Iterator[Begin]:
     interrupted, work that has not begun yet is left.
     """
     if cores() < 2 or _inside():
-        yield at_once
+        yield inline
         return
     abandoned = Event()
 
@@ -244,7 +244,7 @@ def beside() -> Iterator[Begin]:
                 pool.shutdown(cancel_futures=abandoned.is_set())  # what goes on already is waited for
 
 
-def at_once(work: Callable[[], R], /) -> Callable[[], R]:
+def inline(work: Callable[[], R], /) -> Callable[[], R]:
     """A `Begin` that does the work where it is called."""
     future: Future[R] = Future()
     try:

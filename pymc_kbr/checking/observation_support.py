@@ -11,7 +11,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import one_by_name, refuse_sets
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.checks import check_scaled
-from pymc_kbr.estimators.fitted_table import FittedTable, tabulate
+from pymc_kbr.estimators.fitted_table import FittedTable, build_table
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 NEAREST_ROWS, REFERENCE_ROWS = 10, 1000
@@ -95,7 +95,7 @@ def observation_support(
     if scaled is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted
-            scaled = tabulate(table.parameters, table.statistics)
+            scaled = build_table(table.parameters, table.statistics)
     check_scaled(scaled.scaler.transform(observed[None]), observed[None])
     return support_of_observation(table, observed, scaled)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.weighted import spread_out, spread_out_by_weight
 from pymc_kbr.embedding.embedding import Embedding
 from pymc_kbr.embedding.rules.rule import sum_rule
@@ -119,7 +119,7 @@ def choose_ratio(
         lowest = int(np.argmin(scores))
         return RatioChoice(kernel, float(regularisations[lowest]), float(scores[lowest]))
 
-    with side_by_side(len(kernels)) as each:
+    with parallel_map(len(kernels)) as each:
         return min(each(best, kernels), key=lambda choice: choice.score)
 
 

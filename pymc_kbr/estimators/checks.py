@@ -164,7 +164,7 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Names) -> None:
         )
 
 
-def warn_of_standing_for(found: list[tuple[int, float, float]], names: Names) -> None:
+def warn_of_nearest_level(found: list[tuple[int, float, float]], names: Names) -> None:
     """Say for which columns and values, that no simulation has, rare ones beside them stand."""
     for column, value, other in dict.fromkeys(found):
         warnings.warn(

@@ -29,7 +29,7 @@ from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_scaled, refuse_both, warn_of_impossible, warn_of_rows
-from pymc_kbr.estimators.fitted_table import FittedTable, Sample, tabulate
+from pymc_kbr.estimators.fitted_table import FittedTable, Sample, build_table
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.missing import posteriors_by_rest
 from pymc_kbr.estimators.prior_weights import check_prior, ratio_of_draws, weighted_draws
@@ -327,7 +327,7 @@ class Estimator(Conditioning, BaseEstimator):
             copies of others, or part of another prior lies beyond the rows.
         """
         rng = generator_of(random_seed)
-        given = Given.of(parameters, statistics, support, ratio, prior, self, success)
+        given = FitInput.of(parameters, statistics, support, ratio, prior, self, success)
         if log_prior is not None and not callable(log_prior):
             raise TypeError(
                 f"log_prior is {shown(log_prior)}; give a function of parameters (n, p) to log densities (n,)"
@@ -583,7 +583,7 @@ class Estimator(Conditioning, BaseEstimator):
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class FitInput:
     """Both sides of a table, what is known of the prior, and names.
 
     Parameters
@@ -615,7 +615,7 @@ class Given:
         prior: Any,
         estimator: Any,
         success: Success | None = None,
-    ) -> Given:
+    ) -> FitInput:
         """From the arguments of `Estimator.fit`.
 
         Raises
@@ -698,7 +698,7 @@ class Given:
             inside = Support.unbounded(theta.shape[1]) if self.support is None else self.support
             seen = draws if self.success is None else self.success.seen(draws)
             ratio, draws = ratio_of_draws(theta, seen, inside, rng), None
-        return tabulate(
+        return build_table(
             self.parameters,
             self.statistics,
             self.support,

@@ -113,7 +113,7 @@ class FittedTable:
 # --- from arrays to a fitted table ---
 
 
-def tabulate(
+def build_table(
     parameters: Any,
     statistics: Any,
     support: Support | None = None,
@@ -135,7 +135,7 @@ def scaled(
     scale: bool | str | Summary = True,
     draws: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> FittedTable:
-    """Rows that were checked, in the scale that an estimator asks for: see `tabulate`."""
+    """Rows that were checked, in the scale that an estimator asks for: see `build_table`."""
     theta, x, kept = rows.parameters, rows.statistics, rows.carrying
     scaler = make_summary(scale, x, theta)
     coordinate = coordinates(scaler, x)

@@ -21,7 +21,7 @@ from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.arrays.threads import row_parts, side_by_side
+from pymc_kbr.arrays.threads import parallel_map, row_parts
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.embedding.embedding import Atoms
@@ -30,7 +30,7 @@ from pymc_kbr.estimators.checks import (
     check_scaled,
     impossible,
     warn_of_impossible,
-    warn_of_standing_for,
+    warn_of_nearest_level,
 )
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -46,10 +46,10 @@ from pymc_kbr.estimators.likelihood.choice import (
     FORMS,
     Choice,
     choose_form,
+    dequantise,
     fit_chosen,
     forms_of,
     refuted,
-    untied,
 )
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
@@ -333,8 +333,8 @@ class LearnedDensity(Estimator):
         """Observations (k, d), a value that no simulation has read as a rare one beside it, warned of."""
         if not self.reads_missed:
             return rows
-        read, found = self._evaluation.standing_for(rows)
-        warn_of_standing_for(found, self.names_)
+        read, found = self._evaluation.nearest_level(rows)
+        warn_of_nearest_level(found, self.names_)
         return read
 
     def _near(self, rows: np.ndarray) -> np.ndarray:
@@ -641,7 +641,7 @@ class KernelLikelihood(LearnedDensity):
         if isinstance(table.scaler, Dependent):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
-        points, levels = untied(scaler, points, self.form, rng)
+        points, levels = dequantise(scaler, points, self.form, rng)
         few, known, every = self._to_be_compared, self.settled, self.tries_all
         self.settled = None  # for one fit
         check_rows(theta, points, fitted, draws=self.form == "exchangeable", seen=known is not None)
@@ -817,7 +817,7 @@ class KernelLikelihood(LearnedDensity):
         try:
             near = self._near(rows)
         except ValueError as error:  # others of them may be possible, for who compares models
-            read = self._evaluation.standing_for(rows)[0] if self.reads_missed else rows
+            read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
             raise ImpossibleObservation(beyond(self.table_.scaler, read), str(error)) from None
         return self._prepare(near, conditioned=True).each()
 
@@ -901,7 +901,7 @@ def drawn_posteriors(
     in_part = MOST_PARTICLES_IN_PART
     if isinstance(evaluation.form, Autoregressive):
         in_part = MOST_IN_PART_OF_CONDITIONALS
-    with side_by_side(len(prepared) * particles) as map_:
+    with parallel_map(len(prepared) * particles) as map_:
 
         def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
             found = np.empty(free.shape[:2])

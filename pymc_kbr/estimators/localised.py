@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_kbr.arrays.refusals import whole
-from pymc_kbr.arrays.threads import cores, side_by_side
+from pymc_kbr.arrays.threads import cores, parallel_map
 from pymc_kbr.embedding.rules import ImportanceWeighted
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.rule_estimator import RuleEstimator
@@ -130,7 +130,7 @@ class Localised(RuleEstimator):
                 weights[k], raised[k] = self._regressions.weights(x[k], points[places[k]], ratio, scratch)
 
         # Each system is small: batches of them run side by side, each on one BLAS thread.
-        with side_by_side(len(x)) as each:
+        with parallel_map(len(x)) as each:
             each(solve, np.array_split(np.arange(len(x)), min(len(x), cores())))
         most = int(raised.max())
         if most:

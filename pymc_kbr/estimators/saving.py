@@ -76,6 +76,8 @@ METHODS = frozenset({"log_density"})
 LIKELIHOOD = "pymc_kbr.estimators.likelihood"
 RENAMED = {
     f"{LIKELIHOOD}.conditional_mean:Fitted": f"{LIKELIHOOD}.conditional_mean:BasisRegression",
+    "pymc_kbr.gram.kept:KeptGram": "pymc_kbr.gram.dense:CachedGram",
+    f"{LIKELIHOOD}.moving_shape:MovingShape": f"{LIKELIHOOD}.conditional_mixture:ConditionalMixture",
     f"{LIKELIHOOD}.prior_margins:Atoms": f"{LIKELIHOOD}.prior_density:ValueShares",
     f"{LIKELIHOOD}.prior_margins:NormalMixture": f"{LIKELIHOOD}.prior_density:MarginMixture",
     f"{LIKELIHOOD}.smooth_function:Basis": f"{LIKELIHOOD}.smooth_function:WhitenedBasis",
@@ -129,7 +131,10 @@ JOINED = {
     "estimators.likelihood.evaluation": ("estimators.likelihood.marginal",),
     "estimators.likelihood.exchangeable": ("estimators.likelihood.order_statistics",),
     "estimators.likelihood.location_scale": ("estimators.likelihood.mean_by_residuals",),
-    "estimators.likelihood.moving_shape": ("estimators.likelihood.mixture_functions",),
+    "estimators.likelihood.conditional_mixture": (
+        "estimators.likelihood.mixture_functions",
+        "estimators.likelihood.moving_shape",
+    ),
     "estimators.likelihood.normal_mixture": ("estimators.likelihood.residual_shape",),
     "estimators.likelihood.prior_density": (
         "estimators.likelihood.prior_choice",

@@ -14,7 +14,7 @@ from pymc_kbr.filtering.recursion import How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Joint, Training
 from pymc_kbr.filtering.transitions import Regression
-from pymc_kbr.gram.dense import KeptGram
+from pymc_kbr.gram.dense import CachedGram
 from pymc_kbr.kernels import Kernel
 from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
 
@@ -289,7 +289,7 @@ def predictions(
     # Shapes: states, following (m, p).
     rows = spread_out(len(states), ROWS_FOR_ETA)
     before, after = states[rows], following[rows]
-    regression = Regression(KeptGram.of(kernel, before), regularisation, centred)
+    regression = Regression(CachedGram.of(kernel, before), regularisation, centred)
     at = before[spread_out(len(before), BELIEFS)]
     return [(after, regression(values, 1.0)) for values in kernel(before, at).T]
 

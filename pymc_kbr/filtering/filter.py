@@ -23,7 +23,6 @@ from pymc_kbr.filtering.choice import (
     prior_ridge,
     steps_held_out,
 )
-from pymc_kbr.filtering.doors import check_arguments, make_point, training_of, warn_of_outliers
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
 from pymc_kbr.filtering.given import FREE, GivenSettings, of_family
@@ -31,6 +30,7 @@ from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Training, Units, evenly_spaced
 from pymc_kbr.filtering.transitions import RULES
+from pymc_kbr.filtering.validation import check_arguments, make_point, training_of, warn_of_outliers
 from pymc_kbr.gram import Solver
 from pymc_kbr.kernels import Kernel, Linear, parameter_kernel
 

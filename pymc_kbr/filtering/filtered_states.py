@@ -14,8 +14,8 @@ from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR, TRUTH
 from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.filtering.doors import Point, as_it_is
 from pymc_kbr.filtering.recursion import Belief
+from pymc_kbr.filtering.validation import Point, as_it_is
 from pymc_kbr.posterior.posterior import Posterior
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.embedding.rules import ImportanceWeighted
-from pymc_kbr.filtering.doors import Point, controls_for, draws_of_states, observed_rows, warn_of_far
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.recursion import Belief, Recursion
 from pymc_kbr.filtering.training import UNLABELLED, Labels, Units, evenly_spaced
 from pymc_kbr.filtering.transitions import Predicted, SumRule, conditioned
+from pymc_kbr.filtering.validation import Point, controls_for, draws_of_states, observed_rows, warn_of_far
 from pymc_kbr.gram.dense import part_of
 from pymc_kbr.kernels import Kernel
 

@@ -12,7 +12,6 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.embedding.rules import Rule
-from pymc_kbr.filtering.doors import Point
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Joint, Training, gram_of, of_columns
 from pymc_kbr.filtering.transitions import (
@@ -24,8 +23,9 @@ from pymc_kbr.filtering.transitions import (
     Transition,
     conditioned,
 )
+from pymc_kbr.filtering.validation import Point
 from pymc_kbr.gram import Gram, LowRankGram
-from pymc_kbr.gram.dense import KeptGram, part_of
+from pymc_kbr.gram.dense import CachedGram, part_of
 from pymc_kbr.posterior.posterior import Posterior
 
 ON_ONE_THREAD = 2000
@@ -179,8 +179,8 @@ class Recursion:
         # A product of two kernels of low rank r has rank r^2: both are factored together.
         if isinstance(gram, LowRankGram):
             return gram_of(self.how.solver, joint, points, np.random.default_rng(self.how.seed + 2))
-        assert isinstance(gram, KeptGram)
-        return KeptGram(joint, points, gram.kept * settings.control_kernel(data.controls))
+        assert isinstance(gram, CachedGram)
+        return CachedGram(joint, points, gram.kept * settings.control_kernel(data.controls))
 
     def run(self, observations: np.ndarray, controls: np.ndarray | None, predicted: Predicted) -> np.ndarray:
         """Weights (T, N) of the filtered beliefs at observations (T, d), from the first one's prediction."""

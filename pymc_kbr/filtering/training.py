@@ -25,7 +25,7 @@ from pymc_kbr.gram import (
     Solver,
     make_solver,
 )
-from pymc_kbr.gram.dense import KeptGram
+from pymc_kbr.gram.dense import CachedGram
 from pymc_kbr.kernels import Gaussian, Kernel, Product, Sum
 
 
@@ -257,7 +257,7 @@ FEWEST_FOR_FACTOR = 100
 
 def gram_of(
     solver: Any, kernel: Kernel, points: np.ndarray, rng: np.random.Generator
-) -> KeptGram | LowRankGram:
+) -> CachedGram | LowRankGram:
     """The Gram matrix of points (n, d), kept in memory, or of finitely many features."""
     solver, n = make_solver(solver), len(points)
     if isinstance(solver, Auto):
@@ -268,12 +268,12 @@ def gram_of(
                 return tried
         exact = Exact().bytes(n) <= solver.memory
         return (
-            KeptGram.of(kernel, points)
+            CachedGram.of(kernel, points)
             if exact
             else _low_rank(RandomlyPivotedCholesky(tolerance=1e-6), kernel, points, rng)
         )
     return (
-        KeptGram.of(kernel, points) if isinstance(solver, Exact) else _low_rank(solver, kernel, points, rng)
+        CachedGram.of(kernel, points) if isinstance(solver, Exact) else _low_rank(solver, kernel, points, rng)
     )
 
 

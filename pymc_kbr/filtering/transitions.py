@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_kbr.embedding.rules import ImportanceWeighted, Rule, SquaredRule
 from pymc_kbr.gram import Gram, LowRankGram, Operator
-from pymc_kbr.gram.dense import KeptGram, part_of
+from pymc_kbr.gram.dense import CachedGram, part_of
 from pymc_kbr.kernels import Kernel
 
 MOST_WHOLE = 2_000
@@ -105,10 +105,10 @@ class LearntTransition:
 
         # One product in the place of four: worth its memory where there are few states.
         self._whole: tuple[np.ndarray, np.ndarray] | None = None
-        if controls is None and isinstance(states, KeptGram) and states.size <= MOST_WHOLE:
+        if controls is None and isinstance(states, CachedGram) and states.size <= MOST_WHOLE:
             self._whole = self._as_matrices(states)
 
-    def _as_matrices(self, states: KeptGram) -> tuple[np.ndarray, np.ndarray]:
+    def _as_matrices(self, states: CachedGram) -> tuple[np.ndarray, np.ndarray]:
         """From weights (N,) to those of the states that follow, (m, N), and to gamma, (n, N)."""
         totals = np.ones(states.size)
         regressed = self._regression(states.kept[self._previous], totals)
@@ -164,7 +164,7 @@ class KnownTransition:
         if isinstance(self._gram, LowRankGram):
             features = self._gram.feature_map(flat).reshape(n, count, -1).mean(axis=1)
             return self._gram.features, features
-        assert isinstance(self._gram, KeptGram)
+        assert isinstance(self._gram, CachedGram)
         # 64 states at once: all draws of all states would take as many Gram matrices as there are draws.
         columns = [
             self._gram.kernel(self._gram.points, draws[i : i + 64].reshape(-1, p))

@@ -160,7 +160,7 @@ def centred_gram(gram: np.ndarray, base: np.ndarray) -> np.ndarray:
 # --- a Gram matrix that is computed once and kept ---
 
 
-class KeptGram(DenseGram):
+class CachedGram(DenseGram):
     """`DenseGram` with its matrix in memory, for what factors another part or scale of it again and again."""
 
     # Shapes: points (n, d); kept (n, n); base (n,).
@@ -172,7 +172,7 @@ class KeptGram(DenseGram):
         self.kept = kept
 
     @classmethod
-    def of(cls, kernel: Kernel, points: np.ndarray) -> KeptGram:
+    def of(cls, kernel: Kernel, points: np.ndarray) -> CachedGram:
         """The matrix of points (n, d)."""
         return cls(kernel, points, kernel(points))
 
@@ -193,20 +193,20 @@ class KeptGram(DenseGram):
         rest = self.kept @ v - np.multiply.outer(mean, total)
         return rest - (mean @ v - self.base @ mean * total)
 
-    def centred(self, base: np.ndarray) -> KeptGram:
+    def centred(self, base: np.ndarray) -> CachedGram:
         """The Gram matrix of features less their mean under weights `base` (n,) of sum one."""
-        return KeptGram(self.kernel, self.points, self.kept, base)
+        return CachedGram(self.kernel, self.points, self.kept, base)
 
-    def part(self, rows: np.ndarray) -> KeptGram:
+    def part(self, rows: np.ndarray) -> CachedGram:
         """The Gram matrix of some of the points, without centring."""
-        return KeptGram(self.kernel, self.points[rows], self.kept[np.ix_(rows, rows)])
+        return CachedGram(self.kernel, self.points[rows], self.kept[np.ix_(rows, rows)])
 
 
 def part_of(gram: Gram, rows: np.ndarray) -> Gram:
     """The Gram matrix of some rows of another one, exact or of finitely many features."""
     if isinstance(gram, LowRankGram):
         return LowRankGram(gram.features[rows], gram.feature_map)
-    if isinstance(gram, KeptGram):
+    if isinstance(gram, CachedGram):
         return gram.part(rows)
     raise TypeError(
         f"rows of a {type(gram).__name__} do not stand by themselves; take an exact or low-rank one"

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.gram.low_rank import LowRankGram, StreamedGram
 from pymc_kbr.kernels import Gaussian, Kernel
 
@@ -250,7 +250,7 @@ def randomly_pivoted_cholesky(
     with ExitStack() as stack:
         each: Callable[..., Iterable[None]] = map
         if len(parts) > 1:
-            each = stack.enter_context(side_by_side(len(parts)))
+            each = stack.enter_context(parallel_map(len(parts)))
         while r < factor.shape[1] and residual.sum() > enough and residual.max() > rounding:
             proposed = rng.choice(n, size=block, p=residual / residual.sum())
             taken = accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)

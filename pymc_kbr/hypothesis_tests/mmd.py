@@ -230,15 +230,15 @@ class Discrepancies:
         step = max(1, INDICATORS_AT_ONCE // self._size)
         found = []
         for done in range(0, count, step):
-            at_once = np.tile(first[:, None], min(step, count - done))
+            inline = np.tile(first[:, None], min(step, count - done))
             if strata is None:
                 # Unlike `permutation`, which keeps rows together, this shuffles each column, a sample, by
                 # itself.
-                at_once = rng.permuted(at_once, axis=0)
+                inline = rng.permuted(inline, axis=0)
             else:
                 for rows in (np.flatnonzero(strata == label) for label in np.unique(strata)):
-                    at_once[rows] = rng.permuted(at_once[rows], axis=0)
-            found.append(self(at_once))
+                    inline[rows] = rng.permuted(inline[rows], axis=0)
+            found.append(self(inline))
         return np.concatenate(found)
 
     def gamma_null(self) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.threads import one_blas_thread, side_by_side
+from pymc_kbr.arrays.threads import one_blas_thread, parallel_map
 from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_by_weight
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.kernels.bandwidth import parameter_kernel
@@ -129,7 +129,7 @@ def choose_kernel_and_ridge(
         ]
 
     # Eigendecompositions of this size are done sooner side by side than each on all cores.
-    with side_by_side(len(kernels)) as each:
+    with parallel_map(len(kernels)) as each:
         per_kernel = each(tried, kernels)
     candidates = [
         (kernel, *rest) for kernel, found in zip(kernels, per_kernel, strict=True) for rest in found

@@ -12,7 +12,7 @@ from pymc_kbr.arrays.neighbours import neighbours_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators import Rejection
 from pymc_kbr.rounds.emulator import ROWS_FOR_SETTINGS_OF_A_ROUND, Emulator
-from pymc_kbr.simulation import Forward, Within
+from pymc_kbr.simulation import ForwardModel, Within
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 ROWS_IN_BOUNDS = 10
@@ -68,7 +68,7 @@ def narrower_with_noise(
     table: ReferenceTable,
     bounds: Within | None,
     scale: bool | str | None,
-    forward: Forward,
+    forward: ForwardModel,
     noise: np.ndarray,
     seed: int,
 ) -> tuple[bool, Within, bool]:
@@ -136,7 +136,7 @@ def _wider(parameters: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarra
 def likely_bounds(
     emulator: Emulator,
     table: ReferenceTable,
-    forward: Forward,
+    forward: ForwardModel,
     seed: int,
     within: Within | None,
     noise: np.ndarray,

@@ -16,7 +16,7 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.rounds.bounds import bounds_of, likely_bounds
 from pymc_kbr.rounds.emulator import Emulator, noise_kept, noise_of
-from pymc_kbr.simulation import Forward, entropy_of
+from pymc_kbr.simulation import ForwardModel, entropy_of
 from pymc_kbr.tables.origin import Failures
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
@@ -110,7 +110,7 @@ def emulate(
     check_table("table", table)
     flag("progressbar", progressbar)
     _check_draws(draws)
-    forward = Forward.of_columns(model)
+    forward = ForwardModel.of_columns(model)
     if forward.graph.parameters != table.parameter_columns:
         raise ValueError(
             f"the model's parameters are {forward.graph.parameters.names} and the table's "

@@ -14,7 +14,7 @@ from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.likelihood.choice import scale_of_many
 from pymc_kbr.estimators.sets.features import most_columns
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
-from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed
+from pymc_kbr.simulation import ForwardModel, SimulationOptions, check_can_be_proposed
 from pymc_kbr.simulation.model.read import refuse_without_simulator
 from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -116,7 +116,7 @@ def refine(
     """
     asked_for = _checked(draws, rounds, estimator, prior_share, random_seed, store)
     refuse_without_simulator(model)
-    forward = Forward.read(model)
+    forward = ForwardModel.read(model)
     given = _default(forward) if asked_for is None else asked_for
     # In words and numbers: a store compares them with those of an earlier call.
     asked = {
@@ -167,7 +167,7 @@ def _checked(
     return None if estimator is None else make_estimator(estimator)
 
 
-def _default(forward: Forward) -> Estimator:
+def _default(forward: ForwardModel) -> Estimator:
     """What rounds go by where nothing is given."""
     # The columns of data sets are regression estimates already, with errors that fall with the size of a set.
     return (
@@ -183,7 +183,7 @@ def _by_first_round(table: ReferenceTable) -> Estimator:
     return KernelLikelihood(particles=DRAWS_FOR_PROPOSAL, scale=scale)
 
 
-def _check_rounds(draws: int, rounds: int, forward: Forward, estimator: Estimator) -> None:
+def _check_rounds(draws: int, rounds: int, forward: ForwardModel, estimator: Estimator) -> None:
     """Refuse rounds of so few rows that they show no posterior, and priors that rounds cannot draw."""
     columns = forward.graph.parameters
     check_can_be_proposed(forward.seen_support(), columns)

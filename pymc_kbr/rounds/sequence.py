@@ -30,9 +30,9 @@ from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.features import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.bounds import NARROWED_TO
-from pymc_kbr.rounds.known_alone import draws_of_known, few_effective
+from pymc_kbr.rounds.known_likelihood import draws_of_known, few_effective
 from pymc_kbr.simulation import (
-    Forward,
+    ForwardModel,
     Proposal,
     SimulationOptions,
     entropy_of,
@@ -61,14 +61,14 @@ LEAST_ROWS_OF_A_ROUND, LEAST_ROWS_A_PARAMETER = 20, 10
 class Rounds:
     """The rounds of one call: what they have in common, and those that are simulated."""
 
-    forward: Forward
+    forward: ForwardModel
     estimator: Estimator
     options: SimulationOptions
     asked: dict[str, Any]
     store: Path | None
     tables: list[ReferenceTable] = field(default_factory=list)
     proposals: list[Proposal | None] = field(default_factory=list)
-    goes_on: Callable[[ReferenceTable], Estimator | None] | None = None
+    needs_refinement: Callable[[ReferenceTable], Estimator | None] | None = None
     settle: Callable[[ReferenceTable], Estimator] | None = None
     ended: str = ""
 
@@ -88,11 +88,11 @@ class Rounds:
         sizes = self.asked.get("sizes", [draws // rounds] * rounds)
         left, last = draws, rounds == 1
         proposal: Proposal | None = None
-        if self.goes_on is not None:
+        if self.needs_refinement is not None:
             self.options = dataclasses.replace(self.options, random_seed=entropy)
             self._begin(sizes[0])
             left -= sizes[0]
-            further = self.goes_on(self.tables[0])
+            further = self.needs_refinement(self.tables[0])
             if further is not None:
                 self.estimator = further
                 proposal = self._next(int(seeds[1, 1]))
@@ -130,7 +130,7 @@ class Rounds:
         try:
             return self._propose(seed)
         except (ValueError, np.linalg.LinAlgError) as error:
-            if self.goes_on is None:
+            if self.needs_refinement is None:
                 raise
             self.ended = str(error)
             return None
@@ -222,7 +222,7 @@ class Rounds:
         if self.estimator.multiplies_prior:
             given["log_prior"] = self.forward.log_target
         estimator: Estimator = clone(self.estimator)
-        if self.goes_on is not None:  # the posterior itself is that of another fit
+        if self.needs_refinement is not None:  # the posterior itself is that of another fit
             estimator = estimator.for_scores()
         return estimator.fit(table.parameters[rows], table.statistics[rows], table.support, **given)
 

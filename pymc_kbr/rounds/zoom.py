@@ -17,7 +17,7 @@ from pymc_kbr.rounds.bounds import ROWS_IN_BOUNDS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
 from pymc_kbr.rounds.sequence import joined
 from pymc_kbr.simulation import (
-    Forward,
+    ForwardModel,
     SimulationOptions,
     Within,
     entropy_of,
@@ -134,7 +134,7 @@ def zoom(
     _check(draws, rounds, scale, random_seed, store)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
     refuse_without_simulator(model)
-    forward = Forward.read(model) if noise is None else Forward.of_columns(model)
+    forward = ForwardModel.read(model) if noise is None else ForwardModel.of_columns(model)
     deviations = None if noise is None else noise_of(noise, forward.graph.statistics.names)
     forward.check_can_be_truncated()
     size = draws // (2 * rounds if noise is None else rounds + 1)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.refusals import shown
-from pymc_kbr.arrays.rows import constants_told
+from pymc_kbr.arrays.rows import constants_named
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
@@ -72,7 +72,7 @@ def fitted_for(
     selection: Mapping[str, Any] | None = None,
 ) -> Estimator:
     """An estimator that can be conditioned on the table's observation."""
-    with constants_told(table.statistics, table.statistic_names):
+    with constants_named(table.statistics, table.statistic_names):
         if estimator is not None:
             with working(progressbar, f"Fitting {type(estimator).__name__}"):
                 return _given(table, estimator, new, stored, rng).under(log_prior)

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.threads import Begin, at_once, beside, side_by_side
+from pymc_kbr.arrays.threads import Begin, beside, inline, parallel_map
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood
 from pymc_kbr.estimators.adjustments import make_adjustment
@@ -102,7 +102,7 @@ class Race:
     def _round(self, alive: list[Candidate], start: int, stop: int, others: bool = False) -> bool:
         """Score those that are alive on held-out rows `start` to `stop`; whether the budget allows it."""
         order = alive if start == 0 else [alive[0], *sorted(alive[1:], key=lambda other: other.cost.a_row)]
-        begun = []
+        open_simulation = []
         # Filters of warnings belong to the process: what a thread silences is silenced here until it ends.
         with UNSETTLED, beside() as begin:
             ahead = self._ahead(order, stop, begin) if start == 0 else {}
@@ -117,10 +117,10 @@ class Race:
                     alive.remove(one)
                 elif id(one) in ahead:
                     self._charge(one, 0, stop)
-                    begun.append((one, ahead[id(one)]))
+                    open_simulation.append((one, ahead[id(one)]))
                 else:
                     self._score(one, start, stop, alive)
-            for one, scored in begun:
+            for one, scored in open_simulation:
                 self._keep(one, scored, alive)
         return True
 
@@ -222,7 +222,7 @@ class Race:
     def _score(self, one: Candidate, start: int, stop: int, alive: list[Candidate]) -> None:
         """Score a candidate on held-out rows `start` to `stop`; drop it where it cannot be fitted."""
         self._charge(one, start, stop)
-        self._keep(one, self._working(one, start, stop, at_once), alive)
+        self._keep(one, self._working(one, start, stop, inline), alive)
 
     def _charge(self, one: Candidate, start: int, stop: int) -> None:
         if start == 0:
@@ -240,12 +240,12 @@ class Race:
         prepared = time.perf_counter() - then
 
         def work() -> _Scored:
-            begun = time.perf_counter()  # not when it was given away: it may have waited for a core
+            open_simulation = time.perf_counter()  # not when it was given away: it may have waited for a core
             done = fit()
             fitted_by = time.perf_counter()
             lines = self.scoring(done, np.arange(start, stop))
             now = time.perf_counter()
-            return _Scored(done, lines, prepared + fitted_by - begun, now - fitted_by)
+            return _Scored(done, lines, prepared + fitted_by - open_simulation, now - fitted_by)
 
         return begin(work)
 
@@ -307,7 +307,7 @@ class HeldOutScoring:
         if not isinstance(fitted, Adjusted):
             return self.here(fitted, rows)
         parts = [rows[i : i + SCORED_TOGETHER] for i in range(0, len(rows), SCORED_TOGETHER)]
-        with side_by_side(len(parts)) as each:
+        with parallel_map(len(parts)) as each:
             return [line for part in each(lambda part: self.here(fitted, part), parts) for line in part]
 
     def here(self, fitted: Estimator, rows: np.ndarray) -> list[Line]:
@@ -370,7 +370,7 @@ class Candidate:
         return self.in_part and self.holds
 
 
-def spare_those_after(candidates: list[Candidate]) -> None:
+def skip_fallbacks(candidates: list[Candidate]) -> None:
     """Mark as spare those after the last learned likelihood.
 
     What comes before it is the most promising of the others. On the twenty-four problems of

@@ -11,10 +11,10 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.exchangeable import look_exchangeable
+from pymc_kbr.arrays.exchangeable import seems_exchangeable
 from pymc_kbr.arrays.names import refuse_sets
 from pymc_kbr.arrays.refusals import flag, generator_of, of_type, shown
-from pymc_kbr.arrays.rows import constants_told
+from pymc_kbr.arrays.rows import constants_named
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import weighted_order
@@ -38,7 +38,7 @@ from pymc_kbr.selection.race import (
     RaceRule,
     label,
     names_of_summaries,
-    spare_those_after,
+    skip_fallbacks,
 )
 from pymc_kbr.selection.selection import Selection
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -162,7 +162,7 @@ def select(
     sides = loaded.parameters, loaded.statistics, loaded.support
     rows = CheckedRows.trusted(*sides, weighting.ratio, weighting.success)
     limits: dict[str, Any] = {"work": work, "time_budget": time_budget, "progressbar": progressbar}
-    with constants_told(loaded.statistics, loaded.statistic_names):
+    with constants_named(loaded.statistics, loaded.statistic_names):
         chosen = choose(rows, candidates=candidates, rng=rng, **limits).named(loaded)
         if isinstance(table, StoredTable):
             return on_all_rows(chosen, table, rng)
@@ -191,7 +191,7 @@ def choose(
     estimators = _defaults(rows, n - count, near) if given is None else given
     tried = [Candidate(label(one), one) for one in estimators]
     if given is None:
-        spare_those_after(tried)
+        skip_fallbacks(tried)
     # Not the very nearest alone: these would be held out of the rows that the candidates need most.
     numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(NEAREST_SHARE * n)), n))
     if rows.ratio is not None:
@@ -230,7 +230,7 @@ def _defaults(rows: CheckedRows, fitted: int, near: np.ndarray | None) -> list[E
     """What is tried where nothing is given, fitted to so many of the rows."""
     d = rows.statistics.shape[1]
     heavy = d <= MOST_FOR_CURVES and heavy_where_defined(rows.statistics, near)
-    alike = look_exchangeable(rows.statistics, rows.parameters)
+    alike = seems_exchangeable(rows.statistics, rows.parameters)
     dependent = dependent_of_many(rows.statistics, rows.parameters)
     return default_candidates(fitted, d, heavy=heavy, alike=alike, dependent=dependent)
 

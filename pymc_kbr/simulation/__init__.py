@@ -1,7 +1,7 @@
 """From a PyMC model to a reference table: the only place that looks inside a PyMC model."""
 
 from pymc_kbr.simulation.failures import SimulationError, warn_of_failures
-from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
 from pymc_kbr.simulation.model.set_simulator import set_simulator
 from pymc_kbr.simulation.model.vector_simulator import vector_simulator
@@ -17,7 +17,7 @@ from pymc_kbr.simulation.stages import weights_of
 from pymc_kbr.simulation.streams import entropy_of
 
 __all__ = [
-    "Forward",
+    "ForwardModel",
     "LearnedSimulator",
     "ModelPrior",
     "Proposal",

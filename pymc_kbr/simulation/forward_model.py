@@ -54,7 +54,7 @@ MASS_BLOCKS = 100
 
 
 @dataclass(eq=False)
-class Forward:
+class ForwardModel:
     """A model's prior and its simulators.
 
     Attributes
@@ -78,7 +78,7 @@ class Forward:
     _batches: dict[bool | None, tuple[Program | None, str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, model: pm.Model | None) -> Forward:
+    def read(cls, model: pm.Model | None) -> ForwardModel:
         """Read a model, that of the surrounding ``with`` block where it is None.
 
         Raises
@@ -101,7 +101,7 @@ class Forward:
         return cls(graph, prior, support, log_known, simulator, clock.laps["compile"])
 
     @classmethod
-    def of_columns(cls, model: pm.Model | None) -> Forward:
+    def of_columns(cls, model: pm.Model | None) -> ForwardModel:
         """Read a model whose statistics are columns, as predictions of statistics need them.
 
         Raises
@@ -188,7 +188,7 @@ class Forward:
         return dataclasses.replace(self._simulator, entropy=entropy, timeout=timeout)
 
     def in_batches(
-        self, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None, progressbar: bool = False
+        self, simulator: RowSimulator, first_rows: PilotRun, batched: bool | None, progressbar: bool = False
     ) -> tuple[RowSimulator, str]:
         """The simulator in batches where it may be, and the reason: found out at the first table.
 
@@ -354,7 +354,7 @@ TryRow = Callable[[int, np.ndarray], "list[np.ndarray] | str"]
 
 
 @dataclass(frozen=True)
-class FirstRows:
+class PilotRun:
     """The first rows, simulated one by one."""
 
     # Shapes: parameters (t, p).
@@ -368,7 +368,7 @@ class FirstRows:
 
 def simulate_first_rows(
     simulator: RowSimulator, parameters: np.ndarray, try_row: TryRow, enough: int
-) -> FirstRows:
+) -> PilotRun:
     """Simulate rows at parameters (t, p) until `enough` of them succeeded."""
     outcomes: list[list[np.ndarray] | str] = []
     outputs: dict[int, list[np.ndarray]] = {}
@@ -384,7 +384,7 @@ def simulate_first_rows(
             break
     # A store that is gone on with has asked this question when it was begun.
     repeatable = enough == 1 or not outputs or _repeatable(simulator, parameters, outputs, try_row)
-    return FirstRows(parameters, simulator.chunk(0, outcomes), outputs, seconds, repeatable)
+    return PilotRun(parameters, simulator.chunk(0, outcomes), outputs, seconds, repeatable)
 
 
 def _repeatable(
@@ -406,7 +406,7 @@ def _repeatable(
 
 
 def decide_batches(
-    graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows, batched: bool | None
+    graph: ModelGraph, simulator: RowSimulator, first_rows: PilotRun, batched: bool | None
 ) -> tuple[RowSimulator, str]:
     """The simulator, with a program for batches where there may be one, and the reason."""
     if batched is False:
@@ -420,7 +420,7 @@ def decide_batches(
 
 
 def _batch_program(
-    graph: ModelGraph, simulator: RowSimulator, first_rows: FirstRows
+    graph: ModelGraph, simulator: RowSimulator, first_rows: PilotRun
 ) -> tuple[Program | None, str]:
     """The program for batches of rows, or None, and the reason."""
     enough = enough_first_rows(graph)

@@ -25,17 +25,17 @@ from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.failures import check_failures
-from pymc_kbr.simulation.forward_model import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, FirstRows, Forward
+from pymc_kbr.simulation.forward_model import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, ForwardModel, PilotRun
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.simulation.options import SimulationOptions, pieces_of, versions
 from pymc_kbr.simulation.stages import (
     IN_BATCHES,
     ROW_BY_ROW,
+    ExecutionPlan,
     Simulation,
-    Way,
-    begun,
-    choose_way,
+    choose_execution,
+    open_simulation,
     provenance_of,
     simulate_rows,
     try_first_rows,
@@ -92,7 +92,7 @@ class Stored:
         self._store.write(start, parameters, statistics, failures)
 
 
-def simulate_in_store(options: SimulationOptions, forward: Forward) -> StoredTable:
+def simulate_in_store(options: SimulationOptions, forward: ForwardModel) -> StoredTable:
     """Simulate what a store lacks, which is made where there is none; nobody else writes to it meanwhile."""
     assert options.store is not None
     # Before anything is locked, made or removed: what is there must be a store.
@@ -109,15 +109,15 @@ def simulate_in_store(options: SimulationOptions, forward: Forward) -> StoredTab
 
 
 def _simulation_of(
-    options: SimulationOptions, forward: Forward, held: TableStore | None
+    options: SimulationOptions, forward: ForwardModel, held: TableStore | None
 ) -> AbstractContextManager[Simulation]:
     # Without a seed, the same call goes on with the one that it began with.
-    goes_on = held is not None and options.random_seed is None
-    entropy = int(held.documents["seed"]) if held and goes_on else entropy_of(options.random_seed)
-    return begun(options, forward, entropy)
+    needs_refinement = held is not None and options.random_seed is None
+    entropy = int(held.documents["seed"]) if held and needs_refinement else entropy_of(options.random_seed)
+    return open_simulation(options, forward, entropy)
 
 
-def _lacks_nothing(held: TableStore, options: SimulationOptions, forward: Forward) -> bool:
+def _lacks_nothing(held: TableStore, options: SimulationOptions, forward: ForwardModel) -> bool:
     """Whether all that is asked for is in a store, whole."""
     wanted = (DONE,) if options.on_failure == "raise" else (DONE, FAILED)
     if held.rows < options.draws or not np.isin(held.status()[: options.draws], wanted).all():
@@ -135,7 +135,7 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
         before = code_of(simulation.forward.graph)
         first_rows = try_first_rows(simulation, known=False)
         code = unchanged(before, code_of(simulation.forward.graph))
-        way = choose_way(simulation, first_rows)
+        way = choose_execution(simulation, first_rows)
         held = _new_store(path, simulation, way, first_rows, identity, code)
     else:
         first_rows, way, code = _check_is_that_of(held, simulation, identity)
@@ -192,8 +192,8 @@ def _check_all_are_there(held: TableStore, draws: int) -> None:
 def _new_store(
     path: Path,
     simulation: Simulation,
-    way: Way,
-    first_rows: FirstRows,
+    way: ExecutionPlan,
+    first_rows: PilotRun,
     identity: dict[str, Any],
     code: Code,
 ) -> TableStore:
@@ -243,7 +243,7 @@ def _is_batched(store: TableStore) -> bool:
 
 def _check_is_that_of(
     held: TableStore, simulation: Simulation, identity: dict[str, Any]
-) -> tuple[FirstRows, Way, Code]:
+) -> tuple[PilotRun, ExecutionPlan, Code]:
     """Refuse to go on with the store of another model, or in another way; how to go on otherwise."""
     options, graph = simulation.options, simulation.forward.graph
     documents = held.documents
@@ -275,7 +275,7 @@ def _check_is_that_of(
     if documents["repeatable"]:
         rows = range(len(first_rows.chunk.statistics))
         check_rows(held.path, "simulator", rows, statistics, first_rows.chunk.statistics, software)
-    way = choose_way(simulation, first_rows, row_by_row=not batched)
+    way = choose_execution(simulation, first_rows, row_by_row=not batched)
     if batched and not way.batched:
         raise ValueError(
             f"the store {held.path} was simulated in batches, and this model now cannot be: {way.reason}; "
@@ -365,8 +365,8 @@ HAS_DOCSTRING = 0x4000000
 def compare_rows(
     held: TableStore,
     simulation: Simulation,
-    way: Way,
-    first_rows: FirstRows,
+    way: ExecutionPlan,
+    first_rows: PilotRun,
     code: tuple[Code, Code],
     software: Software,
 ) -> None:
@@ -407,7 +407,12 @@ def compare_rows(
 
 
 def _some_rows(
-    held: TableStore, simulation: Simulation, way: Way, first_rows: FirstRows, done: np.ndarray, changed: bool
+    held: TableStore,
+    simulation: Simulation,
+    way: ExecutionPlan,
+    first_rows: PilotRun,
+    done: np.ndarray,
+    changed: bool,
 ) -> Any:
     options, simulator = simulation.options, simulation.simulator
     most = rows_a_chunk(way.simulator, options.draws, first_rows.seconds, options.cores)
@@ -426,7 +431,12 @@ def _some_rows(
 
 
 def _some_blocks(
-    held: TableStore, simulation: Simulation, way: Way, first_rows: FirstRows, done: np.ndarray, changed: bool
+    held: TableStore,
+    simulation: Simulation,
+    way: ExecutionPlan,
+    first_rows: PilotRun,
+    done: np.ndarray,
+    changed: bool,
 ) -> Any:
     block = way.simulator.block_rows
     rows = np.flatnonzero(done[:block])

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import path_of
-from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.truncated import Within
 from pymc_kbr.simulation.simulate_table import simulate_table
@@ -139,7 +139,7 @@ def simulate(
         timeout=timeout,
         progressbar=progressbar,
     )
-    made = simulate_table(options, Forward.read(model))
+    made = simulate_table(options, ForwardModel.read(model))
     return made.load() if isinstance(made, StoredTable) else made
 
 
@@ -202,6 +202,6 @@ def simulate_to_store(
         timeout=timeout,
         progressbar=progressbar,
     )
-    made = simulate_table(options, Forward.read(model))
+    made = simulate_table(options, ForwardModel.read(model))
     assert isinstance(made, StoredTable)
     return made

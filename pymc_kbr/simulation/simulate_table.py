@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.simulation.failures import check_failures, split_failures
-from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.in_store import simulate_in_store
 from pymc_kbr.simulation.options import InMemory, SimulationOptions
-from pymc_kbr.simulation.stages import begun, choose_way, provenance_of, simulate_rows, try_first_rows
+from pymc_kbr.simulation.stages import (
+    choose_execution,
+    open_simulation,
+    provenance_of,
+    simulate_rows,
+    try_first_rows,
+)
 from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.simulation.workers.executors import rows_a_chunk
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -15,7 +21,7 @@ from pymc_kbr.tables.stored_table import StoredTable
 
 
 def simulate_table(
-    options: SimulationOptions, forward: Forward, head: ReferenceTable | None = None
+    options: SimulationOptions, forward: ForwardModel, head: ReferenceTable | None = None
 ) -> ReferenceTable | StoredTable:
     """Simulate a table: a `StoredTable` where the options name a store.
 
@@ -41,12 +47,12 @@ def simulate_table(
 
 
 def _simulate_in_memory(
-    options: SimulationOptions, forward: Forward, head: ReferenceTable | None
+    options: SimulationOptions, forward: ForwardModel, head: ReferenceTable | None
 ) -> ReferenceTable:
     graph, draws = forward.graph, options.draws
-    with begun(options, forward, entropy_of(options.random_seed)) as simulation:
+    with open_simulation(options, forward, entropy_of(options.random_seed)) as simulation:
         first_rows = try_first_rows(simulation, known=False)
-        way = choose_way(simulation, first_rows)
+        way = choose_execution(simulation, first_rows)
         chunk_rows = rows_a_chunk(way.simulator, draws, first_rows.seconds, options.cores)
         arrays = InMemory(draws, chunk_rows, graph)
         if head is not None:

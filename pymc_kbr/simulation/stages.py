@@ -13,8 +13,8 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.failures import raise_failure
 from pymc_kbr.simulation.forward_model import (
     SPARE_FIRST_ROWS,
-    FirstRows,
-    Forward,
+    ForwardModel,
+    PilotRun,
     enough_first_rows,
     simulate_first_rows,
 )
@@ -35,10 +35,10 @@ ROW_BY_ROW, IN_BATCHES = "row by row", "in batches"
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A table that has been asked for, before its first row: see `begun`."""
+    """A table that has been asked for, before its first row: see `open_simulation`."""
 
     options: SimulationOptions
-    forward: Forward
+    forward: ForwardModel
     entropy: int
     sampler: PriorSampler | TruncatedSampler | ProposalSampler
     support: Support
@@ -95,7 +95,7 @@ def weights_of(log_weights: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class ExecutionPlan:
     """How the rows after the first ones are simulated."""
 
     simulator: RowSimulator
@@ -108,7 +108,7 @@ class Way:
 
 
 @contextmanager
-def begun(options: SimulationOptions, forward: Forward, entropy: int) -> Iterator[Simulation]:
+def open_simulation(options: SimulationOptions, forward: ForwardModel, entropy: int) -> Iterator[Simulation]:
     """A simulation whose prior can be drawn; what it starts ends with the block."""
     clock = Clock({"compile": forward.take_seconds()})
     sampler, support = forward.sampler(entropy, options.within, proposal=options.proposal)
@@ -119,7 +119,7 @@ def begun(options: SimulationOptions, forward: Forward, entropy: int) -> Iterato
         yield Simulation(options, forward, entropy, sampler, support, prior, simulator, isolated, clock)
 
 
-def try_first_rows(simulation: Simulation, known: bool) -> FirstRows:
+def try_first_rows(simulation: Simulation, known: bool) -> PilotRun:
     """Simulate the first rows, where they can do no harm; a single one where the way is `known`."""
     options, graph = simulation.options, simulation.forward.graph
     enough = enough_first_rows(graph)
@@ -131,7 +131,7 @@ def try_first_rows(simulation: Simulation, known: bool) -> FirstRows:
     return simulate_first_rows(simulation.simulator, parameters, try_row, 1 if known else enough)
 
 
-def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool = False) -> Way:
+def choose_execution(simulation: Simulation, first_rows: PilotRun, row_by_row: bool = False) -> ExecutionPlan:
     """In batches where these give what single rows gave; `row_by_row` where that is settled."""
     options, forward = simulation.options, simulation.forward
     simulator, reason = simulation.simulator, "as the store was begun"
@@ -143,10 +143,12 @@ def choose_way(simulation: Simulation, first_rows: FirstRows, row_by_row: bool =
     if options.cores > 1 and simulator.batch is None:
         check_picklable(forward.graph)
     simulation.clock.lap("check")
-    return Way(simulator, reason)
+    return ExecutionPlan(simulator, reason)
 
 
-def simulate_rows(simulation: Simulation, way: Way, first_rows: FirstRows, destination: Destination) -> None:
+def simulate_rows(
+    simulation: Simulation, way: ExecutionPlan, first_rows: PilotRun, destination: Destination
+) -> None:
     """Simulate what the destination lacks; what the first rows have is taken from there."""
     options, prior = simulation.options, simulation.prior
     pieces = destination.pieces()
@@ -199,7 +201,7 @@ def _keep(simulation: Simulation, destination: Destination, chunk: Chunk, parame
     return count
 
 
-def provenance_of(simulation: Simulation, way: Way) -> dict[str, str]:
+def provenance_of(simulation: Simulation, way: ExecutionPlan) -> dict[str, str]:
     """What is shown of how a table is made."""
     options, sampler = simulation.options, simulation.sampler
     return {

@@ -19,7 +19,7 @@ def load_coalescent() -> ReferenceTable:
     if not place.is_file():
         raise FileNotFoundError(
             "the coalescent data are in the repository of pymc_kbr, and not in what a wheel installs; "
-            "run this in a clone, after `pip install -e .` there, or make them with "
+            "run this in a clone that is installed as it is (editable), or make them with "
             "`python -m case_studies.coalescent.make_data`"
         )
     return ReferenceTable.load(place)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, FEWEST_ROWS_ALIKE, look_exchangeable
+from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, FEWEST_ROWS_ALIKE, seems_exchangeable
 
 N, D = 1500, 20
 RNG = np.random.default_rng(0)
@@ -50,20 +50,20 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_draws_of_one_law_look_alike(name):
-    assert look_exchangeable(ALIKE[name], PARAMETERS)
+    assert seems_exchangeable(ALIKE[name], PARAMETERS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_do_not(name):
-    assert not look_exchangeable(OTHERS[name], PARAMETERS)
+    assert not seems_exchangeable(OTHERS[name], PARAMETERS)
 
 
 def test_of_few_columns_or_rows_nothing_is_said():
     x = ALIKE["normal"]
-    assert look_exchangeable(x[:, :FEWEST_ALIKE], PARAMETERS)
-    assert not look_exchangeable(x[:, : FEWEST_ALIKE - 1], PARAMETERS)
-    assert look_exchangeable(x[:FEWEST_ROWS_ALIKE], PARAMETERS[:FEWEST_ROWS_ALIKE])
-    assert not look_exchangeable(x[: FEWEST_ROWS_ALIKE - 1], PARAMETERS[: FEWEST_ROWS_ALIKE - 1])
+    assert seems_exchangeable(x[:, :FEWEST_ALIKE], PARAMETERS)
+    assert not seems_exchangeable(x[:, : FEWEST_ALIKE - 1], PARAMETERS)
+    assert seems_exchangeable(x[:FEWEST_ROWS_ALIKE], PARAMETERS[:FEWEST_ROWS_ALIKE])
+    assert not seems_exchangeable(x[: FEWEST_ROWS_ALIKE - 1], PARAMETERS[: FEWEST_ROWS_ALIKE - 1])
 
 
 @pytest.mark.parametrize("spread", [False, True])
@@ -72,8 +72,8 @@ def test_statistics_each_of_a_parameter_of_its_own_are_told_apart_by_these(sprea
     parameters = RNG.normal(size=(N, FEWEST_ALIKE))
     noise = NOISE[:, :FEWEST_ALIKE]
     x = np.exp(0.5 * parameters) * noise if spread else parameters + 2 * noise
-    assert look_exchangeable(x, RNG.normal(size=(N, 2)))
-    assert not look_exchangeable(x, parameters)
+    assert seems_exchangeable(x, RNG.normal(size=(N, 2)))
+    assert not seems_exchangeable(x, parameters)
 
 
 def test_false_alarms_are_rare():
@@ -83,5 +83,5 @@ def test_false_alarms_are_rare():
     for _ in range(60):
         middle, log_scale = rng.normal(size=(2, 400, 1))
         x = middle + np.exp(log_scale) * rng.normal(size=(400, 12))
-        found.append(look_exchangeable(x, np.hstack([middle, log_scale])))
+        found.append(seems_exchangeable(x, np.hstack([middle, log_scale])))
     assert np.mean(found) > 0.9

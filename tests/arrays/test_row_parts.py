@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pymc_kbr.arrays import threads
-from pymc_kbr.arrays.threads import MOST_ROWS_IN_PART, product, product_over_rows, row_parts, side_by_side
+from pymc_kbr.arrays.threads import MOST_ROWS_IN_PART, parallel_map, product, product_over_rows, row_parts
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, MOST_ROWS_IN_PART, MOST_ROWS_IN_PART + 1, 10_007])
@@ -21,7 +21,7 @@ def test_products_are_those_of_the_whole_to_the_last_bit_on_any_number_of_cores(
     for count in (1, 3):
         for module in (threads,):
             monkeypatch.setattr(module, "cores", lambda count=count: count)
-        with side_by_side(len(row_parts(len(a)))) as map_:
+        with parallel_map(len(row_parts(len(a)))) as map_:
             columns = product(a, right[:, 0], map_)
             found.append((product(a, right, map_), product_over_rows(a, b, map_), columns))
     for one, other in zip(*found, strict=True):

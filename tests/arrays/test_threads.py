@@ -18,11 +18,11 @@ from pymc_kbr.arrays import threads
 from pymc_kbr.arrays import threads as machine
 from pymc_kbr.arrays.threads import (
     AT_WORK,
-    at_once,
     beside,
+    inline,
     one_at_a_time,
     one_blas_thread,
-    side_by_side,
+    parallel_map,
     silence,
 )
 
@@ -58,12 +58,12 @@ def blas_threads():
 
 
 def test_results_come_in_the_order_of_the_items():
-    with side_by_side(50) as each:
+    with parallel_map(50) as each:
         assert each(lambda i: i**2, range(50)) == [i**2 for i in range(50)]
 
 
 def test_one_item_is_done_where_it_is_called():
-    with side_by_side(1) as each:
+    with parallel_map(1) as each:
         assert each(lambda _: threading.current_thread(), [0]) == [threading.current_thread()]
 
 
@@ -80,10 +80,10 @@ def test_never_more_threads_work_than_there_are_cores(of_cores):
             now[0] -= 1
 
     def several(_):
-        with side_by_side(6) as each:
+        with parallel_map(6) as each:
             each(work, range(6))
 
-    with side_by_side(4) as each:
+    with parallel_map(4) as each:
         each(several, range(4))
     assert most[0] == 3
     assert len(AT_WORK) == 0
@@ -92,22 +92,22 @@ def test_never_more_threads_work_than_there_are_cores(of_cores):
 @pytest.mark.parametrize("time", range(20))
 def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores, time):
     of_cores(2)
-    both, begun = threading.Barrier(2), threading.Event()
+    both, open_simulation = threading.Barrier(2), threading.Event()
 
     def inner(i):
         if i == 0:
-            begun.set()
+            open_simulation.set()
             until(AT_WORK.free)  # and from here on two items are done at a time
             return 0
         return both.wait(5)
 
     def outer(i):  # either of the two threads may have it
         if i == 0:
-            return begun.wait(5)
-        with side_by_side(3) as each:
+            return open_simulation.wait(5)
+        with parallel_map(3) as each:
             return each(inner, range(3))
 
-    with side_by_side(2) as each:
+    with parallel_map(2) as each:
         found = each(outer, range(2))
     assert found[0]
     assert sorted(found[1]) == [0, 0, 1]
@@ -117,7 +117,7 @@ def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores, ti
 def test_a_thread_that_waits_for_its_map_leaves_its_core_to_it(of_cores, time):
     of_cores(2)
     both = threading.Barrier(2)
-    with beside(), side_by_side(2) as each:
+    with beside(), parallel_map(2) as each:
         assert len(AT_WORK) == 1
         assert sorted(each(lambda _: both.wait(5), range(2))) == [0, 1]
         assert len(AT_WORK) == 1  # at work again
@@ -136,7 +136,7 @@ def test_the_core_of_a_thread_that_waits_for_its_map_goes_to_no_other_work(of_co
         for _ in range(3):  # one of these finds a core, and the others wait for one
             begin(lambda: done.wait(5))
         until(lambda: len(AT_WORK) == 2)
-        with side_by_side(2) as each:
+        with parallel_map(2) as each:
             each(counted, range(20))
         done.set()
     assert max(at_work) == 2
@@ -146,7 +146,7 @@ def test_the_core_of_a_thread_that_waits_for_its_map_goes_to_no_other_work(of_co
 def test_as_many_threads_begin_at_once_as_there_are_cores(of_cores):
     of_cores(3)
     three = threading.Barrier(3)
-    with side_by_side(3) as each:
+    with parallel_map(3) as each:
         assert sorted(each(lambda _: three.wait(5), range(3))) == [0, 1, 2]
 
 
@@ -156,23 +156,23 @@ def test_a_map_of_few_items_leaves_the_other_cores_to_others(of_cores):
     def work(_):
         return len(AT_WORK)
 
-    with side_by_side(2) as each:
+    with parallel_map(2) as each:
         assert max(max(each(work, range(12))) for _ in range(20)) <= 2
 
 
 def test_after_an_error_nothing_more_is_begun(of_cores):
     of_cores(2)
-    begun = []
+    open_simulation = []
 
     def work(i):
-        begun.append(i)
+        open_simulation.append(i)
         if i == 0:
             return 1 // 0
         time.sleep(0.02)
 
-    with side_by_side(2) as each, pytest.raises(ZeroDivisionError):
+    with parallel_map(2) as each, pytest.raises(ZeroDivisionError):
         each(work, range(50))
-    assert len(begun) < 10
+    assert len(open_simulation) < 10
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit])
@@ -193,7 +193,7 @@ def test_an_error_on_any_thread_is_the_callers_and_its_arrays_are_let_go(of_core
 
     gc.disable()
     try:
-        with side_by_side(2) as each, pytest.raises(kind, match="second"):
+        with parallel_map(2) as each, pytest.raises(kind, match="second"):
             each(partial(work, held=large), range(2))
         del large
         assert seen() is None
@@ -214,7 +214,7 @@ def test_on_one_core_or_while_all_work_a_map_would_do_one_thing_at_a_time(of_cor
         both.wait(5)
         return found
 
-    with side_by_side(2) as each:
+    with parallel_map(2) as each:
         assert each(work, range(2)) == [True, True]
 
 
@@ -227,7 +227,7 @@ def test_of_several_errors_the_first_items_is_raised(of_cores):
         raise ValueError(i)
 
     for _ in range(20):
-        with side_by_side(2) as each, pytest.raises(ValueError, match="0"):
+        with parallel_map(2) as each, pytest.raises(ValueError, match="0"):
             each(fails, range(2))
     assert len(AT_WORK) == 0
 
@@ -255,7 +255,7 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
         for seed in range(150):
             begun.clear()
             try:
-                with threads.side_by_side(4) as each:
+                with threads.parallel_map(4) as each:
                     signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.004 * np.random.default_rng(seed).random())
                     each(work, range(20_000))
             except KeyboardInterrupt:
@@ -279,7 +279,7 @@ def test_what_is_begun_goes_on_beside_what_follows(of_cores):
 
     def work():
         assert followed.wait(30)  # here it would never be set
-        with side_by_side(8) as each:
+        with parallel_map(8) as each:
             return each(lambda i: i, range(8)), blas_threads()
 
     with beside() as begin:
@@ -442,12 +442,12 @@ def test_a_fork_does_not_count_its_parents_threads(of_cores):
 def test_on_one_core_or_within_a_map_it_is_done_where_it_is_called(of_cores, within):
     of_cores(2 if within else 1)
 
-    def begun(_):
+    def open_simulation(_):
         with beside() as begin:
             return begin(threading.current_thread)() == threading.current_thread()
 
-    with side_by_side(2) as each:
-        assert all(each(begun, range(2)) if within else [begun(0)])
+    with parallel_map(2) as each:
+        assert all(each(open_simulation, range(2)) if within else [open_simulation(0)])
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -459,7 +459,7 @@ def test_an_error_is_raised_where_the_result_is_asked_for(of_cores, cores):
             with pytest.raises(ZeroDivisionError):
                 result()
     with pytest.raises(ZeroDivisionError):
-        at_once(lambda: 1 // 0)()
+        inline(lambda: 1 // 0)()
 
 
 def test_what_has_not_begun_is_left_where_what_follows_is_interrupted(monkeypatch, of_cores):
@@ -498,7 +498,7 @@ def test_blas_is_limited_within_and_only_there(items):
         with one_blas_thread():
             assert blas_threads() == {1}
         assert blas_threads() == {2}
-        with side_by_side(items) as each:
+        with parallel_map(items) as each:
             assert each(lambda _: blas_threads(), range(items)) == [{1}] * items
         assert blas_threads() == {2}
 

@@ -22,7 +22,7 @@ from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
 from pymc_kbr.checking.observation_support import ObservationSupport
 from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
-from pymc_kbr.estimators.fitted_table import tabulate
+from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.tables.columns import Columns
@@ -545,7 +545,7 @@ def test_distances_are_to_the_ten_nearest_other_rows_in_deviations(noise):
 def test_what_is_missing_in_an_observation_is_left_out():
     table = a_table(observed=[0.1, 20.0, 0.3])
     expected = pk.observation_support(table.with_statistics(["s", "u"]))
-    for scaled in (None, tabulate(table.parameters, table.statistics)):
+    for scaled in (None, build_table(table.parameters, table.statistics)):
         found = pk.observation_support(table, [0.1, np.nan, 0.3], scaled=scaled)
         assert found.names == ["s", "u"]
         assert found.distance == expected.distance

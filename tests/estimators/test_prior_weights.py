@@ -12,7 +12,7 @@ from pymc_kbr.embedding.density_ratio import (
     candidate_kernels,
     leave_one_out_scores,
 )
-from pymc_kbr.estimators.fitted_table import tabulate
+from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.estimators.prior_weights import (
     REGULARISATION_OF_PRIOR,
     PriorWeights,
@@ -188,7 +188,7 @@ def test_a_ratio_has_the_sum_one_as_weights():
 
 def test_a_tables_ratio_has_the_mean_one(theta, rng):
     ratio = np.where(theta[:, 0] > 0, rng.uniform(2, 9, N), 0)
-    table = tabulate(theta, theta, ratio=ratio)
+    table = build_table(theta, theta, ratio=ratio)
     kept = np.flatnonzero(ratio)
     np.testing.assert_array_equal(table.rows, kept)
     np.testing.assert_allclose(table.ratio, ratio[kept] / ratio[kept].mean())

@@ -81,9 +81,9 @@ def test_particles_are_drawn_by_the_seed(arrays):
     fitted = likelihood.fit(*arrays, log_prior=lambda theta: -0.5 * np.sum(theta**2, axis=1), random_seed=0)
 
     def particles(seed):
-        begun = copy(fitted)
-        begun._start(np.random.default_rng(seed))
-        return begun.condition([0.3, -0.2]).atoms
+        open_simulation = copy(fitted)
+        open_simulation._start(np.random.default_rng(seed))
+        return open_simulation.condition([0.3, -0.2]).atoms
 
     check(particles)
 

@@ -14,7 +14,7 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators import estimator as streamed_table
 from pymc_kbr.estimators import nadaraya_watson, rule_estimator
 from pymc_kbr.estimators.estimator import StreamedTable
-from pymc_kbr.estimators.fitted_table import tabulate
+from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.estimators.localised import kernel_units
 from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.gram import Nystroem
@@ -312,10 +312,10 @@ def test_names_are_noted_in_a_copy(arrays):
 def test_some_columns_of_a_table_are_a_table_of_these(arrays):
     theta, x = arrays
     x = np.column_stack([x[:, 0], np.full(len(x), 3.0), x[:, 1:]])
-    whole, columns = tabulate(theta, x), np.array([1, 3, 0])
+    whole, columns = build_table(theta, x), np.array([1, 3, 0])
     found, expected = (
         whole.of_columns(columns, whole.scaler.of_columns(columns)),
-        tabulate(theta, x[:, columns]),
+        build_table(theta, x[:, columns]),
     )
     for name in ("statistics", "parameters", "first", "raw"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)

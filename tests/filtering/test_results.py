@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_kbr.filtering import KernelBayesFilter
-from pymc_kbr.filtering.doors import make_point, nearest_rotation
+from pymc_kbr.filtering.validation import make_point, nearest_rotation
 from tests.filtering.problems import fixed, turning
 
 mpl.use("agg")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.gram.dense import DenseGram, KeptGram, part_of
+from pymc_kbr.gram.dense import CachedGram, DenseGram, part_of
 from pymc_kbr.gram.incomplete_cholesky import IncompleteCholesky
 from pymc_kbr.gram.solvers import BlockGram
 from pymc_kbr.kernels import Gaussian
@@ -15,7 +15,7 @@ KERNEL = Gaussian(0.8)
 def test_it_is_the_dense_one(centred, rng):
     points, x, v = rng.normal(size=(20, 2)), rng.normal(size=(3, 2)), rng.normal(size=(20, 2))
     base = rng.dirichlet(np.ones(20))
-    kept, dense = KeptGram.of(KERNEL, points), DenseGram(KERNEL, points)
+    kept, dense = CachedGram.of(KERNEL, points), DenseGram(KERNEL, points)
     before = kept.kept.copy()
     if centred:
         kept, dense = kept.centred(base), dense.centred(base)
@@ -33,7 +33,7 @@ def test_parts_are_the_matrices_of_their_rows(rng):
     rows = np.array([3, 11, 4])
     alone = DenseGram(KERNEL, points[rows])
     factored = IncompleteCholesky(20, 0.0).gram(KERNEL, points, rng, 0.0)
-    for gram in (KeptGram.of(KERNEL, points), factored):
+    for gram in (CachedGram.of(KERNEL, points), factored):
         part = part_of(gram, rows)
         np.testing.assert_allclose(part.cross(x), alone.cross(x), atol=1e-7)
         np.testing.assert_allclose(part.apply(np.eye(3)), alone.apply(np.eye(3)), atol=1e-7)

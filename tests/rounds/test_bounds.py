@@ -11,7 +11,7 @@ import pymc_kbr as pk
 from pymc_kbr.rounds import bounds as rounds_bounds
 from pymc_kbr.rounds.bounds import _NearBounds, closed_in, likely_bounds, narrower
 from pymc_kbr.rounds.emulator import Emulator
-from pymc_kbr.simulation import Forward
+from pymc_kbr.simulation import ForwardModel
 
 QUIET = {"progressbar": False}
 
@@ -112,7 +112,7 @@ def test_bounds_around_likely_rows_have_a_margin_and_stay_inside_the_old_ones():
         pk.vector_simulator("y", fn, a, observed=np.array([0.5, 1.0]))
     noise = np.full(2, 0.05)
     t = pk.simulate(200, model=model, random_seed=1, **QUIET)
-    forward = Forward.read(model)
+    forward = ForwardModel.read(model)
     emulator = Emulator.fit(t, noise, np.random.default_rng(0))
     within = {"a": (np.array(0.0), np.array(1.0))}
     narrowed, found = likely_bounds(emulator, t, forward, 3, within, noise)

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 import pymc_kbr as pk
 from pymc_kbr.rounds import emulator
-from pymc_kbr.simulation import Forward
+from pymc_kbr.simulation import ForwardModel
 
 TIMES = np.linspace(0.2, 3, 15)
 NOISE = 0.02
@@ -81,7 +81,7 @@ def test_predicted_statistics_are_those_that_would_have_been_simulated(few, many
 def test_rows_are_draws_of_the_prior_in_their_support(many):
     assert many.support.contains(many.parameters).all()
     within = many.support.blocks[0].steps[0]
-    forward = Forward.read(decay_model())
+    forward = ForwardModel.read(decay_model())
     bounds = {name: (within.lower[i], within.upper[i]) for i, name in enumerate(many.parameter_columns.names)}
     others, _ = forward.draw(8000, 9, bounds)
     apart = many.parameters.mean(axis=0) - others.mean(axis=0)
@@ -108,7 +108,7 @@ def test_the_observation_is_compared_with_rows_that_have_its_noise(few, many):
 
 
 def test_even_draws_are_nearer_to_the_prior_than_chance():
-    forward = Forward.read(decay_model())
+    forward = ForwardModel.read(decay_model())
     bounds = {"start": (0.0, 10.0), "rate": (0.0, 4.0)}
     # Mean and deviation of a half-normal distribution below two of its deviations.
     mean, deviation = np.array([5, 2]) * 0.72279, np.array([5, 2]) * 0.50131

@@ -13,8 +13,8 @@ import pymc_kbr as pk
 from pymc_kbr.rounds import bounds as rounds_bounds
 from pymc_kbr.rounds import emulate as emulate_module
 from pymc_kbr.rounds import refine, sequence, zoom
+from pymc_kbr.rounds.arguments import validate_arguments
 from pymc_kbr.rounds.bounds import narrower, narrower_with_noise
-from pymc_kbr.rounds.together import refuse_together
 from pymc_kbr.simulation import simulate_table
 
 QUIET = {"progressbar": False}
@@ -220,7 +220,7 @@ def together(**given):
     nothing = dict.fromkeys(
         ("estimator", "prior", "calibration", "reference_table", "store", "rounds", "statistics")
     )
-    refuse_together(**(nothing | given))
+    validate_arguments(**(nothing | given))
 
 
 DRAWS = np.zeros((5, 1))

@@ -10,8 +10,8 @@ from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.rounds import sequence
-from pymc_kbr.rounds.known_alone import FEWEST_EFFECTIVE, draws_of_known, few_effective
-from pymc_kbr.simulation import Forward
+from pymc_kbr.rounds.known_likelihood import FEWEST_EFFECTIVE, draws_of_known, few_effective
+from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.tables.origin import Origin
 
 QUIET = {"random_seed": 1, "progressbar": False}
@@ -36,7 +36,7 @@ def beside(data, spread=10.0):
 
 def test_draws_of_what_is_known_are_exact():
     model, *_ = beside(200)
-    forward = Forward.read(model)
+    forward = ForwardModel.read(model)
     drawn = draws_of_known(forward, 1000, np.random.default_rng(1))
     y = np.random.default_rng(3).normal(2.0, 1.0, 200)
     deviation = 1 / np.sqrt(200 + 1 / 100)

@@ -24,7 +24,7 @@ from pymc_kbr.rounds.sequence import (
     region_of,
     widening,
 )
-from pymc_kbr.simulation import Forward, Proposal, SimulationOptions
+from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions
 from pymc_kbr.tables.origin import Failures
 
 QUIET = {"progressbar": False}
@@ -39,7 +39,7 @@ def forward():
     with pm.Model() as model:
         mean = pm.Normal("mean", 0, 1, shape=2)
         pm.Simulator("y", normal, mean, observed=[0.5, -0.3])
-    return Forward.read(model)
+    return ForwardModel.read(model)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def between():
     with pm.Model() as model:
         a, b = pm.Uniform("a", -1, 3), pm.Normal("b", 0, 1)
         pm.Simulator("y", normal, a + b, observed=[0.0])
-    return Forward.read(model).support
+    return ForwardModel.read(model).support
 
 
 # --- weights of rows ---
@@ -310,7 +310,7 @@ def test_parameters_that_bound_each_other_keep_the_priors_bounds():
         b = pm.Uniform("b", 0, a)
         c = pm.Normal("c", 0, 1)
         pm.Simulator("y", normal, a + b + c, observed=[0.0])
-    forward = Forward.read(model)
+    forward = ForwardModel.read(model)
     parameters = forward.draw(300, 1, None)[0]
     proposal = a_mixture(forward.support, np.zeros((1, 3)), np.full((1, 3), 0.05))
     found = region_of(proposal, parameters, 1)

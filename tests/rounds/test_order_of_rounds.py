@@ -13,7 +13,7 @@ from pymc_kbr.rounds import emulate as emulate_module
 from pymc_kbr.rounds import learn_simulators, zoom
 from pymc_kbr.rounds.emulator import Emulator, _directions
 from pymc_kbr.rounds.sequence import Rounds
-from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table, weights_of
+from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table, weights_of
 
 QUIET = {"progressbar": False}
 
@@ -78,7 +78,7 @@ def test_rows_between_bounds_are_weighted_by_what_is_known_of_the_data():
     table = pk.zoom(480, model=model, rounds=2, random_seed=1, **QUIET)
     expected = np.exp(-0.5 * ((1.0 - table.parameters[:, 0]) / 0.5) ** 2)
     np.testing.assert_allclose(table.prior_ratio / table.prior_ratio.max(), expected / expected.max())
-    every = Forward.of_columns(model).log_known(table.parameters)
+    every = ForwardModel.of_columns(model).log_known(table.parameters)
     np.testing.assert_allclose(
         table.prior_ratio / table.prior_ratio.sum(), weights_of(every) / weights_of(every).sum()
     )
@@ -134,7 +134,7 @@ def test_predicted_rows_have_seeds_bounds_and_units_of_their_own(noise, monkeypa
         )
     table = decay_table(model)
     looks, draws, units = [], [], []
-    fit, draw = Emulator.fit, Forward.draw
+    fit, draw = Emulator.fit, ForwardModel.draw
 
     def fitted(table, unit, rng):
         units.append(unit)
@@ -149,7 +149,7 @@ def test_predicted_rows_have_seeds_bounds_and_units_of_their_own(noise, monkeypa
         return len(looks) < 3, {"rate": (np.array(1.0), np.array(3.0))}
 
     monkeypatch.setattr(Emulator, "fit", fitted)
-    monkeypatch.setattr(Forward, "draw", drawn)
+    monkeypatch.setattr(ForwardModel, "draw", drawn)
     monkeypatch.setattr(emulate_module, "likely_bounds", likely)
     how = {"model": model, "noise": noise, "random_seed": 1, **QUIET}
     pk.emulate(table, 50, **how)
@@ -217,7 +217,7 @@ def test_rows_at_posterior_draws_are_weighted_by_what_is_known_as_well():
     tables = [pk.simulate(40, model=a_model(), random_seed=seed, **QUIET) for seed in (1, 2)]
     ratios = []
     for known in (False, True):
-        forward = Forward.of_columns(a_model(known))
+        forward = ForwardModel.of_columns(a_model(known))
         covariances = np.array([[[1.0]], [[4.0]]])
         proposal = Proposal(np.full(2, 0.5), np.full((2, 1), 0.3), covariances, forward.support, 0.25)
         rounds = Rounds(

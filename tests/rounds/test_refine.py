@@ -13,7 +13,7 @@ from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.refine import _by_first_round
 from pymc_kbr.rounds.sequence import alike, widening
-from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table
+from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table
 
 QUIET = {"progressbar": False}
 LINEAR = pk.Adjusted(pk.Rejection(60), "local_linear")
@@ -75,7 +75,7 @@ def priors():
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["plain", "positive", "ordered", "simplex", "zero_sum"])
 def test_the_ratio_integrates_to_one_and_weighted_rows_are_draws_of_the_prior(name):
-    forward = Forward.read(priors()[name])
+    forward = ForwardModel.read(priors()[name])
     options = SimulationOptions(6000, random_seed=1, proposal=a_proposal(forward), **QUIET)
     table = simulate_table(options, forward)
     ratio, n = table.prior_ratio, len(table)
@@ -89,7 +89,7 @@ def test_the_ratio_integrates_to_one_and_weighted_rows_are_draws_of_the_prior(na
 
 
 def test_every_fifth_row_is_the_priors_and_a_longer_table_begins_with_the_shorter_one():
-    forward = Forward.read(linear_model())
+    forward = ForwardModel.read(linear_model())
     proposal = a_proposal(forward)
     tables = [
         simulate_table(SimulationOptions(n, random_seed=3, proposal=proposal, **QUIET), forward)
@@ -159,7 +159,7 @@ def test_the_same_call_goes_on_after_a_kill(at, tmp_path, monkeypatch):
 
 
 def test_a_round_that_was_left_unfinished_does_not_pass_for_draws_of_the_prior(tmp_path):
-    forward = Forward.read(linear_model())
+    forward = ForwardModel.read(linear_model())
     options = SimulationOptions(
         50, random_seed=1, proposal=a_proposal(forward), store=tmp_path / "t.zarr", **QUIET
     )
@@ -393,7 +393,7 @@ def test_samples_of_one_law_are_alike_and_shifted_ones_are_not():
 
 
 def test_the_mixtures_density_is_that_of_its_draws_formula():
-    forward = Forward.read(linear_model())
+    forward = ForwardModel.read(linear_model())
     proposal = a_proposal(forward)
     points = np.random.default_rng(1).normal(size=(50, 2))
     by_hand = sum(

@@ -8,10 +8,10 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.sets.features import columns_of_sets, most_columns
-from pymc_kbr.rounds import when_coarse
+from pymc_kbr.rounds import adaptive
+from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
 from pymc_kbr.rounds.sequence import near_rows
-from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
-from pymc_kbr.simulation import Forward, SimulationOptions
+from pymc_kbr.simulation import ForwardModel, SimulationOptions
 from pymc_kbr.tables.columns import Columns
 
 QUIET = {"progressbar": False, "random_seed": 3}
@@ -94,13 +94,13 @@ def test_rounds_of_sample_abc_take_data_sets():
 
 def test_a_likelihood_of_the_columns_is_not_gone_by():
     """Their errors fall with the size of a set, which it does not know."""
-    sets, columns = Forward.read(model()).graph.statistics, Columns.scalars(["mean"])
+    sets, columns = ForwardModel.read(model()).graph.statistics, Columns.scalars(["mean"])
     likelihood = pk.KernelLikelihood("auto", scale="relevance")
     likelihood.choice_ = SimpleNamespace(name="diagonal_scale")  # what a fit leaves of its choice
-    for found in (when_coarse._further(likelihood, sets), when_coarse._going_by(sets)):
+    for found in (adaptive._further(likelihood, sets), adaptive._going_by(sets)):
         assert isinstance(found, pk.Adjusted)
         assert found.estimator.scale is True
-    found = when_coarse._further(likelihood, columns)
+    found = adaptive._further(likelihood, columns)
     assert isinstance(found, pk.KernelLikelihood)
     assert (found.form, found.scale) == ("diagonal_scale", "relevance")
 

@@ -13,13 +13,13 @@ import pymc_kbr as pk
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.rounds import adaptive, learn_simulators, sequence
 from pymc_kbr.rounds import bounds as rounds_bounds
-from pymc_kbr.rounds import learn_simulators, sequence, when_coarse
 from pymc_kbr.rounds.bounds import likely_bounds
 from pymc_kbr.rounds.emulate import _warn_of_errors
 from pymc_kbr.rounds.emulator import Emulator, _directions, _sketched, noise_kept
 from pymc_kbr.rounds.sequence import Rounds, alike, widening
-from pymc_kbr.simulation import Forward, SimulationOptions
+from pymc_kbr.simulation import ForwardModel, SimulationOptions
 from pymc_kbr.tables.columns import Columns, Variable
 
 QUIET = {"progressbar": False}
@@ -218,7 +218,7 @@ def test_posteriors_that_are_points_are_refused_and_likelihoods_take_few_particl
 
 
 def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
-    few, many = (when_coarse._going_by(Columns((Variable("s", (size,)),))) for size in (20, 21))
+    few, many = (adaptive._going_by(Columns((Variable("s", (size,)),))) for size in (20, 21))
     assert isinstance(few, pk.KernelLikelihood)
     assert (few.form, few.particles) == ("location_scale", sequence.DRAWS_FOR_PROPOSAL)
     assert isinstance(many, pk.Adjusted)
@@ -226,7 +226,7 @@ def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
     assert repr(many.estimator) == repr(
         pk.Rejection(0.3, kernel="epanechnikov", scale="joint_posterior_mean")
     )
-    sets = when_coarse._going_by(Columns((Variable("s", (4,), set_columns=2),)))
+    sets = adaptive._going_by(Columns((Variable("s", (4,), set_columns=2),)))
     assert repr(sets.estimator) == repr(pk.Rejection(0.3, kernel="epanechnikov", scale=True))
 
 
@@ -238,7 +238,7 @@ def forward():
     with pm.Model() as model:
         mean = pm.Normal("mean", 0, 1, shape=2)
         pm.Simulator("y", lambda rng, mean, size: rng.normal(mean, 0.1, size), mean, observed=[0.5, -0.3])
-    return Forward.read(model)
+    return ForwardModel.read(model)
 
 
 def test_a_proposal_is_of_draws_of_the_posterior_worth_their_effective_size(forward, monkeypatch):

@@ -9,9 +9,9 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.rounds import sequence, when_coarse
-from pymc_kbr.rounds.when_coarse import TooCoarse, simulate_in_rounds
-from pymc_kbr.simulation import Forward, SimulationOptions, simulate_table
+from pymc_kbr.rounds import adaptive, sequence
+from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
+from pymc_kbr.simulation import ForwardModel, SimulationOptions, simulate_table
 from pymc_kbr.tables.columns import Columns
 
 QUIET = {"progressbar": False, "random_seed": 3}
@@ -30,7 +30,7 @@ def model(scale=0.01):
 @pytest.fixture
 def by_regression(monkeypatch):
     """Rounds that go by an estimator which takes no time."""
-    monkeypatch.setattr(when_coarse, "_going_by", lambda statistics: LINEAR)
+    monkeypatch.setattr(adaptive, "_going_by", lambda statistics: LINEAR)
 
 
 def made(answer, rounds="auto", draws=400):
@@ -99,16 +99,16 @@ def test_the_same_seed_makes_the_same_table(by_regression):
     ],
 )
 def test_sizes_of_rounds_add_up(draws, rounds, sizes):
-    found = when_coarse._sizes(draws, rounds, 80)
+    found = adaptive._sizes(draws, rounds, 80)
     assert found == sizes
     assert sum(found) == draws
 
 
 def test_too_few_simulations_are_refused_with_the_number_that_will_do():
     with pytest.raises(ValueError, match="at least 160 with this model"):
-        when_coarse._sizes(159, "auto", 80)
+        adaptive._sizes(159, "auto", 80)
     with pytest.raises(ValueError, match="each of 5 rounds has 60; give each at least 80"):
-        when_coarse._sizes(300, 5, 80)
+        adaptive._sizes(300, 5, 80)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_table_is_continued_where_its_first_rows_end(batched):
     with pm.Model() as failing:
         pm.Simulator("y", sometimes, pm.Normal("mean", 0, 1), observed=[0.5])
     draws, first = (1500, 700) if batched else (60, 23)
-    forward = Forward.read(failing)
+    forward = ForwardModel.read(failing)
     options = SimulationOptions(draws, batched=batched, on_failure="drop", **QUIET)
     head = simulate_table(dataclasses.replace(options, draws=first), forward)
     with warnings.catch_warnings():
@@ -234,7 +234,7 @@ def test_a_first_half_that_is_too_small_for_a_candidate_ends_nothing(monkeypatch
     given = {"simulations": 400, "model": model(), "selection": {"candidates": [pk.Rejection(200)]}, **QUIET}
     told = pk.sample_abc(50, **given)["posterior"].attrs["rounds"]
     assert told.startswith("none: all 400 are draws of the prior, since accepted is 200")
-    monkeypatch.setattr(when_coarse.Rounds, "run", lambda self: pytest.fail("simulated"))
+    monkeypatch.setattr(adaptive.Rounds, "run", lambda self: pytest.fail("simulated"))
     for refused in ({}, {"selection": None, "estimator": pk.Rejection(250)}):
         words = "fits an estimator to the first 200 of 400 simulations: accepted is 2.*leave `rounds` out"
         with pytest.raises(ValueError, match=words):
@@ -257,5 +257,5 @@ def test_of_few_simulations_it_is_not_looked_unasked():
 def test_further_rounds_go_by_the_form_that_was_chosen_in_its_own_scale(scale):
     found = pk.KernelLikelihood(scale=scale)
     found.choice_ = SimpleNamespace(name="diagonal_scale")
-    further = when_coarse._further(found, Columns.scalars(["s", "t"]))
+    further = adaptive._further(found, Columns.scalars(["s", "t"]))
     assert (further.form, further.scale) == ("diagonal_scale", scale)

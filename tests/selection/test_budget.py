@@ -43,14 +43,14 @@ def test_work_that_runs_out_between_rounds_is_reported():
 
 def test_seconds_that_run_out_between_rounds_are_reported(monkeypatch):
     """The clock jumps as soon as both candidates have been scored on the first rows."""
-    begun, score = [], Race._score
+    open_simulation, score = [], Race._score
 
     def counted(self, one, *rest):
         score(self, one, *rest)
-        begun.append(one)
+        open_simulation.append(one)
 
     monkeypatch.setattr(Race, "_score", counted)
-    monkeypatch.setattr(Budget, "_elapsed", lambda self: 1e9 if len(begun) >= 2 else 0.0)
+    monkeypatch.setattr(Budget, "_elapsed", lambda self: 1e9 if len(open_simulation) >= 2 else 0.0)
     candidates = [pk.Rejection(60), "rejection"]
     with pytest.warns(UserWarning, match="with 2 of 2 candidates tried"):
         found = pk.select(table(), candidates=candidates, time_budget=60.0, random_seed=1, progressbar=False)

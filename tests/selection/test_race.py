@@ -497,16 +497,16 @@ def test_likelihoods_that_are_left_alone_because_others_were_spared_are_not_race
 
 def test_a_likelihood_is_begun_before_the_summaries_of_others(monkeypatch):
     """It needs a core until the end of the round."""
-    race, begun = a_race(), []
+    race, open_simulation = a_race(), []
     learnt = pk.KernelLikelihood(particles=20)
     relevance = pk.Adjusted(pk.Rejection(200, scale="relevance"), "local_linear")
-    monkeypatch.setattr(race.fitting, "begin", lambda estimator, begin: begun.append(estimator))
+    monkeypatch.setattr(race.fitting, "begin", lambda estimator, begin: open_simulation.append(estimator))
     working = race._working
     monkeypatch.setattr(
-        race, "_working", lambda one, *given: begun.append(one.estimator) or working(one, *given)
+        race, "_working", lambda one, *given: open_simulation.append(one.estimator) or working(one, *given)
     )
     race.run([Candidate(str(i), one) for i, one in enumerate([relevance, learnt])], False)
-    assert begun[:2] == [learnt, relevance]
+    assert open_simulation[:2] == [learnt, relevance]
 
 
 def test_spare_candidates_are_tried_where_the_likelihood_refuses_the_rows(monkeypatch):

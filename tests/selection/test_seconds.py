@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from pymc_kbr.arrays.threads import at_once
+from pymc_kbr.arrays.threads import inline
 from pymc_kbr.selection import race as race_module
 from pymc_kbr.selection.race import Candidate
 from tests.selection.test_race import LINEAR, a_race
@@ -14,7 +14,7 @@ def test_they_are_those_of_the_work_and_not_of_waiting_for_a_core(monkeypatch):
 
     def waits(work):
         clock.now += 100.0
-        return at_once(work)
+        return inline(work)
 
     scored = race._working(Candidate("linear", LINEAR), 0, 5, waits)()
     assert (scored.to_fit, scored.to_score) == (0.0, 0.0)

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.estimators.fitted_table import tabulate
+from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.default_candidates import default_candidates
@@ -123,10 +123,10 @@ def test_few_rows_are_not_divided():
 
 def test_rows_are_held_out_near_an_observation():
     x, rng = np.random.default_rng(0).normal(size=(2000, 2)), np.random.default_rng(1)
-    rows = tabulate(x, x).some_rows(200, rng, np.array([2.0, 0.0]), 500)
+    rows = build_table(x, x).some_rows(200, rng, np.array([2.0, 0.0]), 500)
     assert len(rows) == len(set(rows)) == 200
     assert x[rows, 0].mean() > 0.8
-    everywhere = tabulate(x, x).some_rows(200, rng)
+    everywhere = build_table(x, x).some_rows(200, rng)
     assert abs(x[everywhere, 0].mean()) < 4 / np.sqrt(200)
 
 

@@ -7,9 +7,9 @@ import pytest
 from pytensor.compile.mode import Mode
 
 from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 from pymc_kbr.estimators.likelihood.exchangeable import fit_exchangeable
-from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
 from pymc_kbr.estimators.likelihood.pooled_law import size_of
 
 INTERPRETED = Mode(linker="py", optimizer="fast_compile")
@@ -43,7 +43,7 @@ def fitted(request):
         shapes = np.exp(-2 * theta[:, :1])
         x = theta @ rng.normal(size=(2, 8)) + (rng.gamma(shapes, size=(600, 8)) - shapes) / np.sqrt(shapes)
         form = fit_diagonal_scale(theta, x, rng, landmarks=50)
-        assert isinstance(form.law, MovingShape)
+        assert isinstance(form.law, ConditionalMixture)
         return form, theta[:2], rng.normal(size=(2, 3, 8))
     theta, x = rng.uniform(-1, 1, size=(600, 2)), np.zeros((600, request.param))
     for j in range(request.param):

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import pymc_kbr as pk
-from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table
+from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table
 from pymc_kbr.simulation.prior.density import known_densities
 
 Y = np.array([0.9, 1.3, 0.7, 1.6])
@@ -74,7 +74,7 @@ def test_a_learned_likelihood_is_multiplied_with_all_that_is_known():
 
 
 def test_draws_of_a_proposal_carry_the_likelihood_over_their_own_density():
-    forward = Forward.read(model_of())
+    forward = ForwardModel.read(model_of())
     proposal = Proposal(np.ones(1), np.array([[0.5]]), np.array([[[0.8]]]), forward.support, 0.25)
     options = SimulationOptions(40, random_seed=1, proposal=proposal, progressbar=False)
     table = simulate_table(options, forward)

@@ -262,10 +262,10 @@ def test_densities_of_changing_data_stay_what_they_are(rng, form):
         t = pm.Normal("t", shape=1)
         data = pm.Data("data", x[:4, : likelihood.statistics_size])
         pk.LearnedSimulator("y", likelihood, t, observed=data)
-    for at_once in (True, False):
-        density = model.compile_logp(sum=at_once)
+    for inline in (True, False):
+        density = model.compile_logp(sum=inline)
         found = [density({"t": [0.3]}) for _ in range(4)]
-        each = [np.array(one if at_once else one[-1]) for one in found]
+        each = [np.array(one if inline else one[-1]) for one in found]
         np.testing.assert_array_equal(each[1:], np.broadcast_to(each[0], (3, *each[0].shape)))
 
 

@@ -9,7 +9,7 @@ from scipy.stats import beta
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Correlations, Covariance, UnitRows
-from pymc_kbr.simulation import Forward
+from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.tables.columns import Columns
 
 SEEN, NOISE, SCALE_SEEN, SCALE_NOISE = np.array([0.7, 0.5, 0.6]), 0.15, np.log(2.0), 0.13
@@ -160,7 +160,7 @@ def test_a_cholesky_factor_has_positive_deviations_and_its_deterministics():
         idata = pk.sample_abc(
             200, model=model, estimator="kernel_likelihood", simulations=600, random_seed=1, progressbar=False
         )
-    assert all(block.smooth for block in Forward.read(model).support.blocks)
+    assert all(block.smooth for block in ForwardModel.read(model).support.blocks)
     posterior = idata["posterior"]
     assert posterior["chol_stds"].values.min() > 0
     diagonal = np.einsum("cdii->cdi", posterior["chol_corr"].values)

@@ -100,10 +100,10 @@ def test_forked_workers_have_global_random_numbers_of_their_own(draw):
 )
 @pytest.mark.parametrize("even", [False, True])
 def test_draws_between_bounds_lie_there_and_fill_them(bounds, how, even):
-    from pymc_kbr.simulation import Forward
+    from pymc_kbr.simulation import ForwardModel
 
     within = {"mean": bounds, "scale": (0.5, 1.5)}
-    drawn, _ = Forward.read(model()).draw(3000, 1, within, even)
+    drawn, _ = ForwardModel.read(model()).draw(3000, 1, within, even)
     made = table(3000, model(), within=within)
     assert how in made.provenance["prior_truncated"]
     for parameters in (drawn, made.parameters):

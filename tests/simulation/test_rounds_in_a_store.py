@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.simulation import Forward, Proposal, SimulationOptions, simulate_table
+from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table
 
 
 def normal(rng, mean, size):
@@ -36,7 +36,7 @@ def test_rounds_of_another_observation_are_refused(tmp_path):
 def test_a_round_is_gone_on_with_by_its_own_proposal_alone(tmp_path):
     with pm.Model() as made:
         pm.Simulator("y", normal, pm.Normal("mean"), observed=[0.5])
-    forward = Forward.read(made)
+    forward = ForwardModel.read(made)
 
     def simulated(mean):
         proposal = Proposal(np.ones(1), np.array([[mean]]), np.ones((1, 1, 1)), forward.support, 0.5)

@@ -14,7 +14,7 @@ from pytensor import tensor as pt
 from scipy import stats
 
 import pymc_kbr as pk
-from pymc_kbr.simulation.forward_model import Forward
+from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.simulate_table import simulate_table
@@ -134,7 +134,7 @@ def test_the_density_of_an_ordered_prior_is_that_of_what_is_left_of_it():
         cut = pm.Normal("cut", 0, 1, shape=2, transform=pm.distributions.transforms.ordered)
         pm.Simulator("y", models.normal, cut, 1.0, observed=np.zeros(2))
     points = np.array([[-1.0, 0.5], [0.3, 0.2]])
-    found = Forward.read(made).log_prior(points)
+    found = ForwardModel.read(made).log_prior(points)
     # Half of all draws are in order; the share of so many has that Monte Carlo error.
     error = 4 / np.sqrt(100 * 1024)
     assert found[0] == pytest.approx(stats.norm.logpdf(points[0]).sum() + np.log(2), abs=error)
@@ -218,7 +218,7 @@ def test_a_simulator_that_falls_back_to_rows_says_so_once_with_the_reason(capsys
 
 
 def test_rounds_of_one_model_say_it_once(capsys):
-    forward = Forward.read(model(models.normal_by_hand))
+    forward = ForwardModel.read(model(models.normal_by_hand))
     for seed in (1, 2):
         simulate_table(SimulationOptions(draws=20, random_seed=seed), forward)
     assert capsys.readouterr().out.count("which is slower") == 1

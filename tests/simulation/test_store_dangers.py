@@ -549,7 +549,7 @@ def test_where_code_is_not_to_be_seen_it_is_not_compared():
 
 
 def read(made):
-    return pk.simulation.Forward.read(made).graph
+    return pk.simulation.ForwardModel.read(made).graph
 
 
 def test_a_simulator_that_fails_now_is_said(tmp_path):

@@ -12,7 +12,7 @@ from pytensor import tensor as pt
 
 import pymc_kbr as pk
 from pymc_kbr.posterior.doubt import PosteriorWarning
-from pymc_kbr.simulation import Forward
+from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.simulation.prior.density import log_density_of
 
 ESTIMATORS = ["adjusted", "localised", "kernel_likelihood", "auto"]
@@ -108,7 +108,7 @@ def rows_of(graph, idata):
 
 
 def check_in_support(model, estimator, simulations=300):
-    forward = Forward.read(model)
+    forward = ForwardModel.read(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         idata = pk.sample_abc(
@@ -153,7 +153,7 @@ def test_draws_stay_off_a_gap_and_below_a_line(estimator):
 
 @pytest.mark.parametrize("prior", ENDS)
 def test_ends_of_a_density_are_found_to_their_digits(prior):
-    support = Forward.read(model_of(prior, 0.5)).support
+    support = ForwardModel.read(model_of(prior, 0.5)).support
     (block,) = support.blocks
     (step,) = block.steps
     assert (step.lower, step.upper) == ((ENDS[prior][0],), (ENDS[prior][1],))
@@ -163,7 +163,7 @@ def test_ends_of_a_density_are_found_to_their_digits(prior):
 
 
 def test_an_end_that_depends_on_another_parameter_is_affine_in_it():
-    support = Forward.read(model_of("dependent", 0.5)).support
+    support = ForwardModel.read(model_of("dependent", 0.5)).support
     step = support.blocks[1].steps[0]
     assert (step.lower, step.upper, step.upper_slopes) == ((0.0,), (0.0,), ((1.0, 0.0),))
 
@@ -201,7 +201,7 @@ def test_ordinary_priors_are_not_asked(sigma):
         x = pm.HalfNormal("x", sigma)
         y = pm.Normal("z", x, 1)
         pm.Simulator("y", noisy, y, observed=0.5)
-    assert Forward.read(model).support.inside is None
+    assert ForwardModel.read(model).support.inside is None
 
 
 def test_what_is_pickled_or_saved_smooths_no_column_that_needs_the_density(tmp_path):
@@ -242,7 +242,7 @@ def test_an_unobserved_simulator_is_a_prior_without_a_density(estimator):
         x = pm.Simulator("x", lambda rng, a, size=None: rng.uniform(0, a, size), 1.0)
         pm.Simulator("y", noisy, x, observed=0.1)
     with pytest.raises(NotImplementedError, match="simulators"):
-        log_density_of(Forward.read(model).graph)
+        log_density_of(ForwardModel.read(model).graph)
     idata = pk.sample_abc(
         1000, model=model, estimator=estimator, simulations=2000, random_seed=1, progressbar=False
     )
@@ -264,7 +264,7 @@ def test_a_prior_without_a_density_is_refused_by_rounds_and_bounds():
 
 def test_rounds_propose_where_the_prior_has_mass():
     model = model_of("disc", 0.9)
-    forward = Forward.read(model)
+    forward = ForwardModel.read(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         table = pk.refine(600, model=model, rounds=2, random_seed=1, progressbar=False)
@@ -277,7 +277,7 @@ def test_an_impossible_row_does_not_make_others_impossible():
         sigma = pm.CustomDist("sigma", random=uniform, logp=unit)
         x = pm.Normal("x", 0, sigma)
         pm.Simulator("y", noisy, x, observed=0.1)
-    logs = log_density_of(Forward.read(model).graph)(np.array([[0.5, 0.1], [-1.0, 0.1], [0.2, 0.0]]))
+    logs = log_density_of(ForwardModel.read(model).graph)(np.array([[0.5, 0.1], [-1.0, 0.1], [0.2, 0.0]]))
     assert np.isfinite(logs).tolist() == [True, False, True]
 
 

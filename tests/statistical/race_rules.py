@@ -36,7 +36,7 @@ from pymc_kbr.selection.race import (
     Candidate,
     Race,
     RaceRule,
-    spare_those_after,
+    skip_fallbacks,
 )
 from pymc_kbr.selection.select import WORK, number_held_out
 
@@ -85,7 +85,7 @@ class Replayed(Race):
             tried.append(one)
             self.numbers[id(estimator)] = i
         if self.spare:
-            spare_those_after(tried)
+            skip_fallbacks(tried)
         return list(tried)
 
     def cost(self, estimator: Estimator) -> Cost:
@@ -143,8 +143,8 @@ def rules() -> Iterator[tuple[str, RaceRule | Callable[[int], RaceRule]]]:
     for rows in (0, 200):
         doubting = partial(_doubting, doubted=rows)
         yield f"the same, {rows} rows of those that are behind, {SPARING}", doubting
-    at_once = RaceRule(rounds={40: 10, 100: 3, 200: 2}, behind={40: 2.5})
-    yield f"used, but from 40 rows on, {SPARING}", at_once
+    inline = RaceRule(rounds={40: 10, 100: 3, 200: 2}, behind={40: 2.5})
+    yield f"used, but from 40 rows on, {SPARING}", inline
     sooner = RaceRule(rows_in_part=20)
     yield f"used, 20 rows of those in part, {SPARING}", sooner
 

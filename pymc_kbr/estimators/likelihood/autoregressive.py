@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.estimators.likelihood.categorical import Categorical, fit_categorical
-from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture, fit_conditional_mixture
 from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape
 from pymc_kbr.estimators.likelihood.screening import screen
 from pymc_kbr.estimators.likelihood.smooth_function import (
@@ -211,7 +211,7 @@ def fit_autoregressive(
         )
     series = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
     alone = range(size if series is None else series.start)
-    with side_by_side(len(alone)) as map_:
+    with parallel_map(len(alone)) as map_:
         each = map_(single, alone)
     return Autoregressive(tuple(c for c, _ in each), tuple(past for _, past in each), series)
 
@@ -235,7 +235,7 @@ def _lags_of_series(
     best = max(tried, key=lambda each: each.log_densities(*seen, times).mean())
     probing = _Single(*some, rng, single.effort)
     probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
-    with side_by_side(len(probes)) as map_:
+    with parallel_map(len(probes)) as map_:
         own = np.column_stack(map_(lambda j: probing.log_density(j, *seen), probes.tolist()))
     # Single conditionals stand for all: what one shared by all values loses is taken at a few of these.
     lost = own.mean() - best.log_densities(*seen, probes).mean()
@@ -522,7 +522,7 @@ class Conditional:
 
     mean: SmoothFunction
     log_variance: SmoothFunction
-    shape: ResidualShape | MovingShape
+    shape: ResidualShape | ConditionalMixture
     range: tuple[float, float]
     centre: float
     scale: float
@@ -586,7 +586,7 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
         log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
-    shape = let_move(fit_shape(z, rng), inputs, z, rng)
+    shape = fit_conditional_mixture(fit_shape(z, rng), inputs, z, rng)
     # Of log variances, which go twice as far as log deviations.
     limits = (float(g.min()) - 2 * BEYOND_FITTED, float(g.max()) + 2 * BEYOND_FITTED)
     return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)

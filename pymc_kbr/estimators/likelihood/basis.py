@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.threads import product, product_over_rows, row_parts, side_by_side
+from pymc_kbr.arrays.threads import parallel_map, product, product_over_rows, row_parts
 
 NEGLIGIBLE_EIGENVALUE = 1e-12
 """Of the largest eigenvalue: directions below are rounding errors."""
@@ -149,7 +149,7 @@ def make_basis(
         kernel = landmarks.kernel(theta[rows])
         return np.hstack([kernel[:, place] @ w for place, w in zip(places, whiten, strict=True)])
 
-    with side_by_side(len(parts)) as map_:
+    with parallel_map(len(parts)) as map_:
         features = np.concatenate(map_(whitened, parts))
         overlap = product_over_rows(flat, features, map_) / n
         # Kernels without their linear part, so that this is not penalised a second time by way of them.

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, look_exchangeable
+from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, seems_exchangeable
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.users_line import users_line
 
 FEWEST_FOR_FORM, ROWS_A_COLUMN = 50, 5
@@ -69,7 +69,7 @@ def check_rows(
             "learnt of how the statistics depend on them: leave them out"
         )
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
-    exact = None if seen else exact_statistic(theta, points)
+    exact = None if seen else deterministic_statistic(theta, points)
     if exact is not None:
         raise FunctionOfParameters(int(numbers[exact]))
     if draws:
@@ -96,7 +96,7 @@ def check_rows(
 
 def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
     """Say where statistics (n, e) that are to be draws of one law, of parameters (n, q), are none."""
-    if len(points) >= FEWEST_ROWS_ALIKE and not look_exchangeable(points, theta):
+    if len(points) >= FEWEST_ROWS_ALIKE and not seems_exchangeable(points, theta):
         warnings.warn(
             "the statistics do not look like independent draws of one law: their means, spreads or "
             "covariances, among them or with a parameter, differ from column to column, and what is in their "
@@ -129,7 +129,7 @@ def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
         smooth = slow[ten > GROWTH * one]
         return int(smooth[0]) if len(smooth) else None
 
-    with side_by_side(points.shape[1]) as map_:
+    with parallel_map(points.shape[1]) as map_:
         found = map_(function_of, range(points.shape[1]))
     return next(((i, j) for i, j in enumerate(found) if j is not None), None)
 
@@ -204,7 +204,7 @@ class FunctionOfParameters(ValueError):
         return type(self), self._told  # other processes make it anew, of its arguments
 
 
-def exact_statistic(theta: np.ndarray, points: np.ndarray) -> int | None:
+def deterministic_statistic(theta: np.ndarray, points: np.ndarray) -> int | None:
     """The first column of points (n, e) that is an exact function of parameters theta (n, q), or None.
 
     Of smooth functions: polynomials of all parameters, fitted to half of the rows, and, of one parameter,

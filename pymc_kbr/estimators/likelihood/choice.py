@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import kstwo
 
 from pymc_kbr.arrays.dependence import depend_on
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY, SPARING, fit_autoregressive
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 from pymc_kbr.estimators.likelihood.exchangeable import FEW_PENALTIES, fit_exchangeable
@@ -58,7 +58,7 @@ them the second was denser, on nine by 0.09 to 0.72 nats.
 """
 
 
-def untied(
+def dequantise(
     summary: Summary, points: np.ndarray, form: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, tuple[Levels | None, ...]]:
     """A table's coordinates (n, e) without ties, and the levels of statistics of few values.
@@ -142,7 +142,7 @@ def choose_form(
     names : list of str
     rng : numpy.random.Generator
     levels : tuple of Levels or None
-        See `untied`.
+        See `dequantise`.
     sparingly : bool
         Whether they are fitted with less effort, and the first one whose transforms of held-out rows look
         uniform will do.
@@ -172,7 +172,7 @@ def choose_form(
                 break
     else:
         first = FORMS | (SPARED if points.shape[1] <= MOST_SPARINGLY else {})
-        with side_by_side(len(names)) as map_:
+        with parallel_map(len(names)) as map_:
             choices = map_(lambda name: fitted(name, first), names)
             best = max(choices, key=_density)
             for place, one in enumerate(choices):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_kbr.arrays.threads import product_over_rows, row_parts, side_by_side
+from pymc_kbr.arrays.threads import parallel_map, product_over_rows, row_parts
 from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.spread import UNEVEN
@@ -60,7 +60,7 @@ def regress(
     """
     n, columns = points.shape
     parts = row_parts(n)
-    with side_by_side(len(parts)) as map_:
+    with parallel_map(len(parts)) as map_:
         right, shrinks = product_over_rows(features, points, map_) / n, _shrinks(penalties)[:, ridges]
         # The diagonal of the hat matrix, as features are orthonormal over the rows.
         # All ridges in one product: a matrix is read once, and not once for each of them.
@@ -145,7 +145,7 @@ def regress_weighted(
             coefficients[smooth, j], residuals[:, j] = found
 
     uneven = np.flatnonzero(0.5 * np.std(np.log(precisions), axis=0) > UNEVEN).tolist()
-    with side_by_side(len(uneven)) as map_:
+    with parallel_map(len(uneven)) as map_:
         map_(reweight, uneven)
     return BasisRegression(coefficients, residuals, before.ridges)
 
@@ -309,7 +309,7 @@ def _best_scale(
         return Tried(directions, scale, basis, fitted, error)
 
     if not search.walks:
-        with side_by_side(len(search.scales)) as map_:
+        with parallel_map(len(search.scales)) as map_:
             return min(map_(tried, search.scales), key=lambda one: one.error)
     at = int(np.argmin(np.abs(np.log(np.array(search.scales) / start))))
     best = tried(search.scales[at])

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import ledoit_wolf
 
-from pymc_kbr.arrays.threads import side_by_side
+from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import (
     MEAN_SCALES,
@@ -314,7 +314,7 @@ def fit_whitened(
     """
     apart, together = _frames(residuals, held_out)
     if mixed is None:
-        with side_by_side(2) as map_:
+        with parallel_map(2) as map_:
             alike = map_(
                 lambda w: _alike(residuals @ w.T, w, features, penalties, held_out), (apart, together)
             )

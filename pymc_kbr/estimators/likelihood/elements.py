@@ -10,7 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, MOST_EQUAL
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import USUAL, MeanSearch, mean_basis, regress
-from pymc_kbr.estimators.likelihood.moving_shape import (
+from pymc_kbr.estimators.likelihood.conditional_mixture import (
     FittedFunctions,
     fit_functions,
     start_of_groups,

@@ -86,7 +86,7 @@ class Evaluation:
         levels = self.form.levels if isinstance(self.form, Autoregressive) else ()
         return levels if any(levels) else ()
 
-    def standing_for(self, statistics: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float, float]]]:
+    def nearest_level(self, statistics: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float, float]]]:
         """Observations (n, d) with the values that rare ones stand for replaced by these, and which they are.
 
         Of each the column, the value, and the rare one.
@@ -98,7 +98,7 @@ class Evaluation:
             if levels is None or not isinstance(summary, Transformed):
                 continue
             column = int(np.flatnonzero(summary.kept)[number])
-            numbers, missed = levels.standing_for(replaced[:, column])
+            numbers, missed = levels.nearest_level(replaced[:, column])
             for row in np.flatnonzero(missed).tolist():
                 found.append((column, float(statistics[row, column]), float(levels.values[numbers[row]])))
                 replaced[row, column] = levels.values[numbers[row]]

@@ -10,6 +10,14 @@ from scipy.special import betainc, gammaln
 
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import MeanSearch
+from pymc_kbr.estimators.likelihood.conditional_mixture import (
+    FUNCTION_PENALTIES,
+    MOST_NUMBERS,
+    distribution,
+    draw_numbers,
+    log_densities,
+    parts_of_numbers,
+)
 from pymc_kbr.estimators.likelihood.diagonal_scale import EVERY_OTHER_RIDGE
 from pymc_kbr.estimators.likelihood.elements import (
     ElementUnits,
@@ -20,14 +28,6 @@ from pymc_kbr.estimators.likelihood.elements import (
     measured,
 )
 from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
-from pymc_kbr.estimators.likelihood.moving_shape import (
-    FUNCTION_PENALTIES,
-    MOST_NUMBERS,
-    distribution,
-    draw_numbers,
-    log_densities,
-    parts_of_numbers,
-)
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 
@@ -194,12 +194,12 @@ def fit_exchangeable(
         # At random: a table may be in the order of its rounds, or of a parameter.
         some, kernels = rng.permutation(n)[:ROWS_FOR_LAW], None
         units, parts = _densest(theta[some], y[some], levels[some], held_out[some], seed, logarithm)
-    begun = begin(theta, y, levels, units, seed, kernels)
-    found = begun.fitted(parts, held_out, seed, tried, numbers)
+    open_simulation = begin(theta, y, levels, units, seed, kernels)
+    found = open_simulation.fitted(parts, held_out, seed, tried, numbers)
     in_order = bool(np.all(np.diff(points, axis=1) >= 0))
-    law = begun.basis.mix[:, begun.smooth] @ found.coefficients
-    level = begun.level, begun.level_coefficients
-    return Exchangeable(e, in_order, begun.units, *level, begun.basis.landmarks, law)
+    law = open_simulation.basis.mix[:, open_simulation.smooth] @ found.coefficients
+    level = open_simulation.level, open_simulation.level_coefficients
+    return Exchangeable(e, in_order, open_simulation.units, *level, open_simulation.basis.landmarks, law)
 
 
 def _densest(
@@ -209,11 +209,11 @@ def _densest(
     found = list[tuple[float, ElementUnits, int]]()
     for moving in (False, True):
         units = ElementUnits(logarithm, moving, False)
-        begun = begin(theta, y, levels, units, seed, None, SEARCH_FOR_UNITS, bend=True)
-        volume = float(begun.slopes[held_out].sum(axis=1).mean())
+        open_simulation = begin(theta, y, levels, units, seed, None, SEARCH_FOR_UNITS, bend=True)
+        volume = float(open_simulation.slopes[held_out].sum(axis=1).mean())
         for parts in LAW_PARTS:
-            density = begun.fitted(parts, held_out, seed, ONE_PENALTY, 0).held_out
-            found.append((density + volume, begun.units, parts))
+            density = open_simulation.fitted(parts, held_out, seed, ONE_PENALTY, 0).held_out
+            found.append((density + volume, open_simulation.units, parts))
     return max(found)[1:]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
 
-from pymc_kbr.arrays.threads import row_parts, side_by_side
+from pymc_kbr.arrays.threads import parallel_map, row_parts
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import (
     BasisRegression,
@@ -351,7 +351,7 @@ class _PenalisedRegression:
         parts = row_parts(len(f))
         pieces = [(f[part], points[part], law.rows(part)) for part in parts]
 
-        with side_by_side(len(parts)) as map_:
+        with parallel_map(len(parts)) as map_:
 
             def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
                 w = flat.reshape(unit.shape) * unit

@@ -11,7 +11,7 @@ from scipy.special import logsumexp, ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from pymc_kbr.arrays.threads import one_at_a_time, side_by_side, silence
+from pymc_kbr.arrays.threads import one_at_a_time, parallel_map, silence
 
 MIXTURE_SIZES = (1, 2, 3, 4, 6, 8, 12)
 """Numbers of parts among which is chosen."""
@@ -119,7 +119,7 @@ def fit_mixture(
     # The first alone, then two at a time where there are two cores: the second may turn out not to be needed.
     step = 1 if one_at_a_time() else 2
     groups = [allowed[:1], *(allowed[i : i + step] for i in range(1, len(allowed), step))]
-    with side_by_side(step) as map_:
+    with parallel_map(step) as map_:
         for group in groups:
             for mixture, reached in map_(tried, group):
                 if idle < 2:

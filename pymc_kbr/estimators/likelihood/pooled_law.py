@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture, fit_conditional_mixture
 from pymc_kbr.estimators.likelihood.normal_mixture import (
     LOG_ROOT_2PI,
     NormalMixture,
@@ -25,7 +25,7 @@ MOST_POOLED = 60_000
 Noise of its coefficients adds up over the elements of a data set; from fewer it moves the posterior.
 """
 
-Law = NormalMixture | MovingShape
+Law = NormalMixture | ConditionalMixture
 
 
 def fit_law(
@@ -68,8 +68,8 @@ def fit_law(
     base = ResidualShape(np.log(law.weights), law.means[:, 0], 1 / law.factors[:, 0, 0])
     inputs = Inputs(theta[more // e], np.column_stack([each.reshape(-1)[more] for each in levels]))
     again = np.random.default_rng(seed)
-    moved = let_move(base, inputs, z.reshape(-1)[more], again, searched=POOLED, learnt=pooled)
-    return moved if isinstance(moved, MovingShape) else law
+    moved = fit_conditional_mixture(base, inputs, z.reshape(-1)[more], again, searched=POOLED, learnt=pooled)
+    return moved if isinstance(moved, ConditionalMixture) else law
 
 
 def size_of(law: Law) -> int:
@@ -77,7 +77,7 @@ def size_of(law: Law) -> int:
     return len(law) if isinstance(law, NormalMixture) else len(law.base.means)
 
 
-def describe_law(law: MovingShape, theta: Any, means: Any, logs: Any, xp: Any = np) -> Any:
+def describe_law(law: ConditionalMixture, theta: Any, means: Any, logs: Any, xp: Any = np) -> Any:
     """Log shares, means and log deviations of c parts: (k, 3 c), or of each of e elements (k, 3 c e).
 
     Parameters
@@ -113,7 +113,7 @@ def parts_of(law: Law, numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]
     ]
 
 
-def _each(law: MovingShape, numbers: Any) -> list[Any]:
+def _each(law: ConditionalMixture, numbers: Any) -> list[Any]:
     """The 3 c numbers of a law, each (k, 1) or (k, e)."""
     count = 3 * size_of(law)
     wide = numbers.shape[1] // count

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from pymc_kbr.arrays.threads import row_parts, side_by_side
+from pymc_kbr.arrays.threads import parallel_map, row_parts
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
 from pymc_kbr.kernels import median_heuristic
 
@@ -140,7 +140,7 @@ def fit_spread(
     # Residuals column by column in memory, as they are worked on.
     parts = [(features[rows], np.asfortranarray(residuals[rows])) for rows in row_parts(n)]
 
-    with side_by_side(len(parts)) as map_:
+    with parallel_map(len(parts)) as map_:
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
             w = (flat.reshape(-1, outputs) * unit) @ directions.T
@@ -343,7 +343,7 @@ def _chosen(
         # Densities in two frames are compared in one unit.
         return found.held_out + float(np.log(np.diag(frame.whiten)).sum())
 
-    with side_by_side(2) as map_:
+    with parallel_map(2) as map_:
         by_frame = map_(lambda k: held_out_density(k, shares[0]), range(len(tried)))
         place = int(np.argmax(by_frame))
         by_share = [by_frame[place], *map_(lambda share: held_out_density(place, share), shares[1:])]

@@ -506,7 +506,7 @@ class Levels(NamedTuple):
         # What was computed in another order than in the table is off by rounding.
         return numbers, np.abs(column - self.values[numbers]) <= EVEN * self.spacing
 
-    def standing_for(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def nearest_level(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers (n,) of rare values for those of a column (n,), and which are one step from these."""
         if self.rare is None:
             return np.zeros(len(column), dtype=int), np.zeros(len(column), dtype=bool)

@@ -15,7 +15,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     _Single,
     fit_autoregressive,
 )
-from pymc_kbr.estimators.likelihood.moving_shape import MovingShape, let_move
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture, fit_conditional_mixture
 from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape
 from pymc_kbr.estimators.likelihood.screening import screen
 from pymc_kbr.estimators.likelihood.smooth_function import (
@@ -272,10 +272,10 @@ def test_a_shape_moves_only_where_it_does(rng):
     apart = 0.5 * (1 + inputs.theta[:, 0])
     z = sign * apart + np.sqrt(1 - apart**2 * 0.9) * rng.normal(size=3000)
     base = ResidualShape(np.zeros(1), np.zeros(1), np.ones(1))
-    moved = let_move(base, inputs, z, rng)
-    assert isinstance(moved, MovingShape)
+    moved = fit_conditional_mixture(base, inputs, z, rng)
+    assert isinstance(moved, ConditionalMixture)
     assert not moved.features.by_theta[1].any()
-    assert let_move(base, inputs, rng.normal(size=3000), rng) is base
+    assert fit_conditional_mixture(base, inputs, rng.normal(size=3000), rng) is base
 
 
 def test_a_fitted_form_is_pickled(pair, rng):

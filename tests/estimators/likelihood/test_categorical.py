@@ -341,7 +341,7 @@ def test_a_rare_value_stands_for_those_one_step_away(values, counts, stands):
     values = np.array(values, dtype=float)
     levels = Levels(values, *np.arange(2 * len(values), dtype=float).reshape(-1, 2).T, rare(np.array(counts)))
     asked = [*stands, *values, 1.5, 2.5, 5.0, 9.0, -999.0, 512.3456, 1_000_000.5, 1e12, 1e80]
-    numbers, missed = levels.standing_for(np.array(asked))
+    numbers, missed = levels.nearest_level(np.array(asked))
     assert dict(zip(np.array(asked)[missed], levels.values[numbers[missed]], strict=True)) == stands
 
 

@@ -10,9 +10,9 @@ import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.kernel_likelihood import Start, _alike, weighted_rows
 from pymc_kbr.estimators.likelihood import evaluation as evaluation_module
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.form import Prepared
-from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
 from pymc_kbr.estimators.likelihood.tempered import FREEDOM, LocalMixture, Streams, propose_within
 
 
@@ -71,7 +71,7 @@ def test_data_sets_that_are_evaluated_together_have_the_likelihoods_that_they_ha
     evaluation = fitted._evaluation
     if form == "autoregressive":
         assert (fitted.form_.series is not None) == (kind == "series")
-        assert isinstance(fitted.form_.conditionals[-1].shape, MovingShape) == (kind == "moving")
+        assert isinstance(fitted.form_.conditionals[-1].shape, ConditionalMixture) == (kind == "moving")
     at = evaluation.describe(rng.normal(size=(24, 2))).reshape(4, 6, -1)
     for trials in (1, 3):
         sets = [evaluation.prepare(x[i : i + trials]) for i in (0, 10, 20, 30)]

@@ -11,8 +11,8 @@ from pymc_kbr.estimators.likelihood import diagonal_scale as common_whitening
 from pymc_kbr.estimators.likelihood import pooled_law
 from pymc_kbr.estimators.likelihood.choice import forms_of
 from pymc_kbr.estimators.likelihood.conditional_mean import MeanSearch, mean_basis, regress, regress_alike
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, fit_whitened, without_columns
-from pymc_kbr.estimators.likelihood.moving_shape import MovingShape
 from pymc_kbr.estimators.likelihood.pooled_law import fit_law, size_of
 from pymc_kbr.estimators.likelihood.spread import spread_basis
 
@@ -71,7 +71,7 @@ def test_density_is_that_of_its_formula(of_law):
     means, logs = described[:, :30], described[:, 30:60]
     z = np.exp(logs)[:, None] * ((points @ form.whiten.T) - means[:, None])
     law = form.law
-    if isinstance(law, MovingShape):
+    if isinstance(law, ConditionalMixture):
         densities = 0.0
         for share, centre, log in law.parts(theta, np.stack([means - form.centre, logs], axis=2)):
             of_part = norm.pdf(z, centre[:, None], np.exp(log)[:, None])
@@ -120,7 +120,7 @@ def test_law_of_residuals_is_as_heavy_as_theirs(of_law):
 
 def test_law_of_residuals_moves_only_where_it_does(of_law):
     law, form = of_law
-    assert isinstance(form.law, MovingShape) is (law is skewed)
+    assert isinstance(form.law, ConditionalMixture) is (law is skewed)
     if law is skewed:
         theta = np.repeat([[-1.0, 0.0], [0.7, 0.0]], 300, axis=0)
         described = form.describe(theta)
@@ -139,7 +139,7 @@ def test_a_law_moves_with_the_mean_of_each_element():
     z /= np.sqrt(means * (1 - means) + 0.01)
     levels = means, np.zeros_like(means)
     law = fit_law(z, theta, levels, np.arange(900) % 5 == 0, 1, rng)
-    assert isinstance(law, MovingShape)
+    assert isinstance(law, ConditionalMixture)
     assert not law.features.by_theta.any()
     assert law.features.by_past[0].any()
     at = law.distribution(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[[0.2, 0.0]], [[0.8, 0.0]]]))
@@ -206,14 +206,14 @@ def test_units_of_the_statistics_do_not_matter(moves, monkeypatch):
         # errors: by powers of two there are none.
         units, shift = 2.0 ** np.arange(-15, 15), 0.0
     else:
-        monkeypatch.setattr(pooled_law, "let_move", lambda base, *_, **__: base)
+        monkeypatch.setattr(pooled_law, "fit_conditional_mixture", lambda base, *_, **__: base)
     plain = fit_diagonal_scale(theta, x, np.random.default_rng(1), landmarks=60)
     moved = fit_diagonal_scale(theta, x * units + shift, np.random.default_rng(1), landmarks=60)
     at = [
         form.log_density(form.describe(theta[:5]), y[None, :4])
         for form, y in ((plain, x), (moved, x * units + shift))
     ]
-    assert isinstance(plain.law, MovingShape) is moves
+    assert isinstance(plain.law, ConditionalMixture) is moves
     np.testing.assert_allclose(at[1], at[0] - np.log(units).sum(), rtol=1e-6)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood.checks import FunctionOfParameters, check_rows, exact_statistic
+from pymc_kbr.estimators.likelihood.checks import FunctionOfParameters, check_rows, deterministic_statistic
 
 FUNCTIONS = {
     "linear": lambda theta: theta.sum(axis=1),
@@ -26,16 +26,16 @@ def drawn(n, q, seed=1):
 def test_functions_are_found_in_any_order_of_the_rows(name, n, q):
     theta = drawn(n, q)
     noisy, function = drawn(n, 1, 2), FUNCTIONS[name](theta)[:, None]
-    assert exact_statistic(theta, np.hstack([noisy, 1e6 + 1e-3 * function, noisy])) == 1
+    assert deterministic_statistic(theta, np.hstack([noisy, 1e6 + 1e-3 * function, noisy])) == 1
     order = np.argsort(theta[:, 0])
-    assert exact_statistic(theta[order], function[order]) == 0
+    assert deterministic_statistic(theta[order], function[order]) == 0
 
 
 @pytest.mark.parametrize("n", [50, 1000])
 @pytest.mark.parametrize("q", [1, 2, 3])
 def test_a_parameter_is_a_function_of_the_parameters_however_few_rows_there_are(n, q):
     theta = drawn(n, q)
-    assert exact_statistic(theta, theta[:, -1:]) == 0
+    assert deterministic_statistic(theta, theta[:, -1:]) == 0
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -44,7 +44,7 @@ def test_a_parameter_is_a_function_of_the_parameters_however_few_rows_there_are(
 def test_precise_statistics_are_none(name, noise, n, q):
     theta = drawn(n, q)
     points = FUNCTIONS[name](theta)[:, None] + noise * drawn(n, 5, 2)
-    assert exact_statistic(theta, points) is None
+    assert deterministic_statistic(theta, points) is None
 
 
 def test_noise_in_some_rows_few_values_and_heavy_tails_are_none():
@@ -58,20 +58,20 @@ def test_noise_in_some_rows_few_values_and_heavy_tails_are_none():
             np.where(np.abs(theta) < 1.2, theta, theta + 0.1 * noise),  # exact in three quarters
         ]
     )
-    assert exact_statistic(theta, points) is None
+    assert deterministic_statistic(theta, points) is None
 
 
 def test_copies_of_rows_and_parameters_of_few_values_are_no_reason():
     theta, noise = np.round(drawn(1000, 1)), drawn(1000, 1, 2)
-    assert exact_statistic(theta, theta + noise) is None
+    assert deterministic_statistic(theta, theta + noise) is None
     theta = np.repeat(drawn(100, 1), 5, axis=0)
-    assert exact_statistic(theta, np.repeat(theta[::5] + drawn(100, 1, 2), 5, axis=0)) is None
+    assert deterministic_statistic(theta, np.repeat(theta[::5] + drawn(100, 1, 2), 5, axis=0)) is None
 
 
 def test_some_copied_parameters_are_passed_without_a_word(recwarn):
     theta = drawn(1000, 2)
     theta[300:330, 0] = theta[330:360, 0]
-    assert exact_statistic(theta, drawn(1000, 2, 2)) is None
+    assert deterministic_statistic(theta, drawn(1000, 2, 2)) is None
     assert not recwarn.list
 
 

@@ -11,13 +11,17 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import cauchy, chi2, gamma, kstest, norm
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood import conditional_mixture as mixture_functions
 from pymc_kbr.estimators.likelihood import exchangeable
-from pymc_kbr.estimators.likelihood import moving_shape as mixture_functions
 from pymc_kbr.estimators.likelihood.basis import Landmarks
+from pymc_kbr.estimators.likelihood.conditional_mixture import (
+    fit_functions,
+    parts_of_numbers,
+    start_of_groups,
+)
 from pymc_kbr.estimators.likelihood.elements import ElementUnits, measured
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, fit_exchangeable
-from pymc_kbr.estimators.likelihood.moving_shape import fit_functions, parts_of_numbers, start_of_groups
 from pymc_kbr.estimators.summaries.transformed import CommonScale
 
 E = 30

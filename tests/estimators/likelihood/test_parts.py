@@ -14,7 +14,7 @@ from pymc_kbr.arrays import threads
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators.kernel_likelihood import share_beyond
-from pymc_kbr.estimators.likelihood import choice, conditional_mean, moving_shape, normal_mixture
+from pymc_kbr.estimators.likelihood import choice, conditional_mean, conditional_mixture, normal_mixture
 from pymc_kbr.estimators.likelihood import normal_mixture as residual_shape
 from pymc_kbr.estimators.likelihood import prior_density as prior_choice
 from pymc_kbr.estimators.likelihood import tempered as local_mixture
@@ -393,27 +393,27 @@ def test_residuals_that_no_mixture_describes_are_refused(z, parts, rng):
 def test_the_gradient_of_moving_shapes_and_what_surprises(rng):
     z, phi = rng.normal(size=40), rng.normal(size=(40, 2))
     x = 0.3 * rng.normal(size=3 * 2 * 3)
-    value, gradient = moving_shape._objective(x, phi, z, 2.0)
-    numeric = approx_fprime(x, lambda v: moving_shape._objective(v, phi, z, 2.0)[0], 1e-6)
+    value, gradient = conditional_mixture._objective(x, phi, z, 2.0)
+    numeric = approx_fprime(x, lambda v: conditional_mixture._objective(v, phi, z, 2.0)[0], 1e-6)
     np.testing.assert_allclose(gradient, numeric, rtol=1e-3, atol=1e-3)
     slopes = x[6:]
-    assert value == pytest.approx(moving_shape._objective(x, phi, z, 0.0)[0] + np.sum(slopes**2))
+    assert value == pytest.approx(conditional_mixture._objective(x, phi, z, 0.0)[0] + np.sum(slopes**2))
     theta = rng.normal(size=(2000, 2))
     inputs = Inputs(theta, np.zeros((2000, 1)))
     base = ResidualShape(np.zeros(1), np.zeros(1), np.ones(1))
-    found = moving_shape.surprises(base, inputs, np.exp(0.3 * theta[:, 1]) * rng.normal(size=2000))
+    found = conditional_mixture.surprises(base, inputs, np.exp(0.3 * theta[:, 1]) * rng.normal(size=2000))
     assert abs(found[0]) < 4.5
     assert found[1] > 20
     assert found[2] == -np.inf
 
 
-@pytest.mark.parametrize("most", [4, moving_shape.SHAPE_FEATURES])
+@pytest.mark.parametrize("most", [4, conditional_mixture.SHAPE_FEATURES])
 def test_smooth_features_are_the_kernels_largest_directions(most, rng, monkeypatch):
-    monkeypatch.setattr(moving_shape, "SHAPE_FEATURES", most)
+    monkeypatch.setattr(conditional_mixture, "SHAPE_FEATURES", most)
     theta = rng.normal(2, 3, size=(60, 2))
-    features = moving_shape._features(Inputs(theta, np.zeros((60, 0))), np.array([1]))
+    features = conditional_mixture._features(Inputs(theta, np.zeros((60, 0))), np.array([1]))
     u = (theta[:, 1] - theta[:, 1].mean()) / theta[:, 1].std()
-    values = np.linalg.eigvalsh(np.exp(-((u[:, None] - u) ** 2) / (2 * moving_shape.BANDWIDTH**2)))
+    values = np.linalg.eigvalsh(np.exp(-((u[:, None] - u) ** 2) / (2 * conditional_mixture.BANDWIDTH**2)))
     values = values[values > 1e-4 * values[-1]][-most:]
     found = features(theta, np.zeros((60, 1, 0)))[:, 0]
     np.testing.assert_allclose(found[:, 0], u)
@@ -422,10 +422,10 @@ def test_smooth_features_are_the_kernels_largest_directions(most, rng, monkeypat
 
 def test_moving_shapes_are_drawn_as_they_say_at_each_input(rng):
     base = ResidualShape(np.log([0.1, 0.3, 0.6]), np.array([-1.0, 0.5, 3.0]), np.array([0.3, 0.8, 0.5]))
-    features = moving_shape.ShapeFeatures(
+    features = conditional_mixture.ShapeFeatures(
         np.array([[1.0]]), np.array([[0.5]]), np.zeros(1), np.zeros((1, 1)), np.zeros((1, 0))
     )
-    shape = moving_shape.MovingShape(
+    shape = conditional_mixture.ConditionalMixture(
         features, base, np.array([[0.6, -0.6, 0.1, 0.4, -0.2, 0.3, 0.5, -0.5, 0.2]])
     )
     theta, past = rng.normal(size=(4000, 1)), rng.normal(size=(4000, 1))
@@ -444,7 +444,7 @@ def test_what_moves_by_an_odd_function_without_slope_surprises_too(rng):
     z = 0.05 * (cubic - np.polyval(np.polyfit(u, cubic, 1), u)) + rng.normal(size=4000)
     base = ResidualShape(np.zeros(1), np.zeros(1), np.ones(1))
     inputs = Inputs(np.column_stack([u, other]), np.zeros((4000, 0)))
-    found = moving_shape.surprises(base, inputs, z / z.std())
+    found = conditional_mixture.surprises(base, inputs, z / z.std())
     assert found[0] > 8
     assert abs(found[1]) < 4.5
 

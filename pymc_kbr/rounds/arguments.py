@@ -10,7 +10,7 @@ from pymc_kbr.arrays.refusals import names_of, shown
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
-from pymc_kbr.rounds.when_coarse import check_rounds
+from pymc_kbr.rounds.adaptive import check_rounds
 from pymc_kbr.simulation import SimulationOptions
 from pymc_kbr.simulation.model.read import check_model
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -51,7 +51,7 @@ def warn_of_no_effect(options: SimulationOptions) -> None:
         )
 
 
-def refuse_together(
+def validate_arguments(
     estimator: Estimator | None,
     prior: Any,
     calibration: Any,

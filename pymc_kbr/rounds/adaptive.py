@@ -13,9 +13,9 @@ from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 from pymc_kbr.estimators.sets.features import most_columns
-from pymc_kbr.rounds.known_alone import few_effective
+from pymc_kbr.rounds.known_likelihood import few_effective
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
-from pymc_kbr.simulation import Forward, SimulationOptions, check_can_be_proposed, simulate_table
+from pymc_kbr.simulation import ForwardModel, SimulationOptions, check_can_be_proposed, simulate_table
 from pymc_kbr.simulation.streams import ROWS_A_STREAM
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -53,7 +53,7 @@ def simulate_in_rounds(
     check_first: Callable[[int], None] | None = None,
 ) -> ReferenceTable:
     """Simulate a table in rounds, or only where one round would be too coarse."""
-    forward, sizes, alone = Forward.read(model), [options.draws], ""
+    forward, sizes, alone = ForwardModel.read(model), [options.draws], ""
     if rounds != 1:
         try:
             sizes = _planned(forward, options.draws, rounds or "auto")
@@ -70,7 +70,7 @@ def simulate_in_rounds(
 
     why, not_judged = "", list[str]()
 
-    def goes_on(table: ReferenceTable) -> Estimator | None:
+    def needs_refinement(table: ReferenceTable) -> Estimator | None:
         nonlocal why
         try:
             with warnings.catch_warnings():
@@ -87,8 +87,8 @@ def simulate_in_rounds(
         why = found.why
         return _further(found.estimator, statistics)
 
-    looks = goes_on if rounds is None or isinstance(rounds, str) else None
-    made = Rounds(forward, _going_by(statistics), options, asked, None, goes_on=looks)
+    looks = needs_refinement if rounds is None or isinstance(rounds, str) else None
+    made = Rounds(forward, _going_by(statistics), options, asked, None, needs_refinement=looks)
     table = made.run()
     if not_judged:
         return _with_words(table, f"none: all {options.draws} are draws of the prior, since {not_judged[0]}")
@@ -102,7 +102,7 @@ def _left_by_known(table: ReferenceTable) -> TooCoarse | None:
     return TooCoarse(None, words) if few else None
 
 
-def _planned(forward: Forward, draws: int, rounds: int | str) -> list[int]:
+def _planned(forward: ForwardModel, draws: int, rounds: int | str) -> list[int]:
     """Simulations of each round, of a model that can be simulated elsewhere than at draws of its prior."""
     columns = forward.graph.parameters
     check_can_be_proposed(forward.seen_support(), columns)
@@ -123,7 +123,7 @@ def _check_first(check: Callable[[int], None], first: int, draws: int) -> None:
         ) from error
 
 
-def _of_the_prior(forward: Forward, options: SimulationOptions, words: str) -> ReferenceTable:
+def _of_the_prior(forward: ForwardModel, options: SimulationOptions, words: str) -> ReferenceTable:
     """What `simulate` makes of the same seed."""
     made = simulate_table(dataclasses.replace(options, to_be_extended=True), forward)
     assert isinstance(made, ReferenceTable)
@@ -139,12 +139,12 @@ def _told(made: Rounds, draws: int, why: str) -> str:
     """What was done, in words; `why` is what was found of the first table, if anything."""
     drawn = [len(table) + len(table.failures) for table in made.tables]
     elsewhere = sum(proposal is not None for proposal in made.proposals)
-    if made.goes_on is not None and not elsewhere:
+    if made.needs_refinement is not None and not elsewhere:
         # It is not said that they will do: the finished posterior may be found too coarse for them all.
         found = f"{why}, but {made.ended}" if made.ended else "not found too coarse"
         return f"none: all {draws} are draws of the prior, and the table of the first {drawn[0]} was {found}"
     sizes = ", ".join(map(str, drawn))
-    found = "" if made.goes_on is None else f": the table of the first one was {why}"
+    found = "" if made.needs_refinement is None else f": the table of the first one was {why}"
     ended = f"; ended early, since {made.ended}" if made.ended else ""
     return (
         f"{len(made.tables)} round(s) of {sizes} simulations, {elsewhere} of them at draws of the posterior"

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.tempered import tempered
-from pymc_kbr.simulation import Forward
+from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 FEWEST_EFFECTIVE = 100
@@ -22,7 +22,7 @@ def few_effective(table: ReferenceTable) -> int:
     return int(np.ceil(size)) if size < FEWEST_EFFECTIVE else 0
 
 
-def draws_of_known(forward: Forward, count: int, rng: np.random.Generator) -> np.ndarray:
+def draws_of_known(forward: ForwardModel, count: int, rng: np.random.Generator) -> np.ndarray:
     """Draws (count, p) of the prior times the known likelihood, by tempered sequential Monte Carlo."""
     support, log_known = forward.support, forward.log_known
     assert log_known is not None

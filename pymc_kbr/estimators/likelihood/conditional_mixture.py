@@ -80,7 +80,7 @@ class ShapeFeatures:
 
 
 @dataclass(frozen=True)
-class MovingShape:
+class ConditionalMixture:
     """A mixture with logits, means and log deviations linear in features of the inputs.
 
     Attributes
@@ -126,7 +126,7 @@ class MovingShape:
         return means[rows, chosen] + np.exp(logs[rows, chosen]) * rng.standard_normal(len(rows))
 
 
-def let_move(
+def fit_conditional_mixture(
     base: ResidualShape,
     inputs: Inputs,
     z: np.ndarray,
@@ -134,7 +134,7 @@ def let_move(
     *,
     searched: int = ROWS_FOR_SHAPE,
     learnt: int = ROWS_FOR_SHAPE,
-) -> ResidualShape | MovingShape:
+) -> ResidualShape | ConditionalMixture:
     """The mixture with moving parts, where held-out rows are better off with it.
 
     Parameters
@@ -186,9 +186,11 @@ def _log_likelihood(x: np.ndarray, phi: np.ndarray, z: np.ndarray) -> float:
     return -_objective(x, phi, z, 0.0)[0]
 
 
-def _shape(x: np.ndarray, features: ShapeFeatures, c: int) -> MovingShape:
+def _shape(x: np.ndarray, features: ShapeFeatures, c: int) -> ConditionalMixture:
     logits, means, logs = x[: 3 * c].reshape(3, c)
-    return MovingShape(features, ResidualShape(logits, means, np.exp(logs)), x[3 * c :].reshape(-1, 3 * c))
+    return ConditionalMixture(
+        features, ResidualShape(logits, means, np.exp(logs)), x[3 * c :].reshape(-1, 3 * c)
+    )
 
 
 def _objective(x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
