@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import expit, gammaln, logsumexp
 
 MOST_PARTICLES, MOST_LIKELIHOODS = 60_000, 4_000_000
 """Of observations that run side by side: particles, and likelihoods of starting rows."""
@@ -115,7 +115,7 @@ def tempered(
     prior[inside] = log_prior(start[inside])
     generators = rng.spawn(len(values))
     together = max(1, min(MOST_LIKELIHOODS // len(start), MOST_PARTICLES // particles))
-    done = []
+    done, numbers = [], []
     for first in range(0, len(values), together):
         group = slice(first, first + together)
         counted = Counted(log_likelihood, np.arange(len(values))[group])
@@ -123,16 +123,24 @@ def tempered(
             np.isfinite(prior) & np.isfinite(base), counted.cleaned(values[group]), -np.inf
         )
         _check_possible(likelihoods, first)
-        population = Population(
-            counted, log_prior, start, prior, likelihoods, base, particles, Streams(generators[group])
-        )
+        streams = Streams(generators[group])
+        weighted = weighted_draws(counted, log_prior, start, prior, likelihoods, base, particles, streams)
+        done.extend(found for _, found in weighted)
+        numbers.extend(first + rows for rows, _ in weighted)
+        poor = np.setdiff1d(np.arange(len(likelihoods)), np.concatenate([[], *(r for r, _ in weighted)]))
+        poor = poor.astype(int)
+        if not poor.size:
+            continue
+        beginning = begin(start, prior, likelihoods[poor], base, min(particles, SCOUTS), streams.rows(poor))
+        population = Population(counted.rows(poor), log_prior, start, beginning, particles, streams.rows(poor))
         _run(population)
         # Few have found the way: as many as are wanted are made of them where the temperature is one.
         if not population.final:
             population.grow(particles)
             _run(population)
         done.append(_result(population))
-    return done[0] if len(done) == 1 else _joined(done)
+        numbers.append(first + poor)
+    return _joined(done, np.concatenate(numbers))
 
 
 def _run(population: Population) -> None:
@@ -141,10 +149,15 @@ def _run(population: Population) -> None:
         population.advance()
 
 
-def _joined(groups: Sequence[Tempered]) -> Tempered:
+def _joined(groups: Sequence[Tempered], numbers: np.ndarray) -> Tempered:
+    """In the order of the observations' numbers."""
     parts = {f.name: [getattr(group, f.name) for group in groups] for f in fields(Tempered)}
-    temperatures = tuple(steps for group in parts.pop("temperatures") for steps in group)
-    return Tempered(temperatures=temperatures, **{n: np.concatenate(part) for n, part in parts.items()})
+    order = np.argsort(numbers)
+    steps = [steps for group in parts.pop("temperatures") for steps in group]
+    return Tempered(
+        temperatures=tuple(steps[i] for i in order),
+        **{name: np.concatenate(part)[order] for name, part in parts.items()},
+    )
 
 
 def _result(population: Population) -> Tempered:
@@ -233,6 +246,71 @@ FIT_ROWS = 1500
 """Most particles that a half's mixture is fitted to."""
 
 
+class Beginning(NamedTuple):
+    """What k populations of m particles begin with.
+
+    Attributes
+    ----------
+    free : ndarray of shape (k, m, q)
+    values, prior : ndarray of shape (k, m)
+        Log-likelihoods and log densities of the prior.
+    ancestor, label : ndarray of int, shape (k, m)
+        Of which draw each is a copy; the same label where draws are the same point, too.
+    labels : int
+        Above all labels.
+    temperature, log_evidence, size : ndarray of shape (k,)
+        Size is the effective size of the weights that they were drawn by.
+    """
+
+    free: np.ndarray
+    values: np.ndarray
+    prior: np.ndarray
+    ancestor: np.ndarray
+    label: np.ndarray
+    labels: int
+    temperature: np.ndarray
+    log_evidence: np.ndarray
+    size: np.ndarray
+
+
+def begin(
+    start: np.ndarray,
+    prior: np.ndarray,
+    values: np.ndarray,
+    base: np.ndarray,
+    particles: int,
+    streams: Streams,
+) -> Beginning:
+    """The first temperature, by the starting rows' likelihoods: no evaluation is needed."""
+    base = base - logsumexp(base)
+    weights = np.where(np.isfinite(values), base, -np.inf)
+    # More than there are particles is lost by resampling: the step may as well be longer.
+    wanted = np.minimum(EFFECTIVE_SHARE * effective_size(weights), particles)
+    temperature = next_step(values, np.ones(len(values)), wanted, weights)
+    weights = weights + scaled(values, temperature)
+    rows = shuffled_resample(weights, particles, streams)
+    same = np.unique(start, axis=0, return_inverse=True)[1].reshape(-1)
+    return Beginning(
+        start[rows],
+        np.take_along_axis(values, rows, axis=1),
+        prior[rows],
+        rows,
+        same[rows],
+        len(start),
+        temperature,
+        logsumexp(weights, axis=1),
+        effective_size(weights),
+    )
+
+
+def shuffled_resample(weights: np.ndarray, size: int, streams: Streams) -> np.ndarray:
+    """Rows (k, size) by weights (k, n) in random order, so that the two halves of them are alike."""
+    order = np.argsort(streams.uniform(weights.shape[1]), axis=1)
+    weights = np.take_along_axis(weights, order, axis=1)
+    picked = resample(weights, size, streams.uniform(1)[:, 0])
+    return np.take_along_axis(order, picked, axis=1)
+
+
 class Population:
     """Particles of all observations on their way from the prior to the posteriors.
 
@@ -247,20 +325,23 @@ class Population:
         log_likelihood: Counted,
         log_prior: Callable[[np.ndarray], np.ndarray],
         start: np.ndarray,
-        prior: np.ndarray,
-        values: np.ndarray,
-        base: np.ndarray,
+        beginning: Beginning,
         particles: int,
         streams: Streams,
+        mixture: LocalMixture | None = None,
     ) -> None:
-        k, q = len(values), start.shape[1]
+        k, q = len(beginning.free), start.shape[1]
         self.log_likelihood, self.log_prior = log_likelihood, log_prior
         self.streams = streams
         self.active = np.arange(k)
         self.start = start[np.isfinite(start).all(axis=1)]
         self.spread = _spread(self.start)
         self.gains = Gains(k)
-        self._begin(start, prior, values, base, min(particles, SCOUTS))
+        self.free, self.values, self.prior = beginning.free, beginning.values, beginning.prior
+        self.ancestor, self.label, self.labels = beginning.ancestor, beginning.label, beginning.labels
+        self.temperature, self.log_evidence = beginning.temperature, beginning.log_evidence
+        self.first_size = beginning.size
+        self.steps = [[float(t)] for t in self.temperature]
         self.final = particles == self.free.shape[1]
         self.origin = self.free.copy()
         self.moved = np.zeros(self.values.shape, dtype=bool)
@@ -268,35 +349,18 @@ class Population:
         self.duplicated, self.impoverished = np.zeros((2, k), dtype=bool)
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
+        self.weighted = mixture is not None
         self.scale, self.inverse, self.usual = np.tile(np.eye(q), (k, 1, 1)), np.empty((k, q, q)), np.ones(k)
         self.sizes = _sizes(min(self.free.shape[1] // 2, FIT_ROWS), q)
-        self._learn(self.active)
-
-    def _begin(
-        self, start: np.ndarray, prior: np.ndarray, values: np.ndarray, base: np.ndarray, particles: int
-    ) -> None:
-        """The first temperature, by the starting rows' likelihoods: no evaluation is needed."""
-        k = len(values)
-        base = base - logsumexp(base)
-        weights = np.where(np.isfinite(values), base, -np.inf)
-        # More than there are particles is lost by resampling: the step may as well be longer.
-        wanted = np.minimum(EFFECTIVE_SHARE * effective_size(weights), particles)
-        self.temperature = next_step(values, np.ones(k), wanted, weights)
-        weights = weights + scaled(values, self.temperature)
-        self.log_evidence = logsumexp(weights, axis=1)
-        self.first_size = effective_size(weights)
-        self.steps = [[float(t)] for t in self.temperature]
-        # Rows in random order, so that the two halves of the resampled particles are alike.
-        order = np.argsort(self.streams.uniform(len(start)), axis=1)
-        weights = np.take_along_axis(weights, order, axis=1)
-        picked = resample(weights, particles, self.streams.uniform(1)[:, 0])
-        rows = np.take_along_axis(order, picked, axis=1)
-        self.free, self.prior = start[rows], prior[rows]
-        self.values = np.take_along_axis(values, rows, axis=1)
-        self.ancestor = rows
-        same = np.unique(start, axis=0, return_inverse=True)[1].reshape(-1)
-        self.label = same[rows]
-        self.labels = len(start)
+        if mixture is None:
+            self._learn(self.active)
+            return
+        # Weighted draws are moved no more than it takes until none is another's copy.
+        self.mixtures = [mixture, mixture]
+        within = parts(mixture, self.free[:, :1])[0]
+        self.scale = np.linalg.cholesky(within)
+        self.inverse = np.linalg.inv(self.scale)
+        self.active, self.duplicated[:] = np.flatnonzero(self.unique(self.active) < 1), True
 
     def grow(self, particles: int) -> None:
         """More particles from those at the last temperature, copies at first."""
@@ -319,13 +383,21 @@ class Population:
             self.accepted[rows] += self._move(rows, half, mine, halves[1 - half]).mean(axis=1) / 2
         self.sweeps[rows] += 1
         rows = self.active[self.duplicated[self.active]]
-        # No more duplicates than these are left once the moves are enough.
-        few = int(np.ceil((1 - LAST[2]) * m))
+        few = self._most_copies()
         for half in (0, 1) if rows.size else ():
             copies = ~self._first(rows)[:, halves[half]]
             mine = halves[half][np.argsort(~copies, axis=1, kind="stable")[:, :few]]
             self._move(rows, half, mine, halves[1 - half])
         self.sweeps_here[self.active] += 1
+
+    def _most_copies(self) -> int:
+        """How many copies of each half are moved at once, whatever other observations have."""
+        m = self.free.shape[1]
+        # No more than these are left once the moves are enough.
+        least = int(np.ceil((1 - LAST[2]) * m))
+        if not self.weighted:
+            return least
+        return max(least, int(COPIES * m * 0.6 ** self.sweeps_here[self.active[0]]))
 
     def _move(self, rows: np.ndarray, half: int, mine: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Propose moves to the particles `mine` (b, w) of a half, and learn what they gained; which moved."""
@@ -484,6 +556,196 @@ def _sizes(rows: int, q: int) -> tuple[int, ...]:
     """Numbers of components that so many points may be described by."""
     most = int(np.clip(rows // (6 * (q + 2)), 1, 8))
     return tuple(sorted({1, max(1, most // 2), most}))
+
+
+# --- draws of mixtures, weighted: where the weights are good no other temperatures are needed ---
+
+
+STAGES = 5
+"""Most mixtures that are fitted one after another before the temperatures are taken."""
+
+GOOD = 1.0
+"""Effective size of the weights, in draws that are wanted, from which draws are resampled by them."""
+
+COPIES = 0.1
+"""Share of the particles that are moved at first to tell copies apart."""
+
+PILOT = (500, 1000)
+"""Fewest and most draws of a stage, but for those that are left to be made."""
+
+LEARNT_FROM = (150, 600)
+"""Points that the first mixture, and later ones, are fitted to, of at least that effective size."""
+
+
+def weighted_draws(
+    log_likelihood: Counted,
+    log_prior: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    prior: np.ndarray,
+    values: np.ndarray,
+    base: np.ndarray,
+    particles: int,
+    streams: Streams,
+) -> list[tuple[np.ndarray, Tempered]]:
+    """Draws of those observations whose weights get good, by their numbers.
+
+    Rows of the start and draws of mixtures that are fitted to what is there, at a temperature at which it
+    says enough, are one sample from the mixture of all that they were drawn from (J.-M. Cornuet et al.,
+    Adaptive multiple importance sampling, 2012). The prior's density may lack a factor, by which rows and
+    draws agree best (M. R. Shirts and J. D. Chodera, 2008).
+    """
+    kept = np.flatnonzero(np.isfinite(prior) & np.isfinite(base))
+    base = base - logsumexp(base)
+    stood_for = logsumexp(base[kept])
+    size = effective_size(base[kept])
+    k, q = len(values), start.shape[1]
+    spread = _spread(start[np.isfinite(start).all(axis=1)])
+    sample = Sample(
+        np.broadcast_to(start[kept], (k, len(kept), q)),
+        values[:, kept],
+        np.broadcast_to(prior[kept], (k, len(kept))),
+        np.broadcast_to(base[kept] - stood_for + np.log(size), (k, len(kept))),
+        np.full((k, len(kept)), -np.inf),
+        np.full(k, np.log(size)),
+        len(kept),
+    )
+    same = np.unique(start[kept], axis=0, return_inverse=True)[1].reshape(-1)
+    rows, mixtures, found = np.arange(k), [], []
+    for stage in range(STAGES):
+        points = LEARNT_FROM[min(stage, 1)]
+        temperature = next_step(
+            sample.values, np.ones(len(rows)), np.full(len(rows), float(points)), sample.log_weights(0.0)
+        )
+        mine = streams.rows(rows)
+        picked = shuffled_resample(sample.log_weights(temperature), points, mine)
+        clouds = np.take_along_axis(sample.free, picked[..., None], axis=1)
+        mixtures.append(fit_mixtures(clouds, spread, _sizes(points, q), mine))
+        count = int(np.clip(particles, *PILOT)) if stage < 2 else max(particles, PILOT[0])
+        sample = sample.extended(log_likelihood, log_prior, mixtures, count, rows, mine)
+        weights = sample.log_weights(1.0)
+        sizes = effective_size(weights)
+        good = sizes >= GOOD * particles
+        if good.any():
+            which, done = rows[good], sample.rows(good)
+            drawn = shuffled_resample(weights[good], particles, mine.rows(np.flatnonzero(good)))
+            label = np.where(drawn < len(kept), same[np.minimum(drawn, len(kept) - 1)], drawn)
+            beginning = Beginning(
+                np.take_along_axis(done.free, drawn[..., None], axis=1),
+                *(np.take_along_axis(part, drawn, axis=1) for part in (done.values, done.prior)),
+                drawn,
+                label,
+                sample.free.shape[1],
+                np.ones(len(which)),
+                logsumexp(weights[good], axis=1) + done.log_ratio - np.log(size) + stood_for,
+                sizes[good],
+            )
+            population = Population(
+                log_likelihood.rows(which),
+                log_prior,
+                start,
+                beginning,
+                particles,
+                streams.rows(which),
+                mixtures[-1].rows(good),
+            )
+            _run(population)
+            made = _result(population)
+            share = np.minimum(sizes[good] / (sample.free.shape[1] - len(kept)), 1)
+            found.append((which, replace(made, acceptance=share)))
+        rows, sample = rows[~good], sample.rows(~good)
+        mixtures = [mixture.rows(~good) for mixture in mixtures]
+        if not rows.size:
+            break
+    return found
+
+
+class Sample(NamedTuple):
+    """Rows of the start and draws of mixtures, of b observations, as one weighted sample.
+
+    Attributes
+    ----------
+    free : ndarray of shape (b, N, q)
+    values, prior : ndarray of shape (b, N)
+        Log-likelihoods and log densities of the prior.
+    log_counts : ndarray of shape (b, N)
+        How many draws each stands for: rows of the start have weights.
+    log_mixtures : ndarray of shape (b, N)
+        Log density of all mixtures together, each times its number of draws.
+    log_ratio : ndarray of shape (b,)
+        Log number of rows less that of the factor by which the prior's density is too large.
+    """
+
+    free: np.ndarray
+    values: np.ndarray
+    prior: np.ndarray
+    log_counts: np.ndarray
+    log_mixtures: np.ndarray
+    log_ratio: np.ndarray
+    of_start: int
+
+    def rows(self, which: np.ndarray) -> Sample:
+        """Those of some observations."""
+        return Sample(*(part[which] for part in self[:-1]), self.of_start)
+
+    def log_weights(self, temperature: float | np.ndarray) -> np.ndarray:
+        """Log weights (b, N) at temperatures (b,)."""
+        together = np.logaddexp(self.log_ratio[:, None] + self.prior, self.log_mixtures)
+        with np.errstate(invalid="ignore"):
+            logs = self.log_counts + self.prior - together
+        tempered = scaled(self.values, np.broadcast_to(temperature, len(self.values)))
+        return np.where(np.isfinite(self.prior), logs + tempered, -np.inf)
+
+    def extended(
+        self,
+        log_likelihood: Counted,
+        log_prior: Callable[[np.ndarray], np.ndarray],
+        mixtures: list[LocalMixture],
+        count: int,
+        rows: np.ndarray,
+        streams: Streams,
+    ) -> Sample:
+        """With so many draws of the last of the mixtures, whose numbers of draws are in its weights."""
+        free = mixture_draws(mixtures[-1], count, streams)
+        shape, q = free.shape[:2], free.shape[2]
+        fine = np.isfinite(free).all(axis=2)
+        inside = np.where(fine[..., None], free, self.free[:, :1])
+        prior = np.where(fine, log_prior(inside.reshape(-1, q)).reshape(shape), -np.inf)
+        fine = np.isfinite(prior)
+        # The likelihood is never asked about points outside the prior's support.
+        values = log_likelihood(np.where(fine[..., None], free, self.free[:, :1]), rows)
+        values = np.where(fine, values, -np.inf)
+        mixtures[-1] = mixtures[-1]._replace(log_weights=mixtures[-1].log_weights + np.log(count))
+        old = np.logaddexp(self.log_mixtures, log_student_mixture(mixtures[-1], self.free))
+        new = np.logaddexp.reduce([log_student_mixture(mixture, inside) for mixture in mixtures])
+        sample = Sample(
+            np.concatenate([self.free, inside], axis=1),
+            np.concatenate([self.values, values], axis=1),
+            np.concatenate([self.prior, prior], axis=1),
+            np.concatenate([self.log_counts, np.zeros(shape)], axis=1),
+            np.concatenate([old, new], axis=1),
+            self.log_ratio,
+            self.of_start,
+        )
+        return sample._replace(log_ratio=sample.balanced())
+
+    def balanced(self) -> np.ndarray:
+        """The ratio (b,) under which the prior has as many draws among all as there are rows."""
+        with np.errstate(invalid="ignore"):
+            apart = np.where(np.isfinite(self.prior), self.prior - self.log_mixtures, -np.inf)
+        counts = np.exp(self.log_counts)
+        ratio, moving = self.log_ratio.copy(), np.arange(len(apart))
+        wanted = counts[:, : self.of_start].sum(axis=1)
+        for _ in range(20):
+            share = expit(ratio[moving, None] + apart[moving])
+            of_prior = counts[moving] * share
+            total = of_prior.sum(axis=1)
+            slope = (of_prior * (1 - share)).sum(axis=1)
+            step = np.clip((wanted[moving] - total) / np.maximum(slope, 1e-300), -1, 1)
+            ratio[moving] += step
+            moving = moving[np.abs(step) > 1e-4]
+            if not moving.size:
+                break
+        return ratio
 
 
 # --- proposals for one half of a population from the other, and which of them pay ---
@@ -742,6 +1004,12 @@ class Counted:
         self.evaluations[observations] += free.shape[1]
         return self.cleaned(values, observations)
 
+    def rows(self, which: np.ndarray) -> Counted:
+        """The same of some observations, which goes on counting from where these are."""
+        some = Counted(self.log_likelihood, self.numbers[which])
+        some.undefined, some.evaluations = self.undefined[which], self.evaluations[which]
+        return some
+
     def cleaned(self, values: np.ndarray, observations: np.ndarray | slice = slice(None)) -> np.ndarray:
         """NaN and plus infinity are no likelihoods: such points are refused, and counted."""
         wrong = np.isnan(values) | (values == np.inf)
@@ -996,6 +1264,23 @@ def log_sum(parts: np.ndarray) -> np.ndarray:
     """Log of the sum of exponentials along the middle axis, of which one at least is finite."""
     top = parts.max(axis=1)
     return top + np.log(np.exp(parts - top[:, None]).sum(axis=1))
+
+
+def log_student_mixture(mixture: LocalMixture, points: np.ndarray) -> np.ndarray:
+    """Log densities (b, m) of points (b, m, q) under the mixtures with Student components."""
+    return log_sum(_student_parts(mixture, points)[0])
+
+
+def mixture_draws(mixture: LocalMixture, count: int, streams: Streams) -> np.ndarray:
+    """Draws (b, count, q) of the mixtures with Student components."""
+    shares = np.cumsum(np.exp(mixture.log_weights), axis=1)
+    # As evenly as can be: components get their shares but for one draw.
+    at = (np.arange(count) + streams.uniform(1)) / count * shares[:, -1:]
+    picked = np.minimum((shares[:, None] <= at[..., None]).sum(axis=2), shares.shape[1] - 1)
+    rows = np.arange(len(shares))[:, None]
+    precision = streams.gamma(np.full(at.shape, FREEDOM / 2)) / (FREEDOM / 2)
+    noise = np.matmul(mixture.factors[rows, picked], streams.normal(count, mixture.means.shape[2])[..., None])
+    return mixture.means[rows, picked] + noise[..., 0] / np.sqrt(precision)[..., None]
 
 
 def propose_within(
