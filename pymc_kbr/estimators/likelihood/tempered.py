@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -124,22 +124,16 @@ def tempered(
         )
         _check_possible(likelihoods, first)
         streams = Streams(generators[group])
-        weighted = weighted_draws(counted, log_prior, start, prior, likelihoods, base, particles, streams)
-        done.extend(found for _, found in weighted)
-        numbers.extend(first + rows for rows, _ in weighted)
-        poor = np.setdiff1d(np.arange(len(likelihoods)), np.concatenate([[], *(r for r, _ in weighted)]))
-        poor = poor.astype(int)
-        if not poor.size:
-            continue
-        beginning = begin(start, prior, likelihoods[poor], base, min(particles, SCOUTS), streams.rows(poor))
-        population = Population(counted.rows(poor), log_prior, start, beginning, particles, streams.rows(poor))
-        _run(population)
-        # Few have found the way: as many as are wanted are made of them where the temperature is one.
-        if not population.final:
-            population.grow(particles)
+        for rows, population in populations(
+            counted, log_prior, start, prior, likelihoods, base, particles, streams
+        ):
             _run(population)
-        done.append(_result(population))
-        numbers.append(first + poor)
+            # Few have found the way: as many as are wanted are made of them where the temperature is one.
+            if not population.final:
+                population.grow(particles)
+                _run(population)
+            done.append(_result(population))
+            numbers.append(first + rows)
     return _joined(done, np.concatenate(numbers))
 
 
@@ -271,44 +265,6 @@ class Beginning(NamedTuple):
     temperature: np.ndarray
     log_evidence: np.ndarray
     size: np.ndarray
-
-
-def begin(
-    start: np.ndarray,
-    prior: np.ndarray,
-    values: np.ndarray,
-    base: np.ndarray,
-    particles: int,
-    streams: Streams,
-) -> Beginning:
-    """The first temperature, by the starting rows' likelihoods: no evaluation is needed."""
-    base = base - logsumexp(base)
-    weights = np.where(np.isfinite(values), base, -np.inf)
-    # More than there are particles is lost by resampling: the step may as well be longer.
-    wanted = np.minimum(EFFECTIVE_SHARE * effective_size(weights), particles)
-    temperature = next_step(values, np.ones(len(values)), wanted, weights)
-    weights = weights + scaled(values, temperature)
-    rows = shuffled_resample(weights, particles, streams)
-    same = np.unique(start, axis=0, return_inverse=True)[1].reshape(-1)
-    return Beginning(
-        start[rows],
-        np.take_along_axis(values, rows, axis=1),
-        prior[rows],
-        rows,
-        same[rows],
-        len(start),
-        temperature,
-        logsumexp(weights, axis=1),
-        effective_size(weights),
-    )
-
-
-def shuffled_resample(weights: np.ndarray, size: int, streams: Streams) -> np.ndarray:
-    """Rows (k, size) by weights (k, n) in random order, so that the two halves of them are alike."""
-    order = np.argsort(streams.uniform(weights.shape[1]), axis=1)
-    weights = np.take_along_axis(weights, order, axis=1)
-    picked = resample(weights, size, streams.uniform(1)[:, 0])
-    return np.take_along_axis(order, picked, axis=1)
 
 
 class Population:
@@ -567,6 +523,9 @@ STAGES = 5
 GOOD = 1.0
 """Effective size of the weights, in draws that are wanted, from which draws are resampled by them."""
 
+HOPELESS = 0.1
+"""Effective size, in draws that are wanted, under which from the second mixture no further one is fitted."""
+
 COPIES = 0.1
 """Share of the particles that are moved at first to tell copies apart."""
 
@@ -577,7 +536,7 @@ LEARNT_FROM = (150, 600)
 """Points that the first mixture, and later ones, are fitted to, of at least that effective size."""
 
 
-def weighted_draws(
+def populations(
     log_likelihood: Counted,
     log_prior: Callable[[np.ndarray], np.ndarray],
     start: np.ndarray,
@@ -586,77 +545,44 @@ def weighted_draws(
     base: np.ndarray,
     particles: int,
     streams: Streams,
-) -> list[tuple[np.ndarray, Tempered]]:
-    """Draws of those observations whose weights get good, by their numbers.
+) -> Iterator[tuple[np.ndarray, Population]]:
+    """Populations of some observations each, with these: most are draws of the posteriors already.
 
     Rows of the start and draws of mixtures that are fitted to what is there, at a temperature at which it
     says enough, are one sample from the mixture of all that they were drawn from (J.-M. Cornuet et al.,
     Adaptive multiple importance sampling, 2012). The prior's density may lack a factor, by which rows and
     draws agree best (M. R. Shirts and J. D. Chodera, 2008).
     """
-    kept = np.flatnonzero(np.isfinite(prior) & np.isfinite(base))
-    base = base - logsumexp(base)
-    stood_for = logsumexp(base[kept])
-    size = effective_size(base[kept])
-    k, q = len(values), start.shape[1]
+    sample = Sample.of_start(start, prior, values, base)
     spread = _spread(start[np.isfinite(start).all(axis=1)])
-    sample = Sample(
-        np.broadcast_to(start[kept], (k, len(kept), q)),
-        values[:, kept],
-        np.broadcast_to(prior[kept], (k, len(kept))),
-        np.broadcast_to(base[kept] - stood_for + np.log(size), (k, len(kept))),
-        np.full((k, len(kept)), -np.inf),
-        np.full(k, np.log(size)),
-        len(kept),
-    )
-    same = np.unique(start[kept], axis=0, return_inverse=True)[1].reshape(-1)
-    rows, mixtures, found = np.arange(k), [], []
-    for stage in range(STAGES):
+    rows, mixtures = np.arange(len(values)), []
+    for stage in range(STAGES + 1):
+        mine, sizes = streams.rows(rows), effective_size(sample.log_weights(1.0))
+        good = (sizes >= GOOD * particles) & (stage > 0)
+        if stage == 0:
+            # What mixtures say of a place where few rows are possible, their own draws would only confirm.
+            poor = effective_size(sample.log_weights(0.0)) * sample.distinct < LEARNT_FROM[0]
+        else:
+            poor = ~good & ((stage == STAGES) | (sizes < HOPELESS * particles) & (stage > 1))
+        for which, mixture in ((good, mixtures[-1] if mixtures else None), (poor, None)):
+            if which.any():
+                some, own = sample.rows(which), mine.rows(np.flatnonzero(which))
+                beginning = some.beginning(particles, own, at_once=mixture is not None)
+                own_mixture = None if mixture is None else mixture.rows(which)
+                counted = log_likelihood.rows(rows[which])
+                population = Population(counted, log_prior, start, beginning, particles, own, own_mixture)
+                yield rows[which], population
+        left = ~good & ~poor
+        if not left.any():
+            return
+        rows, sample, mine = rows[left], sample.rows(left), mine.rows(np.flatnonzero(left))
         points = LEARNT_FROM[min(stage, 1)]
-        temperature = next_step(
-            sample.values, np.ones(len(rows)), np.full(len(rows), float(points)), sample.log_weights(0.0)
-        )
-        mine = streams.rows(rows)
-        picked = shuffled_resample(sample.log_weights(temperature), points, mine)
+        picked = sample.picked(sample.temperature(points), points, mine)
         clouds = np.take_along_axis(sample.free, picked[..., None], axis=1)
-        mixtures.append(fit_mixtures(clouds, spread, _sizes(points, q), mine))
+        mixtures = [mixture.rows(left) for mixture in mixtures]
+        mixtures.append(fit_mixtures(clouds, spread, _sizes(points, start.shape[1]), mine))
         count = int(np.clip(particles, *PILOT)) if stage < 2 else max(particles, PILOT[0])
         sample = sample.extended(log_likelihood, log_prior, mixtures, count, rows, mine)
-        weights = sample.log_weights(1.0)
-        sizes = effective_size(weights)
-        good = sizes >= GOOD * particles
-        if good.any():
-            which, done = rows[good], sample.rows(good)
-            drawn = shuffled_resample(weights[good], particles, mine.rows(np.flatnonzero(good)))
-            label = np.where(drawn < len(kept), same[np.minimum(drawn, len(kept) - 1)], drawn)
-            beginning = Beginning(
-                np.take_along_axis(done.free, drawn[..., None], axis=1),
-                *(np.take_along_axis(part, drawn, axis=1) for part in (done.values, done.prior)),
-                drawn,
-                label,
-                sample.free.shape[1],
-                np.ones(len(which)),
-                logsumexp(weights[good], axis=1) + done.log_ratio - np.log(size) + stood_for,
-                sizes[good],
-            )
-            population = Population(
-                log_likelihood.rows(which),
-                log_prior,
-                start,
-                beginning,
-                particles,
-                streams.rows(which),
-                mixtures[-1].rows(good),
-            )
-            _run(population)
-            made = _result(population)
-            share = np.minimum(sizes[good] / (sample.free.shape[1] - len(kept)), 1)
-            found.append((which, replace(made, acceptance=share)))
-        rows, sample = rows[~good], sample.rows(~good)
-        mixtures = [mixture.rows(~good) for mixture in mixtures]
-        if not rows.size:
-            break
-    return found
 
 
 class Sample(NamedTuple):
@@ -673,6 +599,10 @@ class Sample(NamedTuple):
         Log density of all mixtures together, each times its number of draws.
     log_ratio : ndarray of shape (b,)
         Log number of rows less that of the factor by which the prior's density is too large.
+    labels : ndarray of int, shape (n,)
+        Of the rows of the start; the same where these are the same point.
+    log_mass : float
+        Log of the rows' share of the weights of all.
     """
 
     free: np.ndarray
@@ -681,11 +611,68 @@ class Sample(NamedTuple):
     log_counts: np.ndarray
     log_mixtures: np.ndarray
     log_ratio: np.ndarray
-    of_start: int
+    labels: np.ndarray
+    log_mass: float
+
+    @classmethod
+    def of_start(cls, start: np.ndarray, prior: np.ndarray, values: np.ndarray, base: np.ndarray) -> Sample:
+        """Rows of the start (n, q) with log weights, and their log-likelihoods (b, n)."""
+        kept, base = np.isfinite(prior) & np.isfinite(base), base - logsumexp(base)
+        free, logs, log_mass = start[kept], base[kept], float(logsumexp(base[kept]))
+        log_size, shape = float(np.log(effective_size(logs))), (len(values), len(free))
+        return cls(
+            np.broadcast_to(free, (*shape, free.shape[1])),
+            values[:, kept],
+            np.broadcast_to(prior[kept], shape),
+            np.broadcast_to(logs - log_mass + log_size, shape),
+            np.full(shape, -np.inf),
+            np.full(len(values), log_size),
+            np.unique(free, axis=0, return_inverse=True)[1].reshape(-1),
+            log_mass,
+        )
+
+    @property
+    def distinct(self) -> float:
+        """Share of the rows of the start that are like none before them."""
+        return len(np.unique(self.labels)) / len(self.labels)
 
     def rows(self, which: np.ndarray) -> Sample:
         """Those of some observations."""
-        return Sample(*(part[which] for part in self[:-1]), self.of_start)
+        return Sample(*(part[which] for part in self[:-2]), *self[-2:])
+
+    def temperature(self, size: float | np.ndarray) -> np.ndarray:
+        """The highest (b,) at which the effective size of the weights is still this."""
+        b = len(self.free)
+        return next_step(self.values, np.ones(b), np.broadcast_to(size, b), self.log_weights(0.0))
+
+    def picked(self, temperature: np.ndarray, size: int, streams: Streams) -> np.ndarray:
+        """Which (b, size) of them are drawn by the weights, in random order: halves of them are alike."""
+        weights = self.log_weights(temperature)
+        order = np.argsort(streams.uniform(weights.shape[1]), axis=1)
+        found = resample(np.take_along_axis(weights, order, axis=1), size, streams.uniform(1)[:, 0])
+        return np.take_along_axis(order, found, axis=1)
+
+    def beginning(self, particles: int, streams: Streams, *, at_once: bool) -> Beginning:
+        """Particles by the weights at once, or by those at temperatures at which these are good enough."""
+        temperature = np.ones(len(self.free))
+        if not at_once:
+            particles = min(particles, SCOUTS)
+            # More than there are particles is lost by resampling: temperatures may as well be higher.
+            wanted = np.minimum(EFFECTIVE_SHARE * effective_size(self.log_weights(0.0)), particles)
+            temperature = self.temperature(wanted)
+        drawn = self.picked(temperature, particles, streams)
+        weights, n = self.log_weights(temperature), len(self.labels)
+        log_rows = logsumexp(self.log_counts[:, :n], axis=1)
+        return Beginning(
+            np.take_along_axis(self.free, drawn[..., None], axis=1),
+            *(np.take_along_axis(part, drawn, axis=1) for part in (self.values, self.prior)),
+            drawn,
+            np.where(drawn < n, self.labels[np.minimum(drawn, n - 1)], drawn),
+            self.free.shape[1],
+            temperature,
+            logsumexp(weights, axis=1) + self.log_ratio - log_rows + self.log_mass,
+            effective_size(weights),
+        )
 
     def log_weights(self, temperature: float | np.ndarray) -> np.ndarray:
         """Log weights (b, N) at temperatures (b,)."""
@@ -724,7 +711,7 @@ class Sample(NamedTuple):
             np.concatenate([self.log_counts, np.zeros(shape)], axis=1),
             np.concatenate([old, new], axis=1),
             self.log_ratio,
-            self.of_start,
+            *self[-2:],
         )
         return sample._replace(log_ratio=sample.balanced())
 
@@ -734,7 +721,7 @@ class Sample(NamedTuple):
             apart = np.where(np.isfinite(self.prior), self.prior - self.log_mixtures, -np.inf)
         counts = np.exp(self.log_counts)
         ratio, moving = self.log_ratio.copy(), np.arange(len(apart))
-        wanted = counts[:, : self.of_start].sum(axis=1)
+        wanted = counts[:, : len(self.labels)].sum(axis=1)
         for _ in range(20):
             share = expit(ratio[moving, None] + apart[moving])
             of_prior = counts[moving] * share
