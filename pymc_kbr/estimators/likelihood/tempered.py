@@ -306,7 +306,8 @@ class Population:
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
         self.weighted = mixture is not None
-        self.scale, self.inverse, self.usual = np.tile(np.eye(q), (k, 1, 1)), np.empty((k, q, q)), np.ones(k)
+        self.scale: np.ndarray = np.tile(np.eye(q), (k, 1, 1))
+        self.inverse, self.usual = np.empty((k, q, q)), np.ones(k)
         self.sizes = _sizes(min(self.free.shape[1] // 2, FIT_ROWS), q)
         if mixture is None:
             self._learn(self.active)
@@ -314,6 +315,7 @@ class Population:
         # Weighted draws are moved no more than it takes until none is another's copy.
         self.mixtures = [mixture, mixture]
         within = parts(mixture, self.free[:, :1])[0]
+        within += 1e-9 * within * np.eye(q)  # as when it is learnt: parameters may depend on each other
         self.scale = np.linalg.cholesky(within)
         self.inverse = np.linalg.inv(self.scale)
         self.active, self.duplicated[:] = np.flatnonzero(self.unique(self.active) < 1), True
@@ -555,7 +557,8 @@ def populations(
     """
     sample = Sample.of_start(start, prior, values, base)
     spread = _spread(start[np.isfinite(start).all(axis=1)])
-    rows, mixtures = np.arange(len(values)), []
+    rows = np.arange(len(values))
+    mixtures: list[LocalMixture] = []
     for stage in range(STAGES + 1):
         mine, sizes = streams.rows(rows), effective_size(sample.log_weights(1.0))
         good = (sizes >= GOOD * particles) & (stage > 0)
@@ -638,7 +641,8 @@ class Sample(NamedTuple):
 
     def rows(self, which: np.ndarray) -> Sample:
         """Those of some observations."""
-        return Sample(*(part[which] for part in self[:-2]), *self[-2:])
+        kept = {name: getattr(self, name)[which] for name in self._fields[:-2]}
+        return self._replace(**kept)
 
     def temperature(self, size: float | np.ndarray) -> np.ndarray:
         """The highest (b,) at which the effective size of the weights is still this."""
@@ -665,7 +669,8 @@ class Sample(NamedTuple):
         log_rows = logsumexp(self.log_counts[:, :n], axis=1)
         return Beginning(
             np.take_along_axis(self.free, drawn[..., None], axis=1),
-            *(np.take_along_axis(part, drawn, axis=1) for part in (self.values, self.prior)),
+            np.take_along_axis(self.values, drawn, axis=1),
+            np.take_along_axis(self.prior, drawn, axis=1),
             drawn,
             np.where(drawn < n, self.labels[np.minimum(drawn, n - 1)], drawn),
             self.free.shape[1],
