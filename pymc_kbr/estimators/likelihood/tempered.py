@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, gammaln, logsumexp
+from scipy.special import gammaln, logsumexp
 
 MOST_PARTICLES, MOST_LIKELIHOODS = 60_000, 4_000_000
 """Of observations that run side by side: particles, and likelihoods of starting rows."""
@@ -115,7 +115,7 @@ def tempered(
     prior[inside] = log_prior(start[inside])
     generators = rng.spawn(len(values))
     together = max(1, min(MOST_LIKELIHOODS // len(start), MOST_PARTICLES // particles))
-    done, numbers = [], []
+    done = []
     for first in range(0, len(values), together):
         group = slice(first, first + together)
         counted = Counted(log_likelihood, np.arange(len(values))[group])
@@ -123,18 +123,16 @@ def tempered(
             np.isfinite(prior) & np.isfinite(base), counted.cleaned(values[group]), -np.inf
         )
         _check_possible(likelihoods, first)
-        streams = Streams(generators[group])
-        for rows, population in populations(
-            counted, log_prior, start, prior, likelihoods, base, particles, streams
-        ):
+        population = Population(
+            counted, log_prior, start, prior, likelihoods, base, particles, Streams(generators[group])
+        )
+        _run(population)
+        # Few have found the way: as many as are wanted are made of them where the temperature is one.
+        if not population.final:
+            population.grow(particles)
             _run(population)
-            # Few have found the way: as many as are wanted are made of them where the temperature is one.
-            if not population.final:
-                population.grow(particles)
-                _run(population)
-            done.append(_result(population))
-            numbers.append(first + rows)
-    return _joined(done, np.concatenate(numbers))
+        done.append(_result(population))
+    return done[0] if len(done) == 1 else _joined(done)
 
 
 def _run(population: Population) -> None:
@@ -143,15 +141,10 @@ def _run(population: Population) -> None:
         population.advance()
 
 
-def _joined(groups: Sequence[Tempered], numbers: np.ndarray) -> Tempered:
-    """In the order of the observations' numbers."""
+def _joined(groups: Sequence[Tempered]) -> Tempered:
     parts = {f.name: [getattr(group, f.name) for group in groups] for f in fields(Tempered)}
-    order = np.argsort(numbers)
-    steps = [steps for group in parts.pop("temperatures") for steps in group]
-    return Tempered(
-        temperatures=tuple(steps[i] for i in order),
-        **{name: np.concatenate(part)[order] for name, part in parts.items()},
-    )
+    temperatures = tuple(steps for group in parts.pop("temperatures") for steps in group)
+    return Tempered(temperatures=temperatures, **{n: np.concatenate(part) for n, part in parts.items()})
 
 
 def _result(population: Population) -> Tempered:
@@ -240,33 +233,6 @@ FIT_ROWS = 1500
 """Most particles that a half's mixture is fitted to."""
 
 
-class Beginning(NamedTuple):
-    """What k populations of m particles begin with.
-
-    Attributes
-    ----------
-    free : ndarray of shape (k, m, q)
-    values, prior : ndarray of shape (k, m)
-        Log-likelihoods and log densities of the prior.
-    ancestor, label : ndarray of int, shape (k, m)
-        Of which draw each is a copy; the same label where draws are the same point, too.
-    labels : int
-        Above all labels.
-    temperature, log_evidence, size : ndarray of shape (k,)
-        Size is the effective size of the weights that they were drawn by.
-    """
-
-    free: np.ndarray
-    values: np.ndarray
-    prior: np.ndarray
-    ancestor: np.ndarray
-    label: np.ndarray
-    labels: int
-    temperature: np.ndarray
-    log_evidence: np.ndarray
-    size: np.ndarray
-
-
 class Population:
     """Particles of all observations on their way from the prior to the posteriors.
 
@@ -281,23 +247,20 @@ class Population:
         log_likelihood: Counted,
         log_prior: Callable[[np.ndarray], np.ndarray],
         start: np.ndarray,
-        beginning: Beginning,
+        prior: np.ndarray,
+        values: np.ndarray,
+        base: np.ndarray,
         particles: int,
         streams: Streams,
-        mixture: LocalMixture | None = None,
     ) -> None:
-        k, q = len(beginning.free), start.shape[1]
+        k, q = len(values), start.shape[1]
         self.log_likelihood, self.log_prior = log_likelihood, log_prior
         self.streams = streams
         self.active = np.arange(k)
         self.start = start[np.isfinite(start).all(axis=1)]
         self.spread = _spread(self.start)
         self.gains = Gains(k)
-        self.free, self.values, self.prior = beginning.free, beginning.values, beginning.prior
-        self.ancestor, self.label, self.labels = beginning.ancestor, beginning.label, beginning.labels
-        self.temperature, self.log_evidence = beginning.temperature, beginning.log_evidence
-        self.first_size = beginning.size
-        self.steps = [[float(t)] for t in self.temperature]
+        self._begin(start, prior, values, base, min(particles, SCOUTS))
         self.final = particles == self.free.shape[1]
         self.origin = self.free.copy()
         self.moved = np.zeros(self.values.shape, dtype=bool)
@@ -305,20 +268,35 @@ class Population:
         self.duplicated, self.impoverished = np.zeros((2, k), dtype=bool)
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
-        self.weighted = mixture is not None
-        self.scale: np.ndarray = np.tile(np.eye(q), (k, 1, 1))
-        self.inverse, self.usual = np.empty((k, q, q)), np.ones(k)
+        self.scale, self.inverse, self.usual = np.tile(np.eye(q), (k, 1, 1)), np.empty((k, q, q)), np.ones(k)
         self.sizes = _sizes(min(self.free.shape[1] // 2, FIT_ROWS), q)
-        if mixture is None:
-            self._learn(self.active)
-            return
-        # Weighted draws are moved no more than it takes until none is another's copy.
-        self.mixtures = [mixture, mixture]
-        within = parts(mixture, self.free[:, :1])[0]
-        within += 1e-9 * within * np.eye(q)  # as when it is learnt: parameters may depend on each other
-        self.scale = np.linalg.cholesky(within)
-        self.inverse = np.linalg.inv(self.scale)
-        self.active, self.duplicated[:] = np.flatnonzero(self.unique(self.active) < 1), True
+        self._learn(self.active)
+
+    def _begin(
+        self, start: np.ndarray, prior: np.ndarray, values: np.ndarray, base: np.ndarray, particles: int
+    ) -> None:
+        """The first temperature, by the starting rows' likelihoods: no evaluation is needed."""
+        k = len(values)
+        base = base - logsumexp(base)
+        weights = np.where(np.isfinite(values), base, -np.inf)
+        # More than there are particles is lost by resampling: the step may as well be longer.
+        wanted = np.minimum(EFFECTIVE_SHARE * effective_size(weights), particles)
+        self.temperature = next_step(values, np.ones(k), wanted, weights)
+        weights = weights + scaled(values, self.temperature)
+        self.log_evidence = logsumexp(weights, axis=1)
+        self.first_size = effective_size(weights)
+        self.steps = [[float(t)] for t in self.temperature]
+        # Rows in random order, so that the two halves of the resampled particles are alike.
+        order = np.argsort(self.streams.uniform(len(start)), axis=1)
+        weights = np.take_along_axis(weights, order, axis=1)
+        picked = resample(weights, particles, self.streams.uniform(1)[:, 0])
+        rows = np.take_along_axis(order, picked, axis=1)
+        self.free, self.prior = start[rows], prior[rows]
+        self.values = np.take_along_axis(values, rows, axis=1)
+        self.ancestor = rows
+        same = np.unique(start, axis=0, return_inverse=True)[1].reshape(-1)
+        self.label = same[rows]
+        self.labels = len(start)
 
     def grow(self, particles: int) -> None:
         """More particles from those at the last temperature, copies at first."""
@@ -341,21 +319,13 @@ class Population:
             self.accepted[rows] += self._move(rows, half, mine, halves[1 - half]).mean(axis=1) / 2
         self.sweeps[rows] += 1
         rows = self.active[self.duplicated[self.active]]
-        few = self._most_copies()
+        # No more duplicates than these are left once the moves are enough.
+        few = int(np.ceil((1 - LAST[2]) * m))
         for half in (0, 1) if rows.size else ():
             copies = ~self._first(rows)[:, halves[half]]
             mine = halves[half][np.argsort(~copies, axis=1, kind="stable")[:, :few]]
             self._move(rows, half, mine, halves[1 - half])
         self.sweeps_here[self.active] += 1
-
-    def _most_copies(self) -> int:
-        """How many copies of each half are moved at once, whatever other observations have."""
-        m = self.free.shape[1]
-        # No more than these are left once the moves are enough.
-        least = int(np.ceil((1 - LAST[2]) * m))
-        if not self.weighted:
-            return least
-        return max(least, int(COPIES * m * 0.6 ** self.sweeps_here[self.active[0]]))
 
     def _move(self, rows: np.ndarray, half: int, mine: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Propose moves to the particles `mine` (b, w) of a half, and learn what they gained; which moved."""
@@ -514,230 +484,6 @@ def _sizes(rows: int, q: int) -> tuple[int, ...]:
     """Numbers of components that so many points may be described by."""
     most = int(np.clip(rows // (6 * (q + 2)), 1, 8))
     return tuple(sorted({1, max(1, most // 2), most}))
-
-
-# --- weighted draws of mixtures ---
-
-
-STAGES = 5
-"""Most mixtures that are fitted one after another before the temperatures are taken."""
-
-GOOD = 1.0
-"""Effective size of the weights, in draws that are wanted, from which draws are resampled by them."""
-
-HOPELESS = 0.1
-"""Effective size, in draws that are wanted, under which from the second mixture no further one is fitted."""
-
-COPIES = 0.1
-"""Share of the particles that are moved at first to tell copies apart."""
-
-PILOT = (500, 1000)
-"""Fewest and most draws of a stage, but for those that are left to be made."""
-
-LEARNT_FROM = (150, 600)
-"""Points that the first mixture, and later ones, are fitted to, of at least that effective size."""
-
-
-def populations(
-    log_likelihood: Counted,
-    log_prior: Callable[[np.ndarray], np.ndarray],
-    start: np.ndarray,
-    prior: np.ndarray,
-    values: np.ndarray,
-    base: np.ndarray,
-    particles: int,
-    streams: Streams,
-) -> Iterator[tuple[np.ndarray, Population]]:
-    """Populations of some observations each, with these: most are draws of the posteriors already.
-
-    Rows of the start and draws of mixtures that are fitted to what is there, at a temperature at which it
-    says enough, are one sample from the mixture of all that they were drawn from (J.-M. Cornuet et al.,
-    Adaptive multiple importance sampling, 2012). The prior's density may lack a factor, by which rows and
-    draws agree best (M. R. Shirts and J. D. Chodera, 2008).
-    """
-    sample = Sample.of_start(start, prior, values, base)
-    spread = _spread(start[np.isfinite(start).all(axis=1)])
-    rows = np.arange(len(values))
-    mixtures: list[LocalMixture] = []
-    for stage in range(STAGES + 1):
-        mine, sizes = streams.rows(rows), effective_size(sample.log_weights(1.0))
-        good = (sizes >= GOOD * particles) & (stage > 0)
-        if stage == 0:
-            # What mixtures say of a place where few rows are possible, their own draws would only confirm.
-            poor = effective_size(sample.log_weights(0.0)) * sample.distinct < LEARNT_FROM[0]
-        else:
-            poor = ~good & ((stage == STAGES) | (sizes < HOPELESS * particles) & (stage > 1))
-        for which, mixture in ((good, mixtures[-1] if mixtures else None), (poor, None)):
-            if which.any():
-                some, own = sample.rows(which), mine.rows(np.flatnonzero(which))
-                beginning = some.beginning(particles, own, now=mixture is not None)
-                own_mixture = None if mixture is None else mixture.rows(which)
-                counted = log_likelihood.rows(rows[which])
-                population = Population(counted, log_prior, start, beginning, particles, own, own_mixture)
-                yield rows[which], population
-        left = ~good & ~poor
-        if not left.any():
-            return
-        rows, sample, mine = rows[left], sample.rows(left), mine.rows(np.flatnonzero(left))
-        points = LEARNT_FROM[min(stage, 1)]
-        picked = sample.picked(sample.temperature(points), points, mine)
-        clouds = np.take_along_axis(sample.free, picked[..., None], axis=1)
-        mixtures = [mixture.rows(left) for mixture in mixtures]
-        mixtures.append(fit_mixtures(clouds, spread, _sizes(points, start.shape[1]), mine))
-        count = int(np.clip(particles, *PILOT)) if stage < 2 else max(particles, PILOT[0])
-        sample = sample.extended(log_likelihood, log_prior, mixtures, count, rows, mine)
-
-
-class Sample(NamedTuple):
-    """Rows of the start and draws of mixtures, of b observations, as one weighted sample.
-
-    Attributes
-    ----------
-    free : ndarray of shape (b, N, q)
-    values, prior : ndarray of shape (b, N)
-        Log-likelihoods and log densities of the prior.
-    log_counts : ndarray of shape (b, N)
-        How many draws each stands for: rows of the start have weights.
-    log_mixtures : ndarray of shape (b, N)
-        Log density of all mixtures together, each times its number of draws.
-    log_ratio : ndarray of shape (b,)
-        Log number of rows less that of the factor by which the prior's density is too large.
-    labels : ndarray of int, shape (n,)
-        Of the rows of the start; the same where these are the same point.
-    log_mass : float
-        Log of the rows' share of the weights of all.
-    """
-
-    free: np.ndarray
-    values: np.ndarray
-    prior: np.ndarray
-    log_counts: np.ndarray
-    log_mixtures: np.ndarray
-    log_ratio: np.ndarray
-    labels: np.ndarray
-    log_mass: float
-
-    @classmethod
-    def of_start(cls, start: np.ndarray, prior: np.ndarray, values: np.ndarray, base: np.ndarray) -> Sample:
-        """Rows of the start (n, q) with log weights, and their log-likelihoods (b, n)."""
-        kept, base = np.isfinite(prior) & np.isfinite(base), base - logsumexp(base)
-        free, logs, log_mass = start[kept], base[kept], float(logsumexp(base[kept]))
-        log_size, shape = float(np.log(effective_size(logs))), (len(values), len(free))
-        return cls(
-            np.broadcast_to(free, (*shape, free.shape[1])),
-            values[:, kept],
-            np.broadcast_to(prior[kept], shape),
-            np.broadcast_to(logs - log_mass + log_size, shape),
-            np.full(shape, -np.inf),
-            np.full(len(values), log_size),
-            np.unique(free, axis=0, return_inverse=True)[1].reshape(-1),
-            log_mass,
-        )
-
-    @property
-    def distinct(self) -> float:
-        """Share of the rows of the start that are like none before them."""
-        return len(np.unique(self.labels)) / len(self.labels)
-
-    def rows(self, which: np.ndarray) -> Sample:
-        """Those of some observations."""
-        kept = {name: getattr(self, name)[which] for name in self._fields[:-2]}
-        return self._replace(**kept)
-
-    def temperature(self, size: float | np.ndarray) -> np.ndarray:
-        """The highest (b,) at which the effective size of the weights is still this."""
-        b = len(self.free)
-        return next_step(self.values, np.ones(b), np.broadcast_to(size, b), self.log_weights(0.0))
-
-    def picked(self, temperature: np.ndarray, size: int, streams: Streams) -> np.ndarray:
-        """Which (b, size) of them are drawn by the weights, in random order: halves of them are alike."""
-        weights = self.log_weights(temperature)
-        order = np.argsort(streams.uniform(weights.shape[1]), axis=1)
-        found = resample(np.take_along_axis(weights, order, axis=1), size, streams.uniform(1)[:, 0])
-        return np.take_along_axis(order, found, axis=1)
-
-    def beginning(self, particles: int, streams: Streams, *, now: bool) -> Beginning:
-        """Particles by the weights at once, or by those at temperatures at which these are good enough."""
-        temperature = np.ones(len(self.free))
-        if not now:
-            particles = min(particles, SCOUTS)
-            # More than there are particles is lost by resampling: temperatures may as well be higher.
-            wanted = np.minimum(EFFECTIVE_SHARE * effective_size(self.log_weights(0.0)), particles)
-            temperature = self.temperature(wanted)
-        drawn = self.picked(temperature, particles, streams)
-        weights, n = self.log_weights(temperature), len(self.labels)
-        log_rows = logsumexp(self.log_counts[:, :n], axis=1)
-        return Beginning(
-            np.take_along_axis(self.free, drawn[..., None], axis=1),
-            np.take_along_axis(self.values, drawn, axis=1),
-            np.take_along_axis(self.prior, drawn, axis=1),
-            drawn,
-            np.where(drawn < n, self.labels[np.minimum(drawn, n - 1)], drawn),
-            self.free.shape[1],
-            temperature,
-            logsumexp(weights, axis=1) + self.log_ratio - log_rows + self.log_mass,
-            effective_size(weights),
-        )
-
-    def log_weights(self, temperature: float | np.ndarray) -> np.ndarray:
-        """Log weights (b, N) at temperatures (b,)."""
-        together = np.logaddexp(self.log_ratio[:, None] + self.prior, self.log_mixtures)
-        with np.errstate(invalid="ignore"):
-            logs = self.log_counts + self.prior - together
-        tempered = scaled(self.values, np.broadcast_to(temperature, len(self.values)))
-        return np.where(np.isfinite(self.prior), logs + tempered, -np.inf)
-
-    def extended(
-        self,
-        log_likelihood: Counted,
-        log_prior: Callable[[np.ndarray], np.ndarray],
-        mixtures: list[LocalMixture],
-        count: int,
-        rows: np.ndarray,
-        streams: Streams,
-    ) -> Sample:
-        """With so many draws of the last of the mixtures, whose numbers of draws are in its weights."""
-        free = mixture_draws(mixtures[-1], count, streams)
-        shape, q = free.shape[:2], free.shape[2]
-        fine = np.isfinite(free).all(axis=2)
-        inside = np.where(fine[..., None], free, self.free[:, :1])
-        prior = np.where(fine, log_prior(inside.reshape(-1, q)).reshape(shape), -np.inf)
-        fine = np.isfinite(prior)
-        # The likelihood is never asked about points outside the prior's support.
-        values = log_likelihood(np.where(fine[..., None], free, self.free[:, :1]), rows)
-        values = np.where(fine, values, -np.inf)
-        mixtures[-1] = mixtures[-1]._replace(log_weights=mixtures[-1].log_weights + np.log(count))
-        old = np.logaddexp(self.log_mixtures, log_student_mixture(mixtures[-1], self.free))
-        new = np.logaddexp.reduce([log_student_mixture(mixture, inside) for mixture in mixtures])
-        sample = Sample(
-            np.concatenate([self.free, inside], axis=1),
-            np.concatenate([self.values, values], axis=1),
-            np.concatenate([self.prior, prior], axis=1),
-            np.concatenate([self.log_counts, np.zeros(shape)], axis=1),
-            np.concatenate([old, new], axis=1),
-            self.log_ratio,
-            *self[-2:],
-        )
-        return sample._replace(log_ratio=sample.balanced())
-
-    def balanced(self) -> np.ndarray:
-        """The ratio (b,) under which the prior has as many draws among all as there are rows."""
-        with np.errstate(invalid="ignore"):
-            apart = np.where(np.isfinite(self.prior), self.prior - self.log_mixtures, -np.inf)
-        counts = np.exp(self.log_counts)
-        ratio, moving = self.log_ratio.copy(), np.arange(len(apart))
-        wanted = counts[:, : len(self.labels)].sum(axis=1)
-        for _ in range(20):
-            share = expit(ratio[moving, None] + apart[moving])
-            of_prior = counts[moving] * share
-            total = of_prior.sum(axis=1)
-            slope = (of_prior * (1 - share)).sum(axis=1)
-            step = np.clip((wanted[moving] - total) / np.maximum(slope, 1e-300), -1, 1)
-            ratio[moving] += step
-            moving = moving[np.abs(step) > 1e-4]
-            if not moving.size:
-                break
-        return ratio
 
 
 # --- proposals and their gains ---
@@ -996,12 +742,6 @@ class Counted:
         self.evaluations[observations] += free.shape[1]
         return self.cleaned(values, observations)
 
-    def rows(self, which: np.ndarray) -> Counted:
-        """The same of some observations, which goes on counting from where these are."""
-        some = Counted(self.log_likelihood, self.numbers[which])
-        some.undefined, some.evaluations = self.undefined[which], self.evaluations[which]
-        return some
-
     def cleaned(self, values: np.ndarray, observations: np.ndarray | slice = slice(None)) -> np.ndarray:
         """NaN and plus infinity are no likelihoods: such points are refused, and counted."""
         wrong = np.isnan(values) | (values == np.inf)
@@ -1256,23 +996,6 @@ def log_sum(parts: np.ndarray) -> np.ndarray:
     """Log of the sum of exponentials along the middle axis, of which one at least is finite."""
     top = parts.max(axis=1)
     return top + np.log(np.exp(parts - top[:, None]).sum(axis=1))
-
-
-def log_student_mixture(mixture: LocalMixture, points: np.ndarray) -> np.ndarray:
-    """Log densities (b, m) of points (b, m, q) under the mixtures with Student components."""
-    return log_sum(_student_parts(mixture, points)[0])
-
-
-def mixture_draws(mixture: LocalMixture, count: int, streams: Streams) -> np.ndarray:
-    """Draws (b, count, q) of the mixtures with Student components."""
-    shares = np.cumsum(np.exp(mixture.log_weights), axis=1)
-    # As evenly as can be: components get their shares but for one draw.
-    at = (np.arange(count) + streams.uniform(1)) / count * shares[:, -1:]
-    picked = np.minimum((shares[:, None] <= at[..., None]).sum(axis=2), shares.shape[1] - 1)
-    rows = np.arange(len(shares))[:, None]
-    precision = streams.gamma(np.full(at.shape, FREEDOM / 2)) / (FREEDOM / 2)
-    noise = np.matmul(mixture.factors[rows, picked], streams.normal(count, mixture.means.shape[2])[..., None])
-    return mixture.means[rows, picked] + noise[..., 0] / np.sqrt(precision)[..., None]
 
 
 def propose_within(

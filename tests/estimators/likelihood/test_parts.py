@@ -283,7 +283,7 @@ def test_a_sweep_moves_each_particle_once_by_those_of_the_other_half():
     few_first = np.arange(7) % 3 > 0  # the others are copies
     given = SimpleNamespace(
         free=np.zeros((3, 7, 1)), active=np.arange(3), duplicated=np.array([False, True, False]),
-        accepted=np.zeros(3), sweeps=np.zeros(3), sweeps_here=np.zeros(3), _move=move, _most_copies=lambda: 1,
+        accepted=np.zeros(3), sweeps=np.zeros(3), sweeps_here=np.zeros(3), _move=move,
         _first=lambda rows: np.tile(few_first, (len(rows), 1)),
     )  # fmt: skip
     Population.sweep(given)
