@@ -117,12 +117,7 @@ class Interval(OneToOne):
 
 @dataclass(frozen=True)
 class Lattice(OneToOne):
-    """One column of whole numbers, each of which stands for the stretch of the line that is nearest to it.
-
-    `backward` gives the nearest value. `spread` is a right inverse at random: a value's mass is spread evenly
-    over its stretch, where it has a density, and rounding gives back exactly what was spread. Stretches end
-    half a step beyond the lowest and the highest value: there densities are zero, and points are reflected.
-    """
+    """One column of whole numbers, each of which stands for the stretch of the line that is nearest to it."""
 
     runs: tuple[tuple[float, float], ...]
     spacing: float

@@ -28,15 +28,7 @@ class _Functions(NamedTuple):
 
 
 def depend_on(statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    """Which statistics (n, d) depend on parameters (n, q), or on another statistic that does, shape (d,).
-
-    Polynomials of ranks up to the fourth degree, orthonormal over the rows, are correlated with those of each
-    parameter, and with products of two of these; n times the sum of squared correlations is compared with its
-    law under independence, a chi-squared one. Of useless statistics one in a hundred is kept by chance, and
-    several where nearly all rows have one value, of which that law holds in the limit alone. A statistic that
-    is independent of the parameters can say something of the noise of others, and is kept where it depends
-    on one that is kept for certain. What shows by three columns together alone is not found.
-    """
+    """Which statistics (n, d) depend on parameters (n, q), or on another statistic that does, shape (d,)."""
     n, d = statistics.shape
     rows = np.linspace(0, n - 1, min(n, ROWS_TESTED)).astype(int)
     of_columns, of_parameters = _functions(statistics[rows]), _with_products(_functions(parameters[rows]))

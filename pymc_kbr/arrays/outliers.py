@@ -74,13 +74,7 @@ def outliers_too(found: list[Outliers], again: np.ndarray, columns: np.ndarray) 
 
 
 def apart_from_tail(table: np.ndarray) -> list[Outliers]:
-    """The columns of rows (n, d), finite, with outliers that are no tail of the others, however heavy.
-
-    The largest of Cauchy draws make up their deviation, and are no mistake. Of a tail that is a power law,
-    the i-th largest distance from the median over the next is, in logarithms and times i, an exponential
-    number of one mean for all i (Renyi), which the rows below tell (Hill): the ratio of the largest to it has
-    an F distribution. Lighter tails have smaller gaps.
-    """
+    """The columns of rows (n, d), finite, with outliers that are no tail of the others, however heavy."""
     # Shapes: table (n, d).
     found = []
     for one in outliers(table):

@@ -22,11 +22,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 
 class ProcessWide:
-    """A setting that the first thread to enter makes, and the last to leave puts back.
-
-    If each of two threads put back what it found, the later one could put back what the other had set, for
-    good.
-    """
+    """A setting that the first thread to enter makes, and the last to leave puts back."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[object]]) -> None:
         self._make, self._lock, self._inside = make, Lock(), 0
@@ -77,12 +73,7 @@ class Map(Protocol):
 
 @contextmanager
 def parallel_map(items: int) -> Iterator[Map]:
-    """A map on at most so many threads, and as many as there are cores.
-
-    What is small is done sooner by several threads, each with its own matrices, than by one whose matrices
-    are divided among the cores. A map within another takes the cores that the outer one has left free. With
-    one core, or one item, all is done where it is called.
-    """
+    """A map on at most so many threads, and as many as there are cores."""
     workers = min(cores(), items)
     with one_blas_thread():
         if workers < 2:
@@ -207,12 +198,7 @@ def one_at_a_time() -> bool:
 
 @contextmanager
 def beside() -> Iterator[Begin]:
-    """Begins work that goes on beside what follows, on as many cores as there are.
-
-    What finds all cores at work waits for one. With one core, or within a map, it is done where it is called.
-    Without a call for what came out, an error in it is not raised. Where what follows ends in an error, or is
-    interrupted, work that has not begun yet is left.
-    """
+    """Begins work that goes on beside what follows, on as many cores as there are."""
     if cores() < 2 or _inside():
         yield inline
         return

@@ -91,15 +91,7 @@ def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np
 
 
 def weighted_order(ratio: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Row numbers as they are drawn one after the other, each with a probability in proportion to its ratio.
-
-    Each row waits for an exponential time of rate `ratio`, and the shortest times come first [1]_. In the
-    rows' own order the first twenty may have the weight of two or three, where most were simulated near an
-    observation and the prior is wide.
-
-    .. [1] P. S. Efraimidis, P. G. Spirakis, Weighted random sampling with a reservoir, Information Processing
-       Letters 97 (2006), 181-185.
-    """
+    """Row numbers as they are drawn one after the other, with probabilities proportional to the ratio."""
     # Shapes: ratio (n,).
     # In logarithms: over a ratio near zero, as far from known data, a time is beyond all floats.
     return np.argsort(np.log(rng.exponential(size=len(ratio))) - np.log(ratio))

@@ -419,12 +419,7 @@ class Recovery:
 
 
 def density_transform(draws: np.ndarray, truth: np.ndarray, rng: np.random.Generator) -> float:
-    """Share of draws (m, p) where the posterior is denser than at the truth (p,).
-
-    The density is a normal kernel's, with Scott's factor, over one half of the draws; the truth is compared
-    with the other half. No draw meets its own kernel, so that the transform of a calibrated posterior is
-    uniform however rough the density is: it only is a function of the point.
-    """
+    """Share of draws (m, p) where the posterior is denser than at the truth (p,)."""
     half = len(draws) // 2
     among, others = draws[:half], draws[half:]
     values = _log_density(among, np.vstack([truth[None], others]))

@@ -100,18 +100,7 @@ def coarseness(
     likelihood: KernelLikelihood | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> Coarseness | None:
-    """Compare a posterior with what the rows nearest to it say.
-
-    A `KernelLikelihood` is fitted to some 300 rows whose parameters, not statistics, are near the posterior.
-    Such a fit stays sharp where an estimator by near statistics is blurred, and where one fitted to the whole
-    table is bent; a posterior that is right agrees with it. Where it differs, by less than twice the limits,
-    one that is fitted to other rows must differ, too: this was added when both halves of the figures were
-    known. The limits were settled on the first 100 models of `tests.statistical.coarse_models`;
-    `tests/statistical/coarse.csv` has the figures of these and of 300 others. Above twelve statistics the
-    likelihood is one of linear summaries, which say less, so that the warning seldom stays away. Where the
-    posterior is from a learned likelihood of all statistics, the summaries are the changes of that likelihood
-    along the posterior's axes, and agreement is seen.
-    """
+    """Compare a posterior with what the rows nearest to it say."""
     # Shapes: ratio (n,).
     rng = np.random.default_rng(random_seed)
     drawn = posterior.draw(DRAWS_COMPARED, rng)
@@ -255,11 +244,7 @@ ROWS_FOR_SUMMARIES = 2000
 
 
 def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray], np.ndarray]:
-    """From statistics (k, d) to the linear ones that tell the parameters apart, and the size of the rest.
-
-    Fisher's discriminants of the regression of the statistics on the parameters; the logarithm of the
-    residual's length tells of parameters that change the statistics' spread and not their mean.
-    """
+    """From statistics (k, d) to the linear ones that tell the parameters apart, and the size of the rest."""
     rows = near.more[:ROWS_FOR_SUMMARIES]
     with np.errstate(divide="ignore"):
         theta = table.support.forward(table.parameters[rows])
@@ -286,14 +271,7 @@ def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray]
 
 
 def changes_of(likelihood: KernelLikelihood, ends: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """From statistics (k, d) to what a learned likelihood makes of them along each axis of a posterior.
-
-    Log-likelihood a deviation above the mean less that a deviation below, along each principal axis of the
-    draws, in the space without edges: the score, but for the width of the step, after J. Alsing and
-    B. Wandelt, Generalized massive optimal data compression, Monthly Notices of the Royal Astronomical
-    Society 476 (2018), L60-L64. Where the likelihood holds they lose little; where it does not, their law
-    in simulated rows is still their law, and they claim nothing that is not so.
-    """
+    """From statistics (k, d) to what a learned likelihood makes of them along each axis of a posterior."""
     # Shapes: ends (2 q, p).
     count = len(ends) // 2
 

@@ -591,11 +591,7 @@ class Peak:
 
 @contextmanager
 def peak_memory() -> Iterator[Peak]:
-    """Measure the resident memory's peak above its size at the start.
-
-    On Linux the kernel's mark is set back first. Elsewhere it cannot be, and only a peak higher than all
-    before is seen: smaller ones are reported as zero. Worker processes are not counted.
-    """
+    """Measure the resident memory's peak above its size at the start."""
     peak = Peak()
     try:
         # To Linux a five means: set the peak back to what is held now, and nothing else.

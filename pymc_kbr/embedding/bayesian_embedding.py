@@ -335,11 +335,7 @@ class Conditioned:
 
 @dataclass(frozen=True, eq=False)
 class ThroughLandmarks:
-    """The same with Nystroem's covariance U A^-1 U', U the rows' covariances with m landmarks and A theirs.
-
-    B has no eigenvalue below sigma^2, however many rows there are. In sigma^2 A + U' U, which is L B L', the
-    smallest would be lost to the rounding of the largest.
-    """
+    """The same with Nystroem's covariance U A^-1 U', of the rows with m landmarks (U) and theirs (A)."""
 
     # Shapes: triangle (m, m).
 

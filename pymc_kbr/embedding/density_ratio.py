@@ -35,13 +35,7 @@ class RatioChoice:
 
 
 def kulsif(gram: Gram, prior: Embedding, regularisation: float, centred: bool = False) -> np.ndarray:
-    """Values of the density ratio at a table's rows, divided by their number, shape (n,).
-
-    The weights of the kernel sum rule, of either sign: see `sum_rule`.
-
-    .. [1] T. Kanamori, T. Suzuki, M. Sugiyama, Statistical analysis of kernel-based least-squares
-       density-ratio estimation, Machine Learning 86 (2012), 335-367.
-    """
+    """Values of the density ratio at a table's rows, divided by their number, shape (n,)."""
     return sum_rule(gram, prior, gram.size * regularisation, centred)
 
 
@@ -53,13 +47,7 @@ def leave_one_out_scores(
     centred: bool = False,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """KuLSIF's leave-one-out scores in closed form, one for each regularisation; low is good.
-
-    The mean of r(theta_i)^2 / 2 over pairs i less the mean of r(u_i) under the draws' weights, with r
-    estimated without the pair (theta_i, u_i). With M = (G + (n - 1) eta I)^-1 and h the embeddings'
-    difference at the rows without that pair, eta r(theta_i) = (M h)_i / M_ii and eta r(u_i) = h(u_i) - k_i'
-    M h + (M k_i)_i (M h)_i / M_ii.
-    """
+    """KuLSIF's leave-one-out scores in closed form, one for each regularisation; low is good."""
     # Shapes: parameters (n, p); prior (l, p); weights (l,).
     n, pairs = len(parameters), min(len(parameters), len(prior))
     a = np.full(len(prior), 1 / len(prior)) if weights is None else weights

@@ -84,11 +84,7 @@ class Embedding:
         return float(np.sqrt(max(squared, 0.0)))  # rounding may leave less than zero
 
     def squared_error_to_gaussian(self, mean: np.ndarray, covariance: np.ndarray) -> float:
-        """The squared RKHS distance to the embedding of a normal distribution, under a Gaussian kernel.
-
-        Section 5.1 of the localised draft, in the scale of its kernel, which is a normal density: for
-        k = exp(-|a - b|^2 / (2 s^2)) each term is multiplied by the density's constant.
-        """
+        """The squared RKHS distance to the embedding of a normal distribution, under a Gaussian kernel."""
         # Shapes: mean (p,); covariance (p, p).
         kernel = self.atoms.kernel
         if not isinstance(kernel, Gaussian):

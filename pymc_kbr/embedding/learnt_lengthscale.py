@@ -109,19 +109,7 @@ def learn_lengthscale(
     measure: Measure | None = None,
     most: int = ROWS_FOR_CHOICES,
 ) -> LearntLengthscale:
-    """Maximise the marginal likelihood of points over the lengthscales of a Gaussian kernel.
-
-    Section 4.3 of [1]_. L-BFGS over log l, from every local maximum of a scan over common lengthscales, since
-    there may be several: of a mixture, one within its parts and one across them. Where the embedding is flat
-    at a point, as at short lengthscales of rounded data, the likelihood is zero. With `separate`
-    lengthscales columns are divided by their deviations first, since the norm in gamma depends on how the
-    columns' units compare. The likelihood is a density for D = 1 alone: in more dimensions the embedding is
-    still one number a point, and separate lengthscales tend to follow few columns and leave the others out.
-    A point far from all others makes it longer, the more the farther it is, as gamma is nearly zero there.
-
-    .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
-       (2016).
-    """
+    """Maximise the marginal likelihood of points over the lengthscales of a Gaussian kernel."""
     # Shapes: points (n,) or (n, D).
     positive("noise", noise)
     whole("most", most)

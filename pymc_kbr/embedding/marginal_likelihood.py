@@ -20,16 +20,7 @@ LOG_2_PI = float(np.log(2 * np.pi))
 
 
 class MarginalLikelihood:
-    """log p(x_1, ..., x_n | l) and its gradient, on all pairs of points.
-
-    Eq. 13 of [1]_: log N(m; 0, R + sigma^2 I) + sum_i log gamma_i, with m the empirical embedding at the
-    points, R the prior's covariance there, and gamma_i the volume of the Jacobian of the empirical embedding
-    (eq. 12), which eq. 28 gives for a Gaussian kernel. The gradient is that of appendix A.5.1, in log l.
-    Time is n^3 for one Cholesky factor and the inverse, and D n^2 besides; memory three matrices n x n.
-
-    .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
-       (2016).
-    """
+    """log p(x_1, ..., x_n | l) and its gradient, on all pairs of points."""
 
     # Shapes: points (n, D).
 
@@ -128,12 +119,7 @@ LANDMARK_JITTER = 1e-7
 
 
 class LowRankMarginalLikelihood:
-    """log p(x_1, ..., x_n | l) and its gradient, with Nystroem's form of the prior's covariance.
-
-    R is replaced by U A^-1 U', U the covariances with m landmarks and A theirs. The empirical embedding and
-    its Jacobian stay exact, formed a block of rows at a time: time D n^2 + n m^2, memory n m. The prior is
-    then that of a process of rank m.
-    """
+    """log p(x_1, ..., x_n | l) and its gradient, with Nystroem's form of the prior's covariance."""
 
     # Shapes: points (n, D).
 
@@ -225,15 +211,7 @@ class Measure(Protocol):
 
 @dataclass(frozen=True)
 class LebesgueMeasure:
-    """The Lebesgue measure: r is stationary.
-
-    r(a, b) = pi^(D/2) prod l exp(-sum (a - b)^2 / (4 l^2)), eq. 25 of [1]_; there theta is l^2. The authors'
-    program leaves the constant out, as `normalised` does. The measure is not finite, so that draws of the
-    prior lie in the kernel's space only on bounded sets; it is the limit of wide Gaussian ones.
-
-    .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
-       (2016).
-    """
+    """The Lebesgue measure: r is stationary."""
 
     normalised: bool = True
 
@@ -257,13 +235,7 @@ class LebesgueMeasure:
 
 @dataclass(frozen=True)
 class GaussianMeasure:
-    """A finite measure, nu(du) = exp(-|u - c|^2 / (2 g^2)) du.
-
-    Appendix A.3 of Flaxman et al. 2016, with its mean corrected: completing the square in u gives
-    m = S Sigma^-1 (x + y), with S = (2 Sigma^-1 + g^-2 I)^-1 (printed: the inverse of S). What follows from
-    it is as printed, (2 pi)^(D/2) |S|^(1/2) exp(-sum (x - y)^2 / (4 l^2) - sum z^2 / (2 g^2 + l^2)), with
-    z = (x + y) / 2 - c.
-    """
+    """A finite measure, nu(du) = exp(-|u - c|^2 / (2 g^2)) du."""
 
     deviation: float
     centre: float | tuple[float, ...] = 0.0
@@ -354,11 +326,7 @@ class Volume(NamedTuple):
 
 
 class Jacobian:
-    """gamma_i = |gradient of the empirical embedding| at its points, for a Gaussian kernel.
-
-    Eq. 16 and 17 of Flaxman et al. 2016, with one lengthscale a dimension: the derivative in dimension d at
-    x_i is a_id / (n l_d), with a_id = sum_j k_ij (x_jd - x_id) / l_d. Only pairs that are apart count.
-    """
+    """gamma_i = |gradient of the empirical embedding| at its points, for a Gaussian kernel."""
 
     # Shapes: points (n, D).
 

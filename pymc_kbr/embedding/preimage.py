@@ -24,14 +24,7 @@ def mode(embedding: Embedding, starts: int = 5, iterations: int = 200) -> np.nda
 
 
 def _fixed_point(embedding: Embedding, starts: int, iterations: int) -> np.ndarray:
-    """The highest end of fixed-point iterations from several atoms, for a Gaussian kernel.
-
-    The fixed point of eq. 3 of the localised draft, y <- sum_i y_i w_i k(y_i, y) / sum_i w_i
-    k(y_i, y), from several of the 200 heaviest atoms, the first of them the one at which the
-    embedding is largest. For a Gaussian kernel the nearest feature is where the embedding is
-    largest, and the step is an ascent of it while weights are positive; with signed ones a step
-    that does not ascend is halved.
-    """
+    """The highest end of fixed-point iterations from several atoms, for a Gaussian kernel."""
     points, weights = embedding.atoms.points, embedding.weights
     heaviest = points[np.argsort(weights)[::-1][:200]]
     descending = heaviest[np.argsort(embedding(heaviest))[::-1]]

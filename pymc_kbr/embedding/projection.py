@@ -8,12 +8,7 @@ from pymc_kbr.embedding.embedding import Atoms, Embedding
 
 
 def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: float = 1e-4) -> np.ndarray:
-    """Weights v (m,), non-negative and of sum one, whose embedding is nearest to the given one.
-
-    Minimises (v - w)' G (v - w) over the simplex by accelerated projected gradients, from the
-    positive part of w. The embedding nearest to it is unique where G has full rank; an
-    iteration ends when it lowers the objective by less than `tolerance` of its value.
-    """
+    """Weights v (m,), non-negative and of sum one, whose embedding is nearest to the given one."""
     target = embedding.atoms.apply_gram(embedding.weights)
     norm = float(embedding.weights @ target)
     # A step of one over the gradient's Lipschitz constant never overshoots without momentum.

@@ -8,14 +8,7 @@ from pymc_kbr.embedding.embedding import Atoms, Embedding
 
 
 def shrunk(embedding: Embedding, target: Embedding) -> tuple[Embedding, float]:
-    """The embedding of equally weighted draws moved towards another one.
-
-    a = min(1, D / |m - t|^2), with m the first embedding, t the target and D an unbiased estimate of
-    m's squared error, as James and Stein's estimator for a mean.
-
-    .. [1] K. Muandet, B. Sriperumbudur, K. Fukumizu, A. Gretton, B. Schölkopf, Kernel mean shrinkage
-       estimators, JMLR 17 (2016), 48.
-    """
+    """The embedding of equally weighted draws moved towards another one."""
     size = embedding.weights.sum() ** 2 / (embedding.weights @ embedding.weights)
     norm = embedding.inner(embedding)
     diagonal = float(embedding.weights @ embedding.atoms.kernel.diag(embedding.atoms.points))

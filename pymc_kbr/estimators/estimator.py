@@ -220,10 +220,7 @@ class Conditioning:
 
 
 def _with_mass(support: Support, atoms: Atoms, weights: np.ndarray) -> tuple[Atoms, np.ndarray, float]:
-    """Atoms (m, p) where the prior has mass, their weights of the same sum, and the share of the others.
-
-    What was moved to where there is none is left out, as a posterior is zero where its prior is.
-    """
+    """Atoms (m, p) where the prior has mass, their weights of the same sum, and the share of the others."""
     allowed = support.allows(atoms.points)
     if np.all(allowed) or not np.any(allowed & (weights != 0)):
         return atoms, weights, 0.0
@@ -584,18 +581,9 @@ class Estimator(Conditioning, BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class FitInput:
-    """Both sides of a table, what is known of the prior, and names.
+    """Both sides of a table, what is known of the prior, and names."""
 
-    Parameters
-    ----------
-    parameters, statistics : array_like of shape (n, p), (n, d)
-        In memory or read a part at a time.
-    support : Support, optional
-    ratio : ndarray of shape (n,), optional
-    prior : draws, optional
-    names : Names
-    success : Success, optional
-    """
+    # Shapes: parameters, statistics (n, p), (n, d); ratio (n,).
 
     parameters: Any
     statistics: Any
@@ -616,13 +604,7 @@ class FitInput:
         estimator: Any,
         success: Success | None = None,
     ) -> FitInput:
-        """From the arguments of `Estimator.fit`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is a table and statistics beside it, or neither, or two forms of another prior.
-        """
+        """From the arguments of `Estimator.fit`."""
         own = getattr(estimator, "prior", None)
         refuse_both(ratio, prior, own)
         if not is_table(parameters):
@@ -715,13 +697,7 @@ class FitInput:
 
 @dataclass(frozen=True, eq=False)
 class StreamedTable(FittedTable):
-    """Rows that are read in blocks; `statistics` and `parameters` are `Chunks`.
-
-    Parameters
-    ----------
-    scan : Scan
-        What one pass over all rows has found.
-    """
+    """Rows that are read in blocks; `statistics` and `parameters` are `Chunks`."""
 
     streamed: ClassVar[bool] = True
 
@@ -813,22 +789,9 @@ SAMPLED_ROWS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """What is known of all rows.
+    """What is known of all rows."""
 
-    Attributes
-    ----------
-    scaler : Scaler
-        Of the statistics.
-    deviation : ndarray of shape (p,)
-        Of the parameters.
-    rows : ndarray of int, shape (s,)
-        A sample of the rows' numbers, ascending.
-    parameters, statistics : ndarray of shape (s, p) and (s, d)
-        Of these rows.
-    few : ndarray of int, shape (f,)
-        Places in the sample of the rows on which bandwidths and ridges are chosen: those that a table in
-        memory gives too.
-    """
+    # Shapes: deviation (p,); rows (s,); parameters, statistics (s, p) and (s, d); few (f,).
 
     scaler: Scaler
     deviation: np.ndarray
@@ -872,13 +835,7 @@ class Moments:
 
 
 def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
-    """Read all rows once.
-
-    Raises
-    ------
-    ValueError
-        If a value is not finite, or all statistics are constant.
-    """
+    """Read all rows once."""
     n = len(statistics)
     few = spread_out(n, ROWS_FOR_CHOICES)
     wanted = np.union1d(spread_out(n, SAMPLED_ROWS), few)

@@ -160,10 +160,7 @@ class LearnedDensity(Estimator):
         return self._prepare(self._possible(self._trials(observed)))
 
     def _prepare(self, rows: np.ndarray, *, conditioned: bool = False) -> Prepared:
-        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible.
-
-        To be conditioned on, values that a statistic of few values never has are refused.
-        """
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
         prepared = self._evaluation.prepare(rows)
         unseen = np.flatnonzero(prepared.off())
         if conditioned and len(unseen):
@@ -367,15 +364,9 @@ ROWS_AT_ONCE = 10_000
 
 
 class Ranks(NamedTuple):
-    """Ranks from 0 to 1 of each parameter, interpolated between quantiles: no tail stretches them.
+    """Ranks from 0 to 1 of each parameter, interpolated between quantiles: no tail stretches them."""
 
-    Attributes
-    ----------
-    knots : ndarray of shape (k, p)
-        Quantiles, the first and the last of which are the range.
-    slopes : ndarray of shape (k - 1, p)
-        Rank for each unit of the parameter, between knots.
-    """
+    # Shapes: knots (k, p); slopes (k - 1, p).
 
     knots: np.ndarray
     slopes: np.ndarray
@@ -396,18 +387,9 @@ class Ranks(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Whether all parameters together are near one of some rows, along uncorrelated axes of unit variance.
+    """Whether all parameters together are near one of some rows, along uncorrelated axes of unit variance."""
 
-    Attributes
-    ----------
-    centre : ndarray of shape (p,)
-    axes : ndarray of shape (p, p)
-        Ranks less their mean, times these, have unit variance and no correlation.
-    anchors : ndarray of shape (m, p)
-        Rows along these axes.
-    reach : float
-        Largest squared distance from the nearest anchor.
-    """
+    # Shapes: centre (p,); axes (p, p); anchors (m, p).
 
     centre: np.ndarray
     axes: np.ndarray
@@ -441,17 +423,9 @@ class Near(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Whether each two parameters lie in, or beside, a cell of their ranks that has rows.
+    """Whether each two parameters lie in, or beside, a cell of their ranks that has rows."""
 
-    Attributes
-    ----------
-    cells : ndarray of int, shape (p,)
-        Into how many each parameter is cut.
-    first, second : ndarray of int, shape (q,)
-        The numbers of the pairs' parameters.
-    near : ndarray of bool, shape (q, c, c)
-        Which cells have rows in or beside them.
-    """
+    # Shapes: cells (p,); first, second (q,); near (q, c, c).
 
     cells: np.ndarray
     first: np.ndarray
@@ -482,18 +456,7 @@ class Pairs(NamedTuple):
 
 
 class SimulatedRegion(NamedTuple):
-    """The range of each parameter, less combinations of several that no row of the table is near.
-
-    It is a coarse net. What two parameters exclude together is seen to within a few of the cells into which
-    their ranks are cut, a line along which many lie to within its width; where three or more exclude each
-    other along a curve, much that was never simulated may be held.
-
-    Attributes
-    ----------
-    ranks : Ranks
-    near : Near
-    pairs : Pairs
-    """
+    """The range of each parameter, less combinations of several that no row of the table is near."""
 
     ranks: Ranks
     near: Near
@@ -513,18 +476,8 @@ class SimulatedRegion(NamedTuple):
         return self.ranks.knots[[0, -1]]
 
     def holds(self, parameters: Any, xp: Any = np) -> Any:
-        """Which parameters are in the region.
-
-        Parameters
-        ----------
-        parameters : ndarray or tensor of shape (g, p)
-        xp : module
-            `numpy`, or `pytensor.tensor` for tensors.
-
-        Returns
-        -------
-        ndarray or tensor of bool, shape (g,)
-        """
+        """Which parameters are in the region."""
+        # Shapes: parameters (g, p); returned: (g,).
         if xp is np and len(parameters) > ROWS_AT_ONCE:
             return np.concatenate([self.holds(part) for part in _in_parts(parameters)])
         lowest, highest = self.ends
@@ -863,19 +816,9 @@ once for these.
 
 
 class Start(NamedTuple):
-    """Rows that stand for the prior.
+    """Rows that stand for the prior."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n, p)
-    described : ndarray of shape (n, w)
-        What of the likelihood depends on them alone.
-    log_weights : ndarray of shape (n,), optional
-        That make them draws of the prior, up to a constant.
-    seed : int
-    log_mass : float
-        Log share of the prior's mass that they stand for.
-    """
+    # Shapes: rows (n, p); described (n, w); log_weights (n,).
 
     rows: np.ndarray
     described: np.ndarray
@@ -892,10 +835,7 @@ def drawn_posteriors(
     free_log_prior: Callable[[np.ndarray], np.ndarray],
     particles: int,
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
-    """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted.
-
-    Where the model cannot make an observation they are what the statistics say that it can.
-    """
+    """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
     lost = [data.impossible for data in prepared]
     prepared = [data.of_the_rest() if off else data for data, off in zip(prepared, lost, strict=True)]
     in_part = MOST_PARTICLES_IN_PART

@@ -126,18 +126,7 @@ def ratio_of_draws(theta: np.ndarray, prior: Any, support: Support, rng: np.rand
 def shrunk_mean(
     draws: np.ndarray, weights: np.ndarray, theta: np.ndarray, own: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The prior's mean (p,), moved towards the table's as far as both are unsure; and these shares (p,).
-
-    With squared standard errors a of the prior's mean and b of the table's, and with D their squared
-    difference, each parameter's mean is moved by the share a / (a + b) / max(1, T), T the average of
-    D / (a + b) over parameters: James and Stein's estimator in units of each parameter's own error, which
-    moves little where means differ by more than chance. None is moved by more than its standard error [1]_,
-    so that what is known well of one parameter is not given up for the others' sake. All vanishes as draws
-    grow in number.
-
-    .. [1] B. Efron, C. Morris, Limiting the risk of Bayes and empirical Bayes estimators, part II: the
-       empirical Bayes case, Journal of the American Statistical Association 67 (1972), 130-139.
-    """
+    """The prior's mean (p,), moved towards the table's as far as both are unsure; and these shares (p,)."""
     # Shapes: draws, weights (l, p), (l,); theta, own (n, p), (n,).
     ours, mean = own @ theta, weights @ draws
     concentration = float(weights @ weights)  # one over the number of equal draws

@@ -172,17 +172,7 @@ def is_better(squares: np.ndarray, than: np.ndarray) -> bool:
 
 
 def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
-    """Settings for all training data.
-
-    The transition's ridge has the smallest leave-one-out error, for each kernel on the states. The others
-    start from `START`, and are left for what has a smaller squared error of filtered means on the last part
-    of the training sequences, by two standard errors: first the bandwidth on the observations with lambda (or
-    delta, and smaller ones where the smallest is the best), then the bandwidth on the states, then eta,
-    beside which KuLSIF's is tried. The two bandwidths are chosen apart: a transition that bends wants a
-    narrow kernel on the states, while a wide one on the observations has fewer ways to follow their noise.
-    Without sequences, or with short ones, bandwidth and lambda are those of the regression of states on
-    observations, by leave one out.
-    """
+    """Settings for all training data."""
     search = Search(training, how, given, steps_held_out(training))
     state, observation, strength = START[given.rule]
     if not search.held:

@@ -325,12 +325,7 @@ class KernelBayesFilter:
 def learn(
     arguments: Any, training: Training, names: tuple[str, ...], seed: int
 ) -> tuple[Chosen, FittedFilter]:
-    """Settings chosen on the training, and the filter with them on all of it.
-
-    Where features of the observations are learnt, settings are chosen with features of the part of the
-    training without the steps that are held out: features know the rows they were learnt from, and on these
-    every lambda would look too large. They are then learnt again from all rows.
-    """
+    """Settings chosen on the training, and the filter with them on all of it."""
     point = make_point(arguments.point, training.states)
     units = Units.of(training, arguments.scale, arguments.features)
     how, given = _how(arguments, training, units, seed), _given(arguments)
@@ -449,17 +444,7 @@ PUBLISHED_REGULARISATIONS = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
 def choose_as_published(training: Training, how: How, given: GivenSettings) -> Chosen:
-    """Settings by the papers' procedures: Fukumizu 2013, section 5.3, for "kbr", Xu 2022, 5.2, for "iw_kbr".
-
-    Both take Gaussian kernels whose bandwidths are one number beta times the median distances on either side.
-
-    - "kbr": the first half of the training estimates, the second validates beta and epsilon; the ridges of
-      both regressions are epsilon, and delta = 2 epsilon.
-    - "iw_kbr": eta by KuLSIF's leave-one-out score, the transition's ridge equal to it; the last 200 steps
-      validate beta and lambda.
-
-    The papers do not print their grids; these are ours. Everything is in the scale of weights of sum one.
-    """
+    """Settings as in the papers: Fukumizu 2013, section 5.3, for "kbr", Xu 2022, 5.2, for "iw_kbr"."""
     _check(training, how, given)
     # Fukumizu 2013 validates on the second half, Xu 2022 on the last steps.
     steps = sum(training.lengths) // 2

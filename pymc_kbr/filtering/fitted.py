@@ -157,18 +157,7 @@ class FittedFilter:
 
 
 class BackwardPass:
-    """Backward conditional means, reweighted at each time for what was known then.
-
-    p(z_t | x_1..T) is the mean of p(z_t | z_t+1, x_1..t) under p(z_t+1 | x_1..T). The inner one is a
-    posterior by itself, with the filtered belief as the prior of z_t and the training transitions (z_j,
-    z_j+1) as the table: importance-weighted kernel Bayes' rule with gamma, the filtered belief's weights on
-    the states z_j, conditioned on the embedding of the smoothed belief at t + 1 in the place of a point,
-
-    s_t = D^(1/2) (D^(1/2) G_next D^(1/2) + lambda I)^-1 D^(1/2) h,   h_j = sum_i s_t+1,i k(z_j+1, z_i).
-
-    This is forward filtering and backward smoothing with both of its densities as embeddings. Neither paper
-    derives a smoother.
-    """
+    """Backward conditional means, reweighted at each time for what was known then."""
 
     def __init__(self, recursion: Recursion) -> None:
         data, how = recursion.training, recursion.how

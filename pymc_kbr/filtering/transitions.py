@@ -17,11 +17,7 @@ MOST_WHOLE = 2_000
 
 
 class SumRule:
-    """Weights of the observed states that stand for an embedding: the kernel sum rule, factored once.
-
-    gamma = (G + n eta I)^-1 g with g the embedding's values at the states; `centred`, the same of g less
-    the states' own embedding, plus 1 / n. See `embedding.rules.sum_rule`.
-    """
+    """Weights of the observed states that stand for an embedding: the kernel sum rule, factored once."""
 
     def __init__(self, gram: Gram, regularisation: float, centred: bool) -> None:
         n = gram.size
@@ -37,12 +33,7 @@ class SumRule:
 
 
 class Regression:
-    """The conditional mean embedding of one side of pairs given the other, factored once.
-
-    v = (G + m lambda' I)^-1 h, where h are an embedding's values at the given side: the step of Xu 2022,
-    Algorithm 2, line 4, and of the first factor of Fukumizu 2013, eq. 17. Signed weights carry over.
-    Centred, it is the regression with an intercept, and v sums to what the embedding's weights sum to.
-    """
+    """The conditional mean embedding of one side of pairs given the other, factored once."""
 
     def __init__(self, gram: Gram, regularisation: float, centred: bool) -> None:
         m = gram.size
@@ -136,11 +127,7 @@ class LearntTransition:
 
 
 class KnownTransition:
-    """By draws of the next state from each observed state, through the kernel sum rule.
-
-    A belief sum_i w_i k(., z_i) becomes sum_i w_i mean_j k(., y_ij) with draws y_ij of the state after z_i,
-    and gamma = (G + n eta I)^-1 of its values at the observed states.
-    """
+    """By draws of the next state from each observed state, through the kernel sum rule."""
 
     # Shapes: pairs (n,); points (n, p).
 
@@ -202,11 +189,7 @@ def conditioned(
     centred: bool,
     total: float = 1.0,
 ) -> np.ndarray:
-    """Weights of rows (z_i, x_i) under a prior, given a point of x or an embedding on x.
-
-    For "iw_kbr" rows whose weight is not positive are left out before anything is factored: their
-    posterior weight is zero. That is exact, and the factorisation is of the others alone.
-    """
+    """Weights of rows (z_i, x_i) under a prior, given a point of x or an embedding on x."""
     # Shapes: gamma (n,); values (n,); returned: (n,).
     weights = np.zeros(len(gamma))
     rows = np.arange(len(gamma))

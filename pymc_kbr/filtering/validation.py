@@ -216,13 +216,7 @@ def as_it_is(mean: np.ndarray) -> np.ndarray:
 
 
 def nearest_rotation(mean: np.ndarray) -> np.ndarray:
-    """The rotation matrix nearest to a matrix in Frobenius norm, both as rows of nine numbers.
-
-    M = U diag(s) V' becomes U diag(1, 1, det(U V')) V', which has the determinant one.
-
-    .. [1] W. Kabsch, A solution for the best rotation to relate two sets of vectors, Acta Crystallographica
-       A32 (1976), 922-923.
-    """
+    """The rotation matrix nearest to a matrix in Frobenius norm, both as rows of nine numbers."""
     left, _, right = np.linalg.svd(mean.reshape(3, 3))
     # The singular vectors' product may be a reflection: the least direction then turns round.
     left[:, 2] *= np.sign(np.linalg.det(left @ right))

@@ -189,10 +189,7 @@ def streams(solver: Solver) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class BlockGram(Gram):
-    """Blocks of rows, each with its own regression; what they predict is averaged.
-
-    A block of m rows has m / n of the ridge n * lambda: lambda is the same in all of them.
-    """
+    """Blocks of rows, each with its own regression; what they predict is averaged."""
 
     # Shapes: points (n, d); base (n,).
 

@@ -77,14 +77,7 @@ def block_sizes(rows: int, block: int | None, least: int) -> int:
 
 
 class Blocks:
-    """Inner products of centred matrices, block after block, and the distribution of their mean.
-
-    Where the rows of a block are permuted, <A, B> has mean zero and variance 2 |A|^2 |B|^2 / (n (n - 3)),
-    which is exact, and in the limit of many rows the third moment 8 tr A^3 tr B^3 / (n (n - 3))^1.5. The mean
-    over blocks is compared with the gamma distribution, shifted to mean zero, of these three. A normal one
-    with the blocks' own deviation would reject too seldom: the statistic is skewed, and where its mean is
-    high by chance, so is its deviation.
-    """
+    """Inner products of centred matrices, block after block, and the distribution of their mean."""
 
     def __init__(self, count: int) -> None:
         self._values, self._variances = np.empty(count), np.empty(count)
@@ -152,13 +145,7 @@ class Traces(NamedTuple):
 
 
 def moments(a: Traces, b: Traces, n: int) -> tuple[float, float]:
-    """Mean and variance of sum_ij A_ij B_pi(i)pi(j) over all permutations pi of n >= 4 rows.
-
-    Exact, for symmetric matrices whose rows sum to zero [1]_.
-
-    .. [1] F. Kazi-Aoual, S. Hitier, R. Sabatier, J.-D. Lebreton, Refined approximations to permutation tests
-       for multivariate inference, Computational Statistics and Data Analysis 20 (1995), 643-656.
-    """
+    """Mean and variance of sum_ij A_ij B_pi(i)pi(j) over all permutations pi of n >= 4 rows."""
     mean = a.trace * b.trace / (n - 1)
     spread = [(n - 1) * c.squared - c.trace**2 for c in (a, b)]
     peaked = [n * (n + 1) * c.diagonal - (n - 1) * (c.trace**2 + 2 * c.squared) for c in (a, b)]

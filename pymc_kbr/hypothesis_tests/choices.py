@@ -153,17 +153,7 @@ def refuse_without_permutations(null: str, form: str) -> None:
 def of_several(
     values: np.ndarray, permuted: np.ndarray, kernels: Sequence[tuple[Kernel, ...]], form: str
 ) -> TestResult:
-    """The largest of standardised statistics, against that of each permutation.
-
-    The sample is one of the permutations by which each statistic is standardised, so that under the null
-    hypothesis all of them are alike and the level is exact. After [1]_ and [2]_, who weigh bandwidths and
-    correct the level of each; the largest of standardised statistics needs no second set of permutations.
-
-    .. [1] M. Albert, B. Laurent, A. Marrel, A. Meynaoui, Adaptive test of independence based on HSIC
-       measures, Annals of Statistics 50 (2022), 858-879.
-    .. [2] A. Schrab, I. Kim, M. Albert, B. Laurent, B. Guedj, A. Gretton, MMD aggregated two-sample test,
-       JMLR 24 (2023), 1-81.
-    """
+    """The largest of standardised statistics, against that of each permutation."""
     # Shapes: values (m,); permuted (p, m).
     pool = np.vstack([values, permuted])
     spread = pool.std(axis=0)

@@ -370,12 +370,7 @@ class PriorRows:
 
     @classmethod
     def of(cls, table: Any, ratio: np.ndarray | None = None) -> PriorRows:
-        """Rows of a `ReferenceTable` for its prior, or for another one.
-
-        Rows that are no draws of the prior are resampled systematically, at even steps of the summed
-        weights, which are the table's `prior_ratio` times `ratio`. A likelihood that is known is no part of a
-        prior: where the ratio is that alone, rows are draws of the prior and are left as they are.
-        """
+        """Rows of a `ReferenceTable` for its prior, or for another one."""
         # Shapes: ratio (n,).
         elsewhere = table.origin.from_proposal
         weights = table.prior_ratio if elsewhere or not table.origin.known else None

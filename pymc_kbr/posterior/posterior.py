@@ -179,10 +179,7 @@ class WeightedAtoms:
 
 
 def herd(embedding: Embedding, draws: int) -> np.ndarray:
-    """Row numbers of atoms whose equally weighted sum is near to an embedding, shape (draws,).
-
-    .. [1] Y. Chen, M. Welling, A. Smola, Super-samples from kernel herding, UAI (2010).
-    """
+    """Row numbers of atoms whose equally weighted sum is near to an embedding, shape (draws,)."""
     points, kernel = embedding.atoms.points, embedding.atoms.kernel
     target = embedding.atoms.apply_gram(embedding.weights)
     half_norms = 0.5 * kernel.diag(points)

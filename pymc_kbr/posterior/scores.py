@@ -14,12 +14,7 @@ def rmse(estimates: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def crps(draws: np.ndarray, truth: np.ndarray, *, fair: bool = False) -> np.ndarray:
-    """Continuous ranked probability score of draws (m, p) at a true value (p,), each shape (p,).
-
-    E|X - y| - E|X - X'| / 2 under the empirical distribution of the draws (Gneiting and Raftery
-    2007, eq. 21); smaller is better, in the parameter's own units. `fair` as in `energy_score`, which it
-    equals in one dimension.
-    """
+    """Continuous ranked probability score of draws (m, p) at a true value (p,), each shape (p,)."""
     m = len(draws)
     ordered = np.sort(draws, axis=0)
     ranks = np.arange(1, m + 1)[:, None]
@@ -41,14 +36,7 @@ def covered(draws: np.ndarray, truth: np.ndarray, probability: float = 0.9) -> n
 
 
 def energy_score(draws: np.ndarray, truth: np.ndarray, power: float = 1.0, *, fair: bool = False) -> float:
-    """The energy score of draws (m, p) at a true value (p,), in the same units; smaller is better.
-
-    E|X - y|^b - E|X - X'|^b / 2 [1]_, eq. 22: the kernel score of the kernel -|a - b|^b.
-
-    .. [1] T. Gneiting, A. Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 102
-       (2007), 359-378.
-    .. [2] C. Ferro, Fair scores for ensemble forecasts, Q. J. R. Meteorol. Soc. 140 (2014), 1917-1923.
-    """
+    """The energy score of draws (m, p) at a true value (p,), in the same units; smaller is better."""
     # Shapes: draws (m, p); truth (p,).
     to_truth = np.mean(np.sum((draws - truth) ** 2, axis=1) ** (power / 2))
     # Each pair once: half of both orders.

@@ -39,15 +39,7 @@ def unsmoothed(
 def globally(
     atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Noise of the posterior's own covariance and one bandwidth.
-
-    A kernel density estimate with covariance h^2 S, S the posterior's and h Silverman's for its effective
-    sample size; atoms are drawn towards their mean by sqrt(1 - h^2), so that the variance stays S [1]_.
-    Two peaks are drawn towards the middle between them.
-
-    .. [1] M. West, Approximating posterior distributions by mixtures, J. R. Statist. Soc. B 55 (1993),
-       409-422.
-    """
+    """Noise of the posterior's own covariance and one bandwidth."""
     mean = weights @ atoms
     h = silverman(effective_sample_size(weights), atoms.shape[1])
     # No Cholesky factor: weights on few atoms, or atoms on a line, have a singular covariance.
@@ -57,16 +49,7 @@ def globally(
 
 
 def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Noise of the covariance among each atom's neighbours.
-
-    `globally` within the k nearest of the m weighted atoms: each draw moves towards its neighbours' mean and
-    gets noise of their covariance, so that the variance inside a neighbourhood stays what it is, and
-    separate or bent peaks stay apart. Neighbours of outer atoms lie inwards; what that takes from each
-    column's variance is given back. In q dimensions k = m^max(1/2, q / (q + 2)), but at least 2 q + 2:
-    neighbourhoods must grow with the dimension for draws not to form one lump an atom. Where k is above
-    the smaller of 4 q^2 and 20 q, and above 12, that many nearest among as large a share of the atoms, drawn
-    at random, span the same neighbourhood.
-    """
+    """Noise of the covariance among each atom's neighbours."""
     carrying = np.flatnonzero(weights > 0)
     count, q = len(carrying), atoms.shape[1]
     k = min(count, max(2 * q + 2, round(count ** max(0.5, q / (q + 2)))))

@@ -33,12 +33,7 @@ NEGLIGIBLE_SHARE = 1e-3
 
 
 class LeaveOneOut:
-    """Leave-one-out residuals of a weighted ridge regression for any ridge r at once.
-
-    With K = G + r diag(1 / d), the residual of row i when it is left out is ``(K^-1 T)_i / (K^-1)_ii``.
-    One eigendecomposition diag(d)^(1/2) G diag(d)^(1/2) = U diag(s) U' gives both for every ridge. With
-    an intercept, K^-1 - K^-1 1 1' K^-1 / (1' K^-1 1) takes the place of K^-1.
-    """
+    """Leave-one-out residuals of a weighted ridge regression for any ridge r at once."""
 
     # Shapes: gram (n, n); targets (n, t); weights (n,).
 
@@ -97,19 +92,7 @@ def choose_kernel_and_ridge(
     most: int = ROWS_FOR_CHOICES,
     near: float = NEAR_BEST,
 ) -> KernelAndRidge:
-    """The kernel and ridge with the smallest leave-one-out error of the conditional mean.
-
-    Where a linear kernel is among several, the others are tried against it, and have to be better by two
-    standard errors: where statistics tell little, the lowest of many noisy errors is a poor guide. The
-    linear kernel's ridge then has the lowest error; `near` is for the others.
-
-    The error is that of the embedding: the mean squared distance, in the space of the kernel on the
-    parameters, of the feature of each row's parameters from its embedding predicted by the others.
-    Weighted with a density ratio it estimates the error under another prior [1]_.
-
-    .. [1] M. Sugiyama, M. Krauledat, K.-R. Müller, Covariate shift adaptation by importance weighted
-       cross validation, JMLR 8 (2007), 985-1005.
-    """
+    """The kernel and ridge with the smallest leave-one-out error of the conditional mean."""
     # Shapes: statistics (n, d); parameters (n, p); weights (n,); score_weights (n,); targets (n, t).
     rows, d = spread_out_by_weight(np.ones(len(statistics)) if weights is None else weights, most)
     x = statistics[rows]

@@ -286,14 +286,7 @@ PERMUTATIONS, ALIKE_LEVEL = 200, 0.95
 
 
 def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
-    """Whether the energy distance of two samples (m, q) is one that halves of their union often have.
-
-    2 E|X - Y| - E|X - X'| - E|Y - Y'|, over the deviations of the union [1]_. Of m draws each it sees a
-    shift by about four deviations over the root of m.
-
-    .. [1] G. J. Szekely, M. L. Rizzo, Energy statistics: a class of statistics based on distances, Journal
-       of Statistical Planning and Inference 143 (2013), 1249-1272.
-    """
+    """Whether the energy distance of two samples (m, q) is one that halves of their union often have."""
     both = np.vstack([one, other])
     both = both / unit_deviations(both)
     distances = cdist(both, both)
@@ -374,12 +367,7 @@ def widening(
     table: ReferenceTable,
     rng: np.random.Generator,
 ) -> float:
-    """By what covariances of posteriors near the observation must be multiplied to cover: at least one.
-
-    The estimator is fitted without some rows near the observation and conditioned on these. Squared distances
-    of their parameters from the posteriors' means, in the metric of the posteriors' covariances, are those
-    of a chi-squared distribution where posteriors are normal and neither too narrow nor elsewhere.
-    """
+    """By what covariances of posteriors near the observation must be multiplied to cover: at least one."""
     unit = unit_deviations(table.statistics)
     away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
     near = np.argsort(away, kind="stable")[: max(FEWEST_IN_SHARE, int(NEAR_SHARE * len(table)))]
@@ -490,15 +478,7 @@ def proposal_of(
     seed: int,
     notes: Mapping[str, Any],
 ) -> Proposal:
-    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior.
-
-    The number of parts has the lowest Bayesian information criterion. Mixtures with a part of heavier tails,
-    and with the prior, are the defensive mixtures of [1]_: a posterior that is wrong, or narrow by chance,
-    does not stay so, and the ratio of the prior to what rows were drawn from is bounded.
-
-    .. [1] T. Hesterberg, Weighted average importance sampling and defensive mixture distributions,
-       Technometrics 37 (1995), 185-194.
-    """
+    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior."""
     # Shapes: draws (m, p).
     with np.errstate(divide="ignore"):
         free = support.forward(draws)
@@ -537,12 +517,7 @@ def _mixture(points: np.ndarray, independent: float, seed: int) -> GaussianMixtu
 
 
 def region_of(proposal: Proposal, parameters: np.ndarray, least: int) -> Support:
-    """The support in which the rows of a fit lie: bounds around the parts of a mixture.
-
-    A parameter that they do not narrow keeps the prior's own bounds, as does one that is not free between
-    constant ones. A likelihood that is learned, and a posterior from weighted rows, stay what they are
-    where rows are left out by their parameters alone: the prior is cut off where the posterior has no mass.
-    """
+    """The support in which the rows of a fit lie: bounds around the parts of a mixture."""
     # Shapes: parameters (n, p).
     return _between(proposal, parameters, reach_of(proposal, parameters, least))
 

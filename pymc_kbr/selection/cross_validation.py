@@ -23,15 +23,7 @@ def embedding_distances(
     kernel: Kernel | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> np.ndarray:
-    """How far averaged posteriors are from the prior, for each of some estimators; low is good.
-
-    The sum over folds of the squared RKHS distance between the posteriors' embeddings, averaged over
-    the fold's statistics and estimated from the other rows, and the embedding of the fold's
-    parameters: section 4.2 of Fukumizu 2013. Posteriors averaged over the data are the prior. One `kernel`
-    for all is a departure from the paper, which has each candidate's k_X.
-
-    .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), 3753-3783.
-    """
+    """How far averaged posteriors are from the prior, for each of some estimators; low is good."""
     # Shapes: parameters (n, p); statistics (n, d); returned: (len(estimators),).
     seed = int(generator_of(random_seed).integers(2**31))
     scores = np.zeros(len(estimators))

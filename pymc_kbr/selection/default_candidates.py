@@ -45,17 +45,7 @@ MOST_FOR_CURVES = 100
 def default_candidates(
     n: int, d: int = 1, *, heavy: bool = False, alike: bool = False, dependent: int | None = None
 ) -> list[Estimator]:
-    """The estimators and settings for n rows of d statistics, the most promising first.
-
-    That curves pay there was settled on 3,000 rows each of nine problems with heavy tails (exponentials of
-    normals, two kinds; ratios; means and extremes of Cauchy draws; autocovariances of an autoregression near
-    its edge; moments of Student draws; waiting times; variances of any order; counts) and of five without.
-    Energy scores with power 0.1 of 80 held-out rows, by the best of five candidates with curves less the
-    best of the same five in deviations: -0.004 to -0.032 in seven of the nine, within 0.001 of zero for
-    waiting times and counts, and in the five. By what is chosen among all candidates, those by relevance
-    included and no learned likelihood, on 60 rows of the nine: -0.025 (standard error 0.003), -0.009 (0.003),
-    -0.006 (0.002), -0.004, -0.002, -0.002 (0.002 each), -0.001 (0.003), 0.000 (0.001), 0.001 (0.001).
-    """
+    """The estimators and settings for n rows of d statistics, the most promising first."""
 
     def accepted(rows: float, scale: Any, kernel: str = "epanechnikov") -> Rejection:
         count = int(np.clip(rows, 20, n))

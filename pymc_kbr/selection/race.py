@@ -371,12 +371,7 @@ class Candidate:
 
 
 def skip_fallbacks(candidates: list[Candidate]) -> None:
-    """Mark as spare those after the last learned likelihood.
-
-    What comes before it is the most promising of the others. On the twenty-four problems of
-    `tests.statistical.race_rules` the choice is as good as among all, with a quarter less work; three of them
-    have more than twenty statistics, forty-five at most.
-    """
+    """Mark as spare those after the last learned likelihood."""
     last = max((place for place, one in enumerate(candidates) if one.in_part), default=len(candidates))
     for one in candidates[last + 1 :]:
         one.spare = True
@@ -506,12 +501,7 @@ LOG_TINY = -40.0
 
 @dataclass(frozen=True, eq=False)
 class InclusionWeights:
-    """Weights of the first rows of a weighted order, which depend on how many these are.
-
-    ``weights[:k]`` are those of Horvitz and Thompson: the ratio over the probability of being among the first
-    k, which is 1 - exp(-c ratio), with c such that k rows are expected there. Few rows have nearly equal
-    weights; all rows have their ratios.
-    """
+    """Weights of the first rows of a weighted order, which depend on how many these are."""
 
     # Shapes: ratio (n,).
 

@@ -35,10 +35,7 @@ Item = TypeVar("Item")
 
 
 class Bars(Progress):
-    """Progress bars that a notebook can draw over; one line at the end where it cannot.
-
-    Without ipywidgets rich would write a warning below the cell at every refresh.
-    """
+    """Progress bars that a notebook can draw over; one line at the end where it cannot."""
 
     def __init__(self, *columns: ProgressColumn, shown: bool = True, **options: Any) -> None:
         self._line_at_the_end = shown and get_console().is_jupyter and find_spec("ipywidgets") is None

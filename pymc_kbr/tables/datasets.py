@@ -26,11 +26,7 @@ def load_coalescent() -> ReferenceTable:
 
 
 def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
-    """A data frame, or a matrix with named columns, from an ``.rda`` file of R.
-
-    Made for ``coal.rda`` of the R package abctools. Its ``coalobs`` is rows 1 to 100 of ``coal``: leave
-    them out of what is fitted before scoring on them.
-    """
+    """A data frame, or a matrix with named columns, from an ``.rda`` file of R."""
     import pandas as pd
 
     with brought_by("r", "rdata"):

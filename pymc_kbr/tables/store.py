@@ -124,12 +124,7 @@ def _identity_of(path: Path) -> list[Any]:
 
 
 class TableStore:
-    """A Zarr group (format 3) in the layout of xarray, which `xarray.open_zarr` reads alone.
-
-    A chunk of rows is finished when its part of ``status`` is written, which comes last; each file
-    appears under its name when it is complete, and carries a checksum. So whatever is on the disk after a
-    kill or a power cut is either finished or recognised as unfinished, and `state` tells which.
-    """
+    """A Zarr group (format 3) in the layout of xarray, which `xarray.open_zarr` reads alone."""
 
     def __init__(self, path: Path, group: zarr.Group, folder: _Folder) -> None:
         self.path = path

@@ -65,16 +65,7 @@ CELLS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Autoregressive:
-    """p(x | theta) = prod_j p(x_j | theta, x_<j), a `Form`.
-
-    Attributes
-    ----------
-    conditionals : tuple of Conditional or Categorical
-        Of the first statistics, or of all.
-    pasts : tuple of Past
-    series : Series or None
-        What describes the statistics after these, where one conditional does for all of them.
-    """
+    """p(x | theta) = prod_j p(x_j | theta, x_<j), a `Form`."""
 
     conditionals: tuple[Conditional | Categorical, ...]
     pasts: tuple[Past, ...]
@@ -90,11 +81,7 @@ class Autoregressive:
         return theta
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
-        """Log densities (k, r) of points (k, r, e) or (1, r, e); see `Form`.
-
-        With NumPy also of points (g, r, e), each of k / g rows one after another: what depends on earlier
-        statistics alone is then computed once for all of these.
-        """
+        """Log densities (k, r) of points (k, r, e) or (1, r, e); see `Form`."""
         if xp is not np:
             return self._log_density(
                 described, points, xp, shared=getattr(points, "type", points).shape[0] == 1
@@ -140,23 +127,10 @@ class Autoregressive:
 def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | None:
     """The density of some statistics, where none of them was learnt given one of those that are left out.
 
-    Parameters
-    ----------
-    form : Autoregressive
-    kept : ndarray of int, shape (m,)
-        Numbers of the statistics that are left, rising.
-
-    Returns
-    -------
-    Autoregressive or None
-        The product of their own conditionals: those of the others integrate to one. None where a conditional
-        depends on a statistic that is left out, or a series does not end before all of these.
-
-    Notes
-    -----
     An integral over statistics that later ones depend on has no closed form here; drawn, it takes as many
     evaluations of each later conditional as there are draws, for each parameter: more than a fit.
     """
+    # Shapes: kept (m,).
     m, alone = len(kept), len(form.pasts)
     if np.any(np.diff(kept) <= 0) or (form.series is not None and np.any(kept != np.arange(m))):
         return None
@@ -179,26 +153,8 @@ def fit_autoregressive(
     effort: Effort | None = None,
     levels: tuple[Levels | None, ...] = (),
 ) -> Autoregressive:
-    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-        Parameters in units of about their deviations.
-    points : ndarray of shape (n, e)
-        Continuous statistics.
-    rng : numpy.random.Generator
-    effort : Effort, optional
-        Of each conditional; by the number of statistics where left out.
-    levels : tuple of Levels or None
-        Of each statistic of few values, whose points are spread over their cells. With one of these there is
-        no series.
-
-    Raises
-    ------
-    ValueError
-        If an effort is given, and there are many statistics which are no series.
-    """
+    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it."""
+    # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
     own = effort or next(effort for most, effort in EFFORTS if size <= most)
     single = _Single(theta, points, rng, own, levels)
@@ -298,19 +254,9 @@ class _Single:
 
 @dataclass(frozen=True)
 class Past:
-    """Which earlier statistics a conditional sees, and their units.
+    """Which earlier statistics a conditional sees, and their units."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Where there are none, the past is a column of zeros.
-    centre, scale : ndarray of shape (l,)
-    size : int
-        Statistics in all.
-    levels : tuple of Levels or None
-        Of the statistics of few values among these columns: what is seen is the middle of their cells, and
-        not where in it a point lies.
-    """
+    # Shapes: centre, scale (l,).
 
     columns: tuple[int, ...]
     centre: np.ndarray
@@ -372,17 +318,9 @@ TRIAL_EFFORT = Effort(200)
 
 @dataclass(frozen=True)
 class Series:
-    """The same conditional of x_j for all j from `start` on, given some lags and perhaps the time j.
+    """The same conditional of x_j for all j from `start` on, given some lags and perhaps the time j."""
 
-    Attributes
-    ----------
-    conditional : Conditional
-    lags : tuple of int
-        Zero stands for the time j itself.
-    start, size : int
-        First value that it describes, and the number of all.
-    centre, scale : ndarray of shape (l,)
-    """
+    # Shapes: centre, scale (l,).
 
     conditional: Conditional
     lags: tuple[int, ...]
@@ -437,10 +375,7 @@ class Series:
 
 
 def choose_lags(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """Sets of lags that are worth a trial: those that a screening finds, and these filled up and prolonged.
-
-    A memory that fades is longer than what is seen of it in one value at a time.
-    """
+    """Sets of lags that are worth a trial: those that a screening finds, filled up and prolonged."""
     n, size = points.shape
     longest = min(LONGEST_LAG, size // 2)
     row, time = (cells[:ROWS_FOR_LAGS] for cells in _pairs(n, longest, size, rng))
@@ -462,19 +397,8 @@ def fit_series(
     effort: Effort = EFFORT,
     most_rows: int = POOLED_ROWS,
 ) -> Series:
-    """Fit one conditional to the values of all series.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-    lags : ndarray of shape (l,)
-        Of int; zero stands for the time.
-    rng : numpy.random.Generator
-    effort : Effort
-    most_rows : int
-        Of the pooled regression.
-    """
+    """Fit one conditional to the values of all series."""
+    # Shapes: theta (n, q); points (n, e); lags (l,).
     n, size = points.shape
     start = int(lags.max())
     # A value of a series is hardly independent of its neighbours: of the pooled ones some at random do.
@@ -506,19 +430,7 @@ BEYOND_FITTED = 0.5
 
 @dataclass(frozen=True)
 class Conditional:
-    """y = centre + scale (mean(u) + deviation(u) z), for inputs u = (parameters, standardised past).
-
-    Log deviations stay within `BEYOND_FITTED` of those at the fitted rows: a linear trend of a log far
-    outside them would claim a precision, or a spread, that no row has shown.
-
-    Attributes
-    ----------
-    mean, log_variance : SmoothFunction
-    shape : ResidualShape
-    range : tuple of float
-        Lowest and highest log variance.
-    centre, scale : float
-    """
+    """y = centre + scale (mean(u) + deviation(u) z), for inputs u = (parameters, standardised past)."""
 
     mean: SmoothFunction
     log_variance: SmoothFunction
@@ -528,10 +440,7 @@ class Conditional:
     scale: float
 
     def standardised(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
-        """Residuals in units of their deviations, and the logs of these, both (k, r).
-
-        What is `shared` is of one parameter after another: see `SmoothFunction.__call__`.
-        """
+        """Residuals in units of their deviations, and the logs of these, both (k, r)."""
         if shared and xp is np:
             y = for_rows(y, len(theta))
         log_variance = self.log_variance(theta, past, xp, shared=shared)
@@ -560,16 +469,8 @@ class Conditional:
 
 
 def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, effort: Effort) -> Conditional:
-    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows.
-
-    Parameters
-    ----------
-    inputs : Inputs
-        n rows; the past standardised.
-    y : ndarray of shape (n,)
-    rng : numpy.random.Generator
-    effort : Effort
-    """
+    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows."""
+    # Shapes: y (n,).
     centre, scale = float(y.mean()), float(y.std())
     target = (y - centre) / scale
     landmarks = inputs.rows(rng.permutation(len(y))[: effort.landmarks])
@@ -609,10 +510,7 @@ def _spread_basis(
 def _choose_size(
     basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray
 ) -> tuple[WhitenedBasis, SmoothFit]:
-    """Log variances in a prior of the size under which left-out rows are likeliest, and its basis.
-
-    The kernel was chosen for logarithms of squares, which tell less of a spread than its likelihood does.
-    """
+    """Log variances in a prior of the size under which left-out rows are likeliest, and its basis."""
 
     def score(left_out: np.ndarray) -> float:
         return -float(np.mean(left_out + squares * np.exp(-left_out)))

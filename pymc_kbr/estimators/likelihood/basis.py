@@ -17,16 +17,9 @@ NEGLIGIBLE_EIGENVALUE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
-    """Gaussian kernels at some points, each with a bandwidth of its own along each parameter.
+    """Gaussian kernels at some points, each with a bandwidth of its own along each parameter."""
 
-    Parameters
-    ----------
-    centres : ndarray of shape (l, q)
-    precisions : ndarray of shape (l, q)
-        One over squared bandwidths; zero where a parameter does not matter.
-    directions : ndarray of shape (q, q), optional
-        By which parameters are multiplied before they are compared with centres.
-    """
+    # Shapes: centres (l, q); precisions (l, q); directions (q, q).
 
     centres: np.ndarray
     precisions: np.ndarray
@@ -80,16 +73,9 @@ class Landmarks:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Combinations of raw functions whose mean squares over the rows are one, and products zero.
+    """Combinations of raw functions whose mean squares over the rows are one, and products zero."""
 
-    Parameters
-    ----------
-    landmarks : Landmarks
-    mix : ndarray of shape (1 + q + l, f)
-        From raw functions to the basis.
-    penalties : ndarray of shape (f,)
-        Squared norm of each in the space of the kernels; zero for the constant and linear part.
-    """
+    # Shapes: mix (1 + q + l, f); penalties (f,).
 
     landmarks: Landmarks
     mix: np.ndarray
@@ -108,28 +94,11 @@ def make_basis(
 ) -> tuple[Basis, np.ndarray]:
     """The basis of some groups of landmarks, and its values at the rows.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    groups : sequence of Landmarks
-        Functions of different groups are orthogonal in the space of the kernels, as in an additive model.
-        All have the same directions.
-    weights : sequence of float, optional
-        Of each group's kernel in the sum: the larger, the less its functions are penalised.
-    of_linear : float, default 0.0
-        Penalty of the linear part; the constant has none.
-
-    Returns
-    -------
-    Basis
-    ndarray of shape (n, f)
-
-    Notes
-    -----
     In coordinates where a function's norm is that of its coefficients, the empirical covariance of what the
     linear part leaves of the features is diagonalised: ridge regression is then a division by
     1 + lambda * penalty, for every lambda.
     """
+    # Shapes: theta (n, q).
     n, q = theta.shape
     landmarks = Landmarks(
         np.vstack([group.centres for group in groups]),

@@ -55,17 +55,6 @@ class Logit(NamedTuple):
 class Categorical:
     """P(y = v_k) by continuation ratios: logits of y > v_k given y >= v_k, for all but the last value.
 
-    It has the methods of a `Conditional`. Points lie in the cells of the values, over which the density of
-    each is even; outside of all cells it is zero.
-
-    Attributes
-    ----------
-    levels : Levels
-        Of v values.
-    logits : tuple of Logit, length v - 1
-
-    Notes
-    -----
     Logits stay within `LOGITS_BEYOND` of those at the fitted rows, as the log deviations of a `Conditional`
     do. On continuation ratios: A. Agresti, Categorical Data Analysis, 3rd edition (2013).
     """
@@ -110,18 +99,8 @@ class Categorical:
 def fit_categorical(
     inputs: Inputs, y: np.ndarray, levels: Levels, rng: np.random.Generator, effort: Effort
 ) -> Categorical:
-    """Fit the logit of each value's excess to the rows that have the value or a higher one.
-
-    Parameters
-    ----------
-    inputs : Inputs
-        n rows; the past standardised.
-    y : ndarray of shape (n,)
-        Points in the cells of the values.
-    levels : Levels
-    rng : numpy.random.Generator
-    effort : Effort
-    """
+    """Fit the logit of each value's excess to the rows that have the value or a higher one."""
+    # Shapes: y (n,).
     numbers = levels.numbers(y)
     logits = []
     for number in range(len(levels.cuts)):
@@ -175,15 +154,8 @@ def _constant(logit: float, inputs: Inputs) -> Logit:
 
 
 def fit_logit(above: np.ndarray, basis: WhitenedBasis, start: np.ndarray) -> SmoothFit:
-    """Logits g that maximise the log probabilities of `above` (n,) and their prior, by Newton's method.
-
-    Parameters
-    ----------
-    above : ndarray of bool, shape (n,)
-    basis : WhitenedBasis
-    start : ndarray of shape (n,)
-        Logits from which the first step is taken.
-    """
+    """Logits g that maximise the log probabilities of `above` (n,) and their prior, by Newton's method."""
+    # Shapes: above (n,); start (n,).
     features, signs = basis.features, np.where(above, -1.0, 1.0)
 
     def objective(v: np.ndarray, g: np.ndarray) -> float:

@@ -41,20 +41,8 @@ def fewest_rows(parameters: int, statistics: int) -> int:
 def check_rows(
     theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False, seen: bool = False
 ) -> None:
-    """Refuse too few rows, constant parameters, and statistics that are functions of them or of others.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-    kept : ndarray of bool, shape (d,)
-        Which of the table's statistics `points` are, where there are as many.
-    draws : bool
-        Whether statistics are draws of one law: all tell of it, and sorted ones nearly follow each other.
-    seen : bool
-        Whether at least half of these rows have been checked: where these were enough to look for functions
-        of one another, that is not done again.
-    """
+    """Refuse too few rows, constant parameters, and statistics that are functions of them or of others."""
+    # Shapes: theta (n, q); points (n, e); kept (d,).
     n, e = points.shape
     least = fewest_rows(theta.shape[1], 1 if draws else e)
     if n < least:
@@ -107,11 +95,7 @@ def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
 
 
 def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
-    """Columns i, j of points (n, e) of which the second is a smooth function of the first.
-
-    Sorted by the first, the second then moves in small steps: ten times as far in ten steps as in one. Noise
-    moves it as far in one step as in ten.
-    """
+    """Columns i, j of points (n, e) of which the second is a smooth function of the first."""
     variances = points.var(axis=0)
     steps = np.linspace(0, len(points) - 2, STEPS_LOOKED_AT).astype(int)
 
@@ -175,16 +159,7 @@ Noise of a hundredth of a thousandth of a statistic's spread hardly any simulato
 
 
 class FunctionOfParameters(ValueError):
-    """A statistic that is an exact function of the parameters.
-
-    Parameters
-    ----------
-    column : int
-        Its number.
-    name : str, optional
-    simulator : str, optional
-        Whose statistic it is.
-    """
+    """A statistic that is an exact function of the parameters."""
 
     def __init__(self, column: int, name: str | None = None, simulator: str | None = None) -> None:
         self.column = column
@@ -205,12 +180,7 @@ class FunctionOfParameters(ValueError):
 
 
 def deterministic_statistic(theta: np.ndarray, points: np.ndarray) -> int | None:
-    """The first column of points (n, e) that is an exact function of parameters theta (n, q), or None.
-
-    Of smooth functions: polynomials of all parameters, fitted to half of the rows, and, of one parameter,
-    what lies between the rows next to each. Errors are those of rows that were not fitted to, which noise
-    cannot make small; functions that neither comes close to are not found.
-    """
+    """The first column of points (n, e) that is an exact function of parameters theta (n, q), or None."""
     # Any rows of an array that may be sorted.
     rows = np.linspace(0, len(theta) - 1, min(len(theta), MOST_ROWS_FOR_EXACT)).astype(int)
     theta, points = theta[rows], points[rows]

@@ -61,11 +61,7 @@ them the second was denser, on nine by 0.09 to 0.72 nats.
 def dequantise(
     summary: Summary, points: np.ndarray, form: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, tuple[Levels | None, ...]]:
-    """A table's coordinates (n, e) without ties, and the levels of statistics of few values.
-
-    None has levels where a form is asked for by its name that has densities alone, or where statistics are
-    so many that one conditional for each takes long.
-    """
+    """A table's coordinates (n, e) without ties, and the levels of statistics of few values."""
     if not isinstance(summary, Transformed):
         return points, ()
     by_levels = form == "autoregressive" or (form == "auto" and points.shape[1] <= MOST_SPARINGLY)
@@ -98,23 +94,7 @@ MANY_ROWS = 3000
 
 
 class Choice(NamedTuple):
-    """The form that was taken, and what held-out rows said.
-
-    Attributes
-    ----------
-    name : str
-    form : Form
-        Fitted to those fewer rows.
-    densities : dict of str to float
-        Mean log density of held-out rows under each form that was fitted to fewer rows, with less effort
-        where that decided.
-    pvalue : float
-        Of the hypothesis that held-out rows' transforms are uniform, whatever the parameters: the smallest
-        over statistics, and over all rows and those with one parameter below or above its median, times the
-        number of these hypotheses.
-    worst : int
-        That statistic's column.
-    """
+    """The form that was taken, and what held-out rows said."""
 
     name: str
     form: Form
@@ -133,23 +113,8 @@ def choose_form(
     sparingly: bool = False,
     every: bool = False,
 ) -> Choice:
-    """Fit forms to some rows, and take the one under which the others have the highest density.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-    names : list of str
-    rng : numpy.random.Generator
-    levels : tuple of Levels or None
-        See `dequantise`.
-    sparingly : bool
-        Whether they are fitted with less effort, and the first one whose transforms of held-out rows look
-        uniform will do.
-    every : bool
-        Whether it will not, unless there are more than `MOST_SPARINGLY` statistics: of rows that look
-        uniform under one form another one may make much better guesses.
-    """
+    """Fit forms to some rows, and take the one under which the others have the highest density."""
+    # Shapes: theta (n, q); points (n, e).
     n = len(theta)
     order = rng.permutation(n)
     count = min(n // 5, MOST_COMPARED_ON)
@@ -220,10 +185,7 @@ def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> Ch
 
 
 def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
-    """p-value of transforms (n, e) being uniform, among all rows and halves, and the worst column.
-
-    Kolmogorov's and Smirnov's, in each group that of the column which is farthest from uniform.
-    """
+    """p-value of transforms (n, e) being uniform, among all rows and halves, and the worst column."""
     # A form that is too wide at one end and too narrow at the other may be uniform on the whole.
     below = theta <= np.median(theta, axis=0)
     halves = np.hstack([below, ~below]).T
@@ -246,17 +208,7 @@ def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
 
 
 def refuted(pvalue: float, worst: str | None, whose: str = "") -> str | None:
-    """What is wrong where transforms of held-out rows are not uniform, and what to do; None where they are.
-
-    Parameters
-    ----------
-    pvalue : float
-        See `Choice`.
-    worst : str, optional
-        The statistic whose transforms are farthest from uniform, in quotes or as a column.
-    whose : str
-        Whose likelihood it is, such as " of 'y'".
-    """
+    """What is wrong where transforms of held-out rows are not uniform, and what to do; else None."""
     if pvalue >= NOT_UNIFORM:
         return None
     which = "" if worst is None else f", least of all {worst}"

@@ -35,10 +35,7 @@ FUNCTIONS_REWEIGHTED = 400
 
 
 class BasisRegression(NamedTuple):
-    """A regression on a basis.
-
-    Coefficients (f, e), each row's residual (n, e) by all the others, and each column's ridge (e,).
-    """
+    """A regression on a basis."""
 
     coefficients: np.ndarray
     residuals: np.ndarray
@@ -48,16 +45,8 @@ class BasisRegression(NamedTuple):
 def regress(
     features: np.ndarray, penalties: np.ndarray, points: np.ndarray, ridges: slice = slice(None)
 ) -> BasisRegression:
-    """Ridge regression on orthonormal features, each column's ridge by its leave-one-out error.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n, f)
-    penalties : ndarray of shape (f,)
-    points : ndarray of shape (n, e)
-    ridges : slice
-        Of `BASIS_RIDGES`: those that are tried.
-    """
+    """Ridge regression on orthonormal features, each column's ridge by its leave-one-out error."""
+    # Shapes: features (n, f); penalties (f,); points (n, e).
     n, columns = points.shape
     parts = row_parts(n)
     with parallel_map(len(parts)) as map_:
@@ -120,18 +109,10 @@ def regress_weighted(
 ) -> BasisRegression:
     """As `regress`, with squared residuals weighted; a column keeps the fit before it where that is better.
 
-    Parameters
-    ----------
-    precisions : ndarray of shape (n, e)
-        One over the variance of each statistic at each row.
-    before : BasisRegression
-        Unweighted.
-
-    Notes
-    -----
     Rows of large variance else decide the mean where it is known best. Columns whose deviations hardly differ
     are left as they are.
     """
+    # Shapes: precisions (n, e).
     count = min(FUNCTIONS_REWEIGHTED, features.shape[1])
     smooth = np.argsort(penalties, kind="stable")[:count]
     f, p = features[:, smooth], penalties[smooth]
@@ -228,22 +209,7 @@ class Tried(NamedTuple):
 
 
 class MeanSearch(NamedTuple):
-    """What is tried for the kernel of the mean.
-
-    Attributes
-    ----------
-    scales : tuple of float
-        Bandwidths over the median heuristic, rising.
-    turns : int
-        Times that directions are taken from the slopes of the regression before.
-    gain : float
-        Of a statistic's log mean squared error, on average, for which Euclidean distances are left.
-    landmarks : int
-    ridges : slice
-        Of those that a regression tries.
-    walks : bool
-        Whether scales are tried from the last one down and up as long as errors fall, or all.
-    """
+    """What is tried for the kernel of the mean."""
 
     scales: tuple[float, ...] = MEAN_SCALES
     turns: int = DIRECTION_TURNS
@@ -266,23 +232,12 @@ def mean_basis(
 ) -> tuple[Basis, np.ndarray]:
     """The basis with the smallest leave-one-out error, and its values at the rows.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-    landmarks : int
-        Drawn from the rows.
-    known : Landmarks, optional
-        A kernel whose directions and bandwidth are taken, where these have been chosen before.
-    search : MeanSearch
-
-    Notes
-    -----
     Distances are Euclidean, or those along the eigenvectors of the mean outer product of the regression's
     slopes, each in proportion to its root: the kernel then resolves what moves the mean, and hardly sees
     what does not. After A. Radhakrishnan, D. Beaglehole, P. Pandit and M. Belkin, Mechanism for feature
     learning in neural networks and backpropagation-free machine learning models, Science 383 (2024).
     """
+    # Shapes: theta (n, q); points (n, e).
     n, q = theta.shape
     if known is not None:
         return make_basis(theta, [known.moved(theta[rng.permutation(n)[:landmarks]])])

@@ -51,17 +51,9 @@ SURPRISING_SCORE = 5.0
 
 @dataclass(frozen=True)
 class ShapeFeatures:
-    """Linear and smooth functions of the inputs that matter: u and exp(-|S (u - u')|^2 / 2) R.
+    """Linear and smooth functions of the inputs that matter: u and exp(-|S (u - u')|^2 / 2) R."""
 
-    Attributes
-    ----------
-    by_theta : ndarray of shape (q, s)
-        u = theta by_theta + past by_past, in units of their deviations.
-    by_past : ndarray of shape (l, s)
-    centre : ndarray of shape (s,)
-    landmarks : ndarray of shape (m, s)
-    rotation : ndarray of shape (m, f)
-    """
+    # Shapes: by_theta (q, s); by_past (l, s); centre (s,); landmarks (m, s); rotation (m, f).
 
     by_theta: np.ndarray
     by_past: np.ndarray
@@ -81,16 +73,9 @@ class ShapeFeatures:
 
 @dataclass(frozen=True)
 class ConditionalMixture:
-    """A mixture with logits, means and log deviations linear in features of the inputs.
+    """A mixture with logits, means and log deviations linear in features of the inputs."""
 
-    Attributes
-    ----------
-    features : ShapeFeatures
-    base : ResidualShape
-        c parts.
-    slopes : ndarray of shape (f, 3 c)
-        Of logits, means and logs of deviations.
-    """
+    # Shapes: slopes (f, 3 c).
 
     features: ShapeFeatures
     base: ResidualShape
@@ -135,19 +120,8 @@ def fit_conditional_mixture(
     searched: int = ROWS_FOR_SHAPE,
     learnt: int = ROWS_FOR_SHAPE,
 ) -> ResidualShape | ConditionalMixture:
-    """The mixture with moving parts, where held-out rows are better off with it.
-
-    Parameters
-    ----------
-    base : ResidualShape
-        The best mixture that does not move.
-    inputs : Inputs
-    z : ndarray of shape (n,)
-        Residuals at the inputs, each standardised by functions fitted to other rows.
-    rng : numpy.random.Generator
-    searched, learnt : int
-        Rows on which the penalty is chosen, and from which the coefficients are then learnt, at most.
-    """
+    """The mixture with moving parts, where held-out rows are better off with it."""
+    # Shapes: z (n,).
     order = rng.permutation(len(z))
     more = order[: max(searched, learnt)]
     every, of_every = inputs.rows(more), z[more]
@@ -223,8 +197,6 @@ def _scores(moves: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
 def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     """Score test of each input for moving the mixture, in standard deviations of its null law, (q + l,).
 
-    Notes
-    -----
     Scores of the mixture, whitened, are uncorrelated with functions of an input that does not matter: the
     squared correlations with a few of its polynomials sum to a chi-squared variable.
     """
@@ -286,15 +258,9 @@ FIRST_ITERATIONS, FURTHER_ITERATIONS = 150, 60
 
 
 class FittedFunctions(NamedTuple):
-    """What `fit_functions` finds.
+    """What `fit_functions` finds."""
 
-    Attributes
-    ----------
-    coefficients : ndarray of shape (f, 3 c)
-        Of logits, means and log deviations of c parts.
-    held_out : float
-        Mean log density of held-out rows.
-    """
+    # Shapes: coefficients (f, 3 c).
 
     coefficients: np.ndarray
     held_out: float
@@ -331,10 +297,7 @@ def draw_numbers(parts: Sequence[tuple[np.ndarray, ...]], size: int, rng: np.ran
 
 
 def start_of_groups(z: np.ndarray, parts: int) -> np.ndarray:
-    """Means and log deviations (n, 2 c) of the lowest numbers of each row, the next lowest, and so on.
-
-    Each group stands for a part: regressed on the parameters these are the functions to begin with.
-    """
+    """Means and log deviations (n, 2 c) of the lowest numbers of each row, the next lowest, and so on."""
     ordered = np.sort(z, axis=1)
     ends = np.linspace(0, z.shape[1], parts + 1).round().astype(int)
     groups = [ordered[:, a:b] for a, b in pairwise(ends)]
@@ -355,28 +318,10 @@ def fit_functions(
 ) -> FittedFunctions:
     """Penalised likelihood, its penalty by held-out rows.
 
-    Parameters
-    ----------
-    z : ndarray of shape (n, e)
-        Independent of each other in every row.
-    features : ndarray of shape (n, f)
-        Orthonormal over the rows, the constant first.
-    penalties : ndarray of shape (f,)
-        Squared norms in the space of the kernel.
-    start : ndarray of shape (f, 2 c)
-        Coefficients of means and log deviations to begin with.
-    held_out : ndarray of bool, shape (n,)
-    rng : numpy.random.Generator
-        Of the numbers that are looked at.
-    tried : tuple of float
-    numbers : int
-        On which the chosen precision is fitted to all rows in the end; zero leaves this out.
-
-    Notes
-    -----
     After C. Bishop, Mixture density networks, Aston University NCRG/94/004 (1994), with functions in the
     space of a kernel in place of a network.
     """
+    # Shapes: z (n, e); features (n, f); penalties (f,); start (f, 2 c); held_out (n,).
     n, e = z.shape
     order = rng.permuted(np.tile(np.arange(e), (n, 1)), axis=1)
     few = np.take_along_axis(z, order[:, :FEW_NUMBERS], axis=1)

@@ -52,28 +52,13 @@ PART_DENSITIES_AT_ONCE = 2**21
 class DiagonalScale:
     """W x = mu(theta) + exp(-a(theta)) z, with W constant, and elements of z independent and of one law.
 
-    The law may move with the parameters, and with an element's own mean and scale, alike for all elements.
-
-    Parameters
-    ----------
-    mean, spread : Landmarks
-        Kernels of mu and of a.
-    mean_coefficients : ndarray of shape (1 + q + l, e)
-        Of the constant, the parameters and the kernels.
-    spread_coefficients : ndarray of shape (1 + q + s, e)
-    whiten : ndarray of shape (e, e)
-        W, lower triangular.
-    law : NormalMixture or MovingShape
-        Of one number; the latter where it moves.
-    centre : ndarray of shape (e,)
-        Of W x, from which the means are counted that such a law moves with.
-
-    Notes
-    -----
     Of e statistics a triangular factor has e (e + 1) / 2 functions of the parameters; here there are e, and
     as their noise is of one law a few thousand rows tell all of hundreds of statistics: of a curve that is
     measured with noise, or of many equal draws.
     """
+
+    # Shapes: mean_coefficients (1 + q + l, e); spread_coefficients (1 + q + s, e); whiten (e, e); centre
+    # (e,).
 
     mean: Landmarks
     spread: Landmarks
@@ -147,19 +132,8 @@ class DiagonalScale:
 
 
 def without_columns(form: DiagonalScale, kept: np.ndarray) -> DiagonalScale | None:
-    """The density of some statistics, where these are independent of the others given the parameters.
-
-    Parameters
-    ----------
-    form : DiagonalScale
-    kept : ndarray of int, shape (m,)
-        Numbers of the statistics that are left.
-
-    Returns
-    -------
-    DiagonalScale or None
-        None where the whitening mixes statistics.
-    """
+    """The density of some statistics, where these are independent of the others given the parameters."""
+    # Shapes: kept (m,).
     if np.any(np.tril(form.whiten, -1)):
         return None
     return DiagonalScale(
@@ -184,24 +158,10 @@ def fit_diagonal_scale(
 ) -> DiagonalScale:
     """Fit mean, whitening, scales and law, and the mean once more with weights where scales are uneven.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-    rng : numpy.random.Generator
-    landmarks : int
-        Of the mean's kernel.
-    pooled : int
-        Elements from which it is learnt how their law moves.
-    compared : Form, optional
-        One that was fitted to some of the rows: its mean's directions and bandwidth are taken, and whether
-        its frame mixes statistics.
-
-    Notes
-    -----
     The mean is regressed in the statistics' principal components, which have one kernel and a ridge each:
     what depends on the parameters is in few of them, and noise in all.
     """
+    # Shapes: theta (n, q); points (n, e).
     n = len(points)
     held_out = np.zeros(n, dtype=bool)
     held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
@@ -264,20 +224,9 @@ FRAME_GAIN = 0.01
 
 
 class Whitened(NamedTuple):
-    """Residuals r of unit scale: z = exp(a(theta)) W r.
+    """Residuals r of unit scale: z = exp(a(theta)) W r."""
 
-    Attributes
-    ----------
-    whiten : ndarray of shape (e, e)
-        W, lower triangular.
-    coefficients : ndarray of shape (f, e)
-        Of a.
-    logs : ndarray of shape (n, e)
-        The values of a at the rows.
-    z : ndarray of shape (n, e)
-    held_out : float
-        Mean log density of held-out rows, as if z were normal.
-    """
+    # Shapes: whiten (e, e); coefficients (f, e); logs (n, e); z (n, e).
 
     whiten: np.ndarray
     coefficients: np.ndarray
@@ -295,23 +244,11 @@ def fit_whitened(
 ) -> Whitened:
     """Choose the frame, and fit the scales in it.
 
-    Parameters
-    ----------
-    residuals : ndarray of shape (n, e)
-        Each by all other rows.
-    features : ndarray of shape (n, f)
-        Orthonormal functions of the parameters, the first of them constant.
-    penalties : ndarray of shape (f,)
-    held_out : ndarray of bool, shape (n,)
-    mixed : bool, optional
-        Whether the frame is that of all together, where that is known.
-
-    Notes
-    -----
     Log squared residuals are regressed: their mean over statistics, which has little noise, and what each
     statistic adds to it, each with its own ridge. As these logarithms know only two fifths of what residuals
     tell of their scale, a step of Fisher's scoring follows, the same regression of log variance + z^2 - 1.
     """
+    # Shapes: residuals (n, e); features (n, f); penalties (f,); held_out (n,).
     apart, together = _frames(residuals, held_out)
     if mixed is None:
         with parallel_map(2) as map_:

@@ -30,16 +30,7 @@ LEAST_DISTANCE = 1e-9
 
 
 class ElementUnits(NamedTuple):
-    """How numbers are measured before a mixture describes them.
-
-    Attributes
-    ----------
-    logarithm : bool
-    moving : bool
-        Whether from a middle and in distances that are functions of the parameters, or the same everywhere.
-    bent : bool
-        Whether by asinh, in which the tails of a mixture are heavy.
-    """
+    """How numbers are measured before a mixture describes them."""
 
     logarithm: bool
     moving: bool
@@ -47,15 +38,8 @@ class ElementUnits(NamedTuple):
 
 
 def measured(points: Any, middle: Any, log_scale: Any, units: ElementUnits, xp: Any = np) -> tuple[Any, Any]:
-    """Numbers (k, m) in some units, and the logs of the slopes from numbers to these.
-
-    Parameters
-    ----------
-    points : array of shape (k, m)
-    middle, log_scale : array of shape (k, 1)
-    units : ElementUnits
-    xp : module
-    """
+    """Numbers (k, m) in some units, and the logs of the slopes from numbers to these."""
+    # Shapes: points (k, m); middle, log_scale (k, 1).
     y, slopes = points, -log_scale
     if units.logarithm:
         # So that parameters have a slope everywhere; observations that are not positive are refused before.
@@ -69,21 +53,9 @@ def measured(points: Any, middle: Any, log_scale: Any, units: ElementUnits, xp: 
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """Data sets in some units, and the functions of the parameters by which their mixture may move.
+    """Data sets in some units, and the functions of the parameters by which their mixture may move."""
 
-    Attributes
-    ----------
-    units : ElementUnits
-    level : Landmarks
-    level_coefficients : ndarray of shape (1 + q + l, 2)
-    z : ndarray of shape (n, e)
-    slopes : ndarray of shape (n, e)
-        Logs, from y to z.
-    basis : Basis
-    smooth : ndarray of int
-        Those of its functions that are taken.
-    features : ndarray of shape (n, f)
-    """
+    # Shapes: level_coefficients (1 + q + l, 2); z (n, e); slopes (n, e); features (n, f).
 
     units: ElementUnits
     level: Landmarks

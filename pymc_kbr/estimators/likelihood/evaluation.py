@@ -35,17 +35,7 @@ MOST_TOGETHER = 100
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A form between the user's parameters and statistics.
-
-    Parameters
-    ----------
-    form : Form
-    of_parameters : ParameterScale
-    of_statistics : Summary
-    success : Success, optional
-        The likelihood of each observation includes its probability; a description's last number is its
-        logarithm.
-    """
+    """A form between the user's parameters and statistics."""
 
     form: Form
     of_parameters: ParameterScale
@@ -87,10 +77,7 @@ class Evaluation:
         return levels if any(levels) else ()
 
     def nearest_level(self, statistics: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float, float]]]:
-        """Observations (n, d) with the values that rare ones stand for replaced by these, and which they are.
-
-        Of each the column, the value, and the rare one.
-        """
+        """Observations (n, d) with unseen values replaced by the nearest rare ones, and which they are."""
         summary, found = self.of_statistics, []
         summary = summary.curved if isinstance(summary, Dependent) else summary
         replaced = np.array(statistics, dtype=float)
@@ -114,14 +101,8 @@ class Evaluation:
             return highest + xp.log(xp.mean(xp.exp(logs - highest[:, None]), axis=1))
 
     def log_likelihood(self, described: np.ndarray, trials: Prepared) -> np.ndarray:
-        """Log-likelihoods (k,) of one data set of r trials, summed over these.
-
-        Parameters
-        ----------
-        described : ndarray of shape (k, w)
-        trials : Prepared
-            Of r trials.
-        """
+        """Log-likelihoods (k,) of one data set of r trials, summed over these."""
+        # Shapes: described (k, w).
         parts = [each.sum(axis=1) for each in self._each(described, trials)]
         return np.concatenate(parts)
 
@@ -158,13 +139,7 @@ class Evaluation:
             yield _averaged(logs.reshape(len(logs), r, s) + trials.log_volume)
 
     def draw(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One draw (k, d) of the statistics for each of k parameters.
-
-        Raises
-        ------
-        ValueError
-            If the form is one of summaries, from which there is no way back.
-        """
+        """One draw (k, d) of the statistics for each of k parameters."""
         summary = self.of_statistics
         drawn = self.form.draw(self.form.describe(self.of_parameters(parameters)), rng)
         if isinstance(summary, Transformed):
@@ -197,18 +172,9 @@ FACTOR_ENTRIES_AT_ONCE = 2**22
 
 @dataclass(frozen=True, eq=False)
 class MarginalLocationScale:
-    """The density of some statistics of a `LocationScale`.
+    """The density of some statistics of a `LocationScale`."""
 
-    Given parameters all statistics are a mixture of normal distributions, and so are some of them: of the
-    same shares, with the means and the covariances of these statistics.
-
-    Parameters
-    ----------
-    whole : LocationScale
-        Of e statistics.
-    kept : ndarray of int, shape (m,)
-        Those that are left.
-    """
+    # Shapes: kept (m,).
 
     whole: LocationScale
     kept: np.ndarray
@@ -218,13 +184,7 @@ class MarginalLocationScale:
         return self.whole.describe(theta, xp)
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
-        """Log densities (k, r) of points (k, r, m) or (1, r, m): see `Form`.
-
-        Raises
-        ------
-        NotImplementedError
-            With arrays of PyTensor: gaps are in observations that are conditioned on here.
-        """
+        """Log densities (k, r) of points (k, r, m) or (1, r, m): see `Form`."""
         if xp is not np:
             raise NotImplementedError("statistics are integrated out with NumPy alone")
         found = np.empty((len(described), points.shape[1]))
@@ -277,12 +237,7 @@ class MarginalLocationScale:
 
 
 def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | None:
-    """A likelihood of some of its statistics, by their numbers.
-
-    None where the statistics are summaries, or none of those left varies; and where the form is the
-    autoregressive one and statistics that are left depend on others: see `without_unseen`; or that of a
-    diagonal scale in a frame that mixes statistics.
-    """
+    """A likelihood of some of its statistics, by their numbers."""
     form, summary = evaluation.form, evaluation.of_statistics
     if isinstance(summary, Dependent):
         of_these = integrated_out(replace(evaluation, of_statistics=summary.curved), columns)

@@ -53,28 +53,11 @@ SEARCH_FOR_UNITS = MeanSearch(
 class Exchangeable:
     """Elements of x are independent draws of one law: a normal mixture of z = (y - m) exp(-s), or of asinh z.
 
-    y is x, or its logarithm. All of m, s and the shares, means and log deviations of the parts are functions
-    of the parameters.
-
-    Parameters
-    ----------
-    size : int
-        Number of elements, e.
-    in_order : bool
-        Whether they are sorted.
-    units : ElementUnits
-    level : Landmarks
-    level_coefficients : ndarray of shape (1 + q + l, 2)
-        Of m and s.
-    law : Landmarks
-    law_coefficients : ndarray of shape (1 + q + l, 3 c)
-        Of logits, means and log deviations of c parts.
-
-    Notes
-    -----
     The order of independent draws says nothing, and so nothing is lost where they are sorted. All elements of
     all rows tell of one law of one number: a few thousand rows of fifty tell its shape, and how it moves.
     """
+
+    # Shapes: level_coefficients (1 + q + l, 2); law_coefficients (1 + q + l, 3 c).
 
     size: int
     in_order: bool
@@ -127,13 +110,7 @@ class Exchangeable:
         return 1 - np.clip(above / np.maximum(before, 1e-300), 0.0, 1.0) ** left
 
     def check(self, points: np.ndarray) -> None:
-        """Refuse observations (k, e) that no row is like.
-
-        Raises
-        ------
-        ValueError
-            If one is not sorted and all rows are, or is not positive and its logarithm is taken.
-        """
+        """Refuse observations (k, e) that no row is like."""
         if self.in_order and len(bad := np.argwhere(np.diff(points, axis=1) < 0)):
             raise ValueError(
                 f"the statistics are sorted in every row of the table; in observation {bad[0, 0]} that "
@@ -158,27 +135,8 @@ def fit_exchangeable(
     numbers: int = MOST_NUMBERS,
     compared: Form | None = None,
 ) -> Exchangeable:
-    """Fit middle, scale and mixture, in the units and with the parts under which held-out rows are densest.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-        In one unit.
-    rng : numpy.random.Generator
-    tried : tuple of float
-        Precisions of the coefficients' prior.
-    numbers : int
-        On which all is fitted in the end.
-    compared : Form, optional
-        One that was fitted to some of the rows: its units, number of parts, and directions and bandwidths of
-        its kernels are taken.
-
-    Raises
-    ------
-    ValueError
-        For fewer elements than `FEWEST_ALIKE`, or where some of a row are equal, as counts are.
-    """
+    """Fit middle, scale and mixture, with the units and parts under which held-out rows are densest."""
+    # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
     known = compared if isinstance(compared, Exchangeable) else None
     logarithm = known.units.logarithm if known else bool(points.min() > 0 and less_skewed(points))
@@ -228,19 +186,12 @@ LEAST_BETWEEN = 1e-300
 class OrderStatistics:
     """The density of some of e sorted draws, by their places among all.
 
-    Parameters
-    ----------
-    whole : Exchangeable
-        Of e sorted draws.
-    kept : ndarray of int, shape (m,)
-        Places of those that are left, ascending.
-
-    Notes
-    -----
     Of draws between two that are known it is known that they lie there: for each such gap of g draws a factor
     (F(upper) - F(lower))^g / g!, with F zero below the first and one above the last. See H. David and
     H. Nagaraja, Order statistics (2003), equation 2.2.2.
     """
+
+    # Shapes: kept (m,).
 
     whole: Exchangeable
     kept: np.ndarray
@@ -250,13 +201,7 @@ class OrderStatistics:
         return self.whole.describe(theta, xp)
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
-        """Log densities (k, r) of points (k, r, m) or (1, r, m): see `Form`.
-
-        Raises
-        ------
-        NotImplementedError
-            With arrays of PyTensor: gaps are in observations that are conditioned on here.
-        """
+        """Log densities (k, r) of points (k, r, m) or (1, r, m): see `Form`."""
         if xp is not np:
             raise NotImplementedError("missing draws are integrated out with NumPy alone")
         k, r, m = len(described), points.shape[1], len(self.kept)

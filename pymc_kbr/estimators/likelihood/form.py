@@ -11,24 +11,14 @@ SHARE_FOR_SETTINGS = 0.2
 
 
 class Form(Protocol):
-    """A conditional density of e statistics given q parameters, both in the units of the fit.
-
-    `describe` and `log_density` take the namespace of the arrays, NumPy or `pytensor.tensor`, and use only
-    functions that both have: PyMC then differentiates the very formula that is conditioned with.
-    """
+    """A conditional density of e statistics given q parameters, both in the units of the fit."""
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, q) alone: shape (k, w), one row for each."""
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
-        """Log densities (k, r) of r points for each of k parameters.
-
-        Parameters
-        ----------
-        described : array of shape (k, w)
-        points : array of shape (k, r, e) or (1, r, e)
-        xp : module
-        """
+        """Log densities (k, r) of r points for each of k parameters."""
+        # Shapes: described (k, w); points (k, r, e) or (1, r, e).
 
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, e) for each of k parameters."""
@@ -36,25 +26,14 @@ class Form(Protocol):
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Conditional distribution functions of points (k, e), each given those before it: shape (k, e).
 
-        Uniform and independent where the form holds.
-
-        Notes
-        -----
         M. Rosenblatt, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23 (1952).
         """
 
 
 class Prepared(NamedTuple):
-    """Observed statistics in the units of the fit.
+    """Observed statistics in the units of the fit."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, s, e)
-        s points in the cell of each observation: one where all statistics are continuous.
-    log_volume : ndarray of shape (n, s)
-        Log of the volume that a unit of density stands for there; minus infinity where the model cannot make
-        the observation.
-    """
+    # Shapes: points (n, s, e); log_volume (n, s).
 
     points: np.ndarray
     log_volume: np.ndarray

@@ -14,18 +14,8 @@ from pymc_kbr.estimators.likelihood.prior_density import PriorDensity
 def free_log_density(
     support: Support, log_prior: Callable[[np.ndarray], np.ndarray]
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """The log density in the unconstrained space, log_prior(backward(free)) + log |d backward / d free|.
-
-    Parameters
-    ----------
-    support : Support
-    log_prior : callable (n, p) -> (n,)
-        Log density of the parameters, or the `log_density` of a `PriorDensity`.
-
-    Returns
-    -------
-    callable (n, q) -> (n,)
-    """
+    """The log density in the unconstrained space, log_prior(backward(free)) + log |d backward / d free|."""
+    # Shapes: log_prior (n, p) -> (n,).
     fitted = getattr(log_prior, "__self__", None)
     if not (isinstance(fitted, PriorDensity) and fitted.support == support):
         return partial(_carried, support, log_prior)

@@ -44,24 +44,9 @@ RESIDUAL_TURNS = 4
 
 @dataclass(frozen=True, eq=False)
 class LocationScale:
-    """x = m(theta) + (T(theta) W)^-1 z, with W constant, T lower triangular and z of a normal mixture.
+    """x = m(theta) + (T(theta) W)^-1 z, with W constant, T lower triangular and z of a normal mixture."""
 
-    T = (I + C) exp(a), with a diagonal and C below it.
-
-    Parameters
-    ----------
-    mean, spread : Landmarks
-        Kernels of m and of T.
-    mean_coefficients : ndarray of shape (1 + q + l, e)
-        Of the constant, the parameters and the kernels.
-    spread_coefficients : ndarray of shape (1 + q + s, e + e * e)
-        Of a, and of all entries of C, zero but below the diagonal.
-    whiten : ndarray of shape (e, e)
-        W, lower triangular.
-    mixture : NormalMixture
-    chosen : SpreadChoice, optional
-        By which the spread was fitted.
-    """
+    # Shapes: mean_coefficients (1 + q + l, e); spread_coefficients (1 + q + s, e + e * e); whiten (e, e).
 
     mean: Landmarks
     spread: Landmarks
@@ -133,24 +118,12 @@ def fit_location_scale(
 ) -> LocationScale:
     """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    points : ndarray of shape (n, e)
-    rng : numpy.random.Generator
-    landmarks : int
-        Of the mean's kernel.
-    compared : Form, optional
-        One that was fitted to some of the rows: its mean's directions and bandwidth, and what its spread's
-        functions are, are taken: it has found them on about as many rows as they are chosen on here.
-
-    Notes
-    -----
     Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
     normal likelihood of these, at the smallest ridge that helps held-out rows by more than chance. The mean
     is then regressed with weights, where these lower a statistic's weighted leave-one-out error, and the
     factor fitted to the new residuals; and by the law of these, where rows are denser for it, each by others.
     """
+    # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.
     held_out = np.zeros(n, dtype=bool)
@@ -204,19 +177,9 @@ def fit_location_scale(
 
 
 class _Shape(NamedTuple):
-    """What is fitted to residuals.
+    """What is fitted to residuals."""
 
-    Attributes
-    ----------
-    whiten : ndarray of shape (e, e)
-    below : Below
-    coefficients : ndarray of shape (f, e + b)
-        Of the spread.
-    factors : ndarray of shape (n, e, e)
-        By which the residual of each row is multiplied.
-    mixture : NormalMixture
-        Of these products.
-    """
+    # Shapes: whiten (e, e); coefficients (f, e + b); factors (n, e, e).
 
     whiten: np.ndarray
     below: Below
@@ -291,13 +254,9 @@ LAW_FOLDS = 5
 
 
 class Law(NamedTuple):
-    """The density of residuals c (n, e) at n rows: that of z = A c under a mixture.
+    """The density of residuals c (n, e) at n rows: that of z = A c under a mixture."""
 
-    Attributes
-    ----------
-    factors : ndarray of shape (n, e, e)
-    mixture : NormalMixture
-    """
+    # Shapes: factors (n, e, e).
 
     factors: np.ndarray
     mixture: NormalMixture
@@ -321,16 +280,9 @@ class Law(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _PenalisedRegression:
-    """Penalised likelihood of the coefficients of the smoothest functions.
+    """Penalised likelihood of the coefficients of the smoothest functions."""
 
-    Parameters
-    ----------
-    features : ndarray of shape (n, f)
-    penalties : ndarray of shape (f, e)
-        Ridge times squared norm, for each statistic.
-    points : ndarray of shape (n, e)
-    law : Law
-    """
+    # Shapes: features (n, f); penalties (f, e); points (n, e).
 
     features: np.ndarray
     penalties: np.ndarray
@@ -395,25 +347,8 @@ def regress_by_law(
     held_out: np.ndarray,
     rng: np.random.Generator,
 ) -> BasisRegression | None:
-    """The mean by penalised likelihood under a law of its residuals, where rows gain by it.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n, f)
-        Orthonormal over the rows.
-    penalties : ndarray of shape (f,)
-    points : ndarray of shape (n, e)
-    before : BasisRegression
-        By least squares, or another law.
-    law : Law
-    held_out : ndarray of bool, shape (n,)
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    BasisRegression or None
-        None where rows gain nothing.
-    """
+    """The mean by penalised likelihood under a law of its residuals, where rows gain by it."""
+    # Shapes: features (n, f); penalties (f,); points (n, e); held_out (n,).
     smooth = np.argsort(penalties, kind="stable")[:FUNCTIONS]
     regression = _PenalisedRegression(
         features[:, smooth], penalties[smooth, None] * before.ridges, points, law

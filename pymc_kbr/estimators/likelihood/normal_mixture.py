@@ -32,15 +32,9 @@ UNSETTLED = silence(ConvergenceWarning)
 
 @dataclass(frozen=True, eq=False)
 class NormalMixture:
-    """A mixture of c normal densities in e dimensions.
+    """A mixture of c normal densities in e dimensions."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (c,)
-    means : ndarray of shape (c, e)
-    factors : ndarray of shape (c, e, e)
-        Lower triangular P with P (z - mean) standard normal.
-    """
+    # Shapes: weights (c,); means (c, e); factors (c, e, e).
 
     weights: np.ndarray
     means: np.ndarray
@@ -95,17 +89,8 @@ class NormalMixture:
 def fit_mixture(
     z: np.ndarray, held_out: np.ndarray, seed: int, sizes: Sequence[int] = MIXTURE_SIZES
 ) -> NormalMixture:
-    """The mixture of the size with the highest density of the rows that are held out, fitted to all.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n, e)
-        About standardised.
-    held_out : ndarray of bool, shape (n,)
-    seed : int
-    sizes : sequence of int
-        Those that the rows allow are tried, from the first up, until two in a row gain nothing.
-    """
+    """The mixture of the size with the highest density of the rows that are held out, fitted to all."""
+    # Shapes: z (n, e); held_out (n,).
     e = z.shape[1]
     most = (~held_out).sum() / ROWS_A_PARAMETER
     allowed = [size for size in sizes if size == 1 or size * (1 + e + e * (e + 1) / 2) <= most]
@@ -166,12 +151,9 @@ LEAST_DEVIATION = 0.03
 
 @dataclass(frozen=True)
 class ResidualShape:
-    """A normal mixture in one dimension, the same for all inputs.
+    """A normal mixture in one dimension, the same for all inputs."""
 
-    Attributes
-    ----------
-    log_shares, means, deviations : ndarray of shape (c,)
-    """
+    # Shapes: log_shares, means, deviations (c,).
 
     log_shares: np.ndarray
     means: np.ndarray
@@ -208,14 +190,8 @@ def log_sum_exp(terms: list[Any], xp: Any = np) -> Any:
 
 
 def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
-    """The mixture with the largest held-out density among those of one to `MOST_SHAPE_PARTS` parts.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Residuals, each standardised by functions fitted to other rows.
-    rng : numpy.random.Generator
-    """
+    """The mixture with the largest held-out density among those of one to `MOST_SHAPE_PARTS` parts."""
+    # Shapes: z (n,).
     some = rng.permutation(z)[:ROWS_FOR_PARTS]
     fitted, held_out = np.split(some, [int((1 - SHARE_FOR_PARTS) * len(some))])
     best = fit_parts(fitted, 1, rng)

@@ -15,15 +15,9 @@ from pymc_kbr.arrays.support import Support
 
 @dataclass(frozen=True, eq=False)
 class ParameterScale:
-    """Logarithms of the distance to a bound where these are less skewed, and units of deviations.
+    """Logarithms of the distance to a bound where these are less skewed, and units of deviations."""
 
-    Parameters
-    ----------
-    sign : ndarray of shape (p,)
-        One where the logarithm is of the distance to a lower bound, minus one to an upper, zero for none.
-    bound : ndarray of shape (p,)
-    centre, unit : ndarray of shape (p,)
-    """
+    # Shapes: sign (p,); bound (p,); centre, unit (p,).
 
     sign: np.ndarray
     bound: np.ndarray

@@ -39,28 +39,11 @@ def fit_law(
 ) -> Law:
     """The mixture of all elements, and where held-out ones are denser, with parts that move.
 
-    Parameters
-    ----------
-    z : ndarray of shape (n, e)
-        Standardised residuals, each by functions fitted to other rows.
-    theta : ndarray of shape (n, q)
-    levels : pair of ndarray of shape (n, e)
-        Means, each column's from its centre on, and logs of scales at the rows.
-    held_out : ndarray of bool, shape (n,)
-        Rows that choose the size of the mixture.
-    seed : int
-        Of the mixture, and of what moves.
-    rng : numpy.random.Generator
-        Of the elements that are looked at.
-    pooled : int
-        Elements from which it is learnt how the law moves, at most.
-
-    Notes
-    -----
     A shape that is off a little in each of e elements moves the posterior by the root of e as much, such as
     that of skewed counts of which one mixture serves all parameters. The law of a count hangs on its own
     mean, too, so that elements at one place of the parameters have several.
     """
+    # Shapes: z (n, e); theta (n, q); levels (n, e); held_out (n,).
     n, e = z.shape
     order = rng.permutation(n * e)
     some, more = order[:POOLED], order[:pooled]
@@ -78,30 +61,15 @@ def size_of(law: Law) -> int:
 
 
 def describe_law(law: ConditionalMixture, theta: Any, means: Any, logs: Any, xp: Any = np) -> Any:
-    """Log shares, means and log deviations of c parts: (k, 3 c), or of each of e elements (k, 3 c e).
-
-    Parameters
-    ----------
-    law : MovingShape
-    theta : array of shape (k, q)
-    means, logs : array of shape (k, e)
-        Of the elements there: see `fit_law`.
-    xp : module
-    """
+    """Log shares, means and log deviations of c parts: (k, 3 c), or of each of e elements (k, 3 c e)."""
+    # Shapes: theta (k, q); means, logs (k, e).
     past = xp.stack([means, logs], axis=2)
     return xp.concatenate([number for part in law.parts(theta, past, xp) for number in part], axis=1)
 
 
 def parts_of(law: Law, numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
-    """Log height, mean and precision root of each part, as numbers, (k, 1, 1) or (k, 1, e).
-
-    Parameters
-    ----------
-    law : Law
-    numbers : array of shape (k, 3 c) or (k, 3 c e)
-        Of a law that moves: see `describe_law`.
-    xp : module
-    """
+    """Log height, mean and precision root of each part, as numbers, (k, 1, 1) or (k, 1, e)."""
+    # Shapes: numbers (k, 3 c) or (k, 3 c e).
     if isinstance(law, NormalMixture):
         means, roots = law.means[:, 0], law.factors[:, 0, 0]
         levels = np.log(law.weights * roots) - LOG_ROOT_2PI

@@ -25,22 +25,7 @@ JOINT_SIZES = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class PriorDensity:
-    """A density fitted to draws of a prior.
-
-    The columns' own densities, times one of how their normal scores depend on one another.
-
-    Attributes
-    ----------
-    support : Support
-    margins : tuple of (int, Margin or Atoms)
-        Densities of unconstrained columns by their number.
-    flat_simplexes : tuple of (int, ...)
-        Unconstrained columns of simplexes on which the prior is uniform.
-    dependence : LocalMixture or None
-        Of the scores of the columns that are neither discrete nor of a flat simplex.
-    form : str
-        What was chosen, in words.
-    """
+    """A density fitted to draws of a prior."""
 
     support: Support
     margins: tuple[tuple[int, Margin | ValueShares], ...]
@@ -81,10 +66,7 @@ class PriorDensity:
 
 
 def start_rows(table: FittedTable) -> tuple[np.ndarray, np.ndarray | None, float]:
-    """Points (n, p) that stand for the prior, or for that share of it where simulations succeed at all.
-
-    With log weights (n,) where they are no draws of it, and the logarithm of that share.
-    """
+    """Points (n, p) that stand for the prior, or for that share of it where simulations succeed at all."""
     success = table.success
     if table.draws is not None:
         points, weights = table.draws
@@ -111,33 +93,8 @@ def fit_prior_density(
     *,
     log_weights: np.ndarray | None = None,
 ) -> PriorDensity:
-    """Choose a form and fit it to draws of a prior.
-
-    Columns between two finite bounds are uniform unless a mixture of normals in the unconstrained space is
-    better on held-out draws by three standard errors. Other columns are mixtures, of the size that is best
-    on held-out draws, or uniform over the range of the draws where that is better. Dependence between
-    columns is a mixture of their normal scores, kept where held-out draws gain by it. Discrete columns keep
-    the shares of their values, independent of the other columns.
-
-    Parameters
-    ----------
-    draws : ndarray of shape (n, p)
-    support : Support, optional
-        Unbounded where it is left out.
-    rng : numpy.random.Generator
-        Chooses the held-out draws.
-    log_weights : ndarray of shape (n,), optional
-
-    Returns
-    -------
-    PriorDensity
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than 20 draws, one is outside the support, a column has a single value, or columns
-        with many values may not be smoothed, so that no density of theirs is known.
-    """
+    """Choose a form and fit it to draws of a prior."""
+    # Shapes: draws (n, p); log_weights (n,).
     draws = np.asarray(draws, dtype=float)
     support = support_of(support, draws.shape[1] if draws.ndim == 2 else 0)
     _check(draws, support, log_weights)
@@ -269,10 +226,7 @@ SIMPLER = 0.3
 
 @dataclass(frozen=True)
 class Draws:
-    """Unconstrained draws (n, q), their weights (n,), which of them are held out (n,), and how far they go.
-
-    The ranges (2, q) are those of all draws, and so is their number `total`, where (n, q) are some of them.
-    """
+    """Unconstrained draws (n, q), their weights (n,), which are held out (n,), and how far they go."""
 
     free: np.ndarray
     weights: np.ndarray
@@ -386,15 +340,7 @@ class Flat:
 
 @dataclass(frozen=True)
 class Range:
-    """Uniform between ends that the draws themselves show.
-
-    Parameters
-    ----------
-    lower, upper : float
-    side : {-1, 0, 1}
-        What it is uniform in: the unconstrained value f itself, or exp(f) above a lower bound (1), or
-        -exp(-f) below an upper bound (-1).
-    """
+    """Uniform between ends that the draws themselves show."""
 
     lower: float
     upper: float
@@ -419,14 +365,7 @@ class Range:
 
 @dataclass(frozen=True)
 class MarginMixture:
-    """A mixture of normals.
-
-    Parameters
-    ----------
-    weights, means, deviations : tuple of float, length C
-    half_turn : bool
-        Whether it is cut off beyond half a turn of the circle.
-    """
+    """A mixture of normals."""
 
     weights: tuple[float, ...]
     means: tuple[float, ...]
@@ -496,15 +435,8 @@ def range_of(ends: np.ndarray, draws: int, side: int) -> Range:
 def fit_mixture(
     free: np.ndarray, weights: np.ndarray, start: int | MarginMixture, half_turn: bool = False
 ) -> MarginMixture:
-    """Expectation-maximisation on values (n,) with weights (n,) of sum one.
-
-    Parameters
-    ----------
-    free, weights : ndarray of shape (n,)
-    start : int or NormalMixture
-        Number of components, or a mixture to begin with.
-    half_turn : bool, optional
-    """
+    """Expectation-maximisation on values (n,) with weights (n,) of sum one."""
+    # Shapes: free, weights (n,).
     x, w, unit = _grouped(free, weights)
     total, variance = len(free), w @ (x - w @ x) ** 2
     if isinstance(start, MarginMixture):

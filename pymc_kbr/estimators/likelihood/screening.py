@@ -17,20 +17,11 @@ MOST_PARAMETERS = 6
 def screen(theta: np.ndarray, candidates: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
     """Candidates that tell of the mean or of the spread of y, in increasing order.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    candidates : ndarray of shape (n, c)
-    y : ndarray of shape (n,)
-    most : int
-        Of them, at most.
-
-    Notes
-    -----
     Forward selection: what an input adds to a regression of y, and then of the log of its squared residual,
     is that of x, x^2 and |x| and their products with parameters, so that an effect whose sign depends on a
     parameter is seen too.
     """
+    # Shapes: theta (n, q); candidates (n, c); y (n,).
     theta, x = _cut(theta), _cut(candidates)
     near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:MOST_PARAMETERS]
     moduli = np.column_stack([np.ones(len(theta)), theta[:, np.sort(near)]])

@@ -32,17 +32,9 @@ LARGEST_SCORE = 20.0
 
 @dataclass(frozen=True)
 class SmoothFunction:
-    """A function of parameters and earlier statistics: linear, and in the space of a product kernel.
+    """A function of parameters and earlier statistics: linear, and in the space of a product kernel."""
 
-    Attributes
-    ----------
-    kernel : ProductKernel
-    landmarks : Inputs
-        m rows.
-    coefficients : ndarray of shape (m,)
-    constant : float
-    theta_slopes, past_slopes : ndarray of shape (q,), (l,)
-    """
+    # Shapes: coefficients (m,); theta_slopes, past_slopes (q,), (l,).
 
     kernel: ProductKernel
     landmarks: Inputs
@@ -52,10 +44,7 @@ class SmoothFunction:
     past_slopes: np.ndarray
 
     def __call__(self, theta: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
-        """Values (k, r) at parameters (k, q) and a past (k, r, l), or (1, r, l) where `shared`.
-
-        With NumPy `shared` may also be (g, r, l), each of k / g parameters one after another.
-        """
+        """Values (k, r) at parameters (k, q) and a past (k, r, l), or (1, r, l) where `shared`."""
         by_theta = self.kernel.theta_factor(theta, self.landmarks.theta, xp)
         linear = self.constant + (theta @ self.theta_slopes)[:, None]
         if shared and xp is np and len(past) > 1:
@@ -77,20 +66,9 @@ class SmoothFunction:
 
 
 class WhitenedBasis:
-    """Whitened features of a kernel: their coefficients have the unit prior.
+    """Whitened features of a kernel: their coefficients have the unit prior."""
 
-    Parameters
-    ----------
-    kernel : ProductKernel
-    inputs : Inputs
-        n rows.
-    landmarks : Inputs
-        m rows.
-
-    Attributes
-    ----------
-    features : ndarray of shape (n, m + 1 + q + l)
-    """
+    # Shapes: features (n, m + 1 + q + l).
 
     def __init__(self, kernel: ProductKernel, inputs: Inputs, landmarks: Inputs) -> None:
         self.kernel, self.landmarks = kernel, landmarks
@@ -153,17 +131,8 @@ def by_damped_steps(
     objective: Callable[[np.ndarray, np.ndarray], float],
     step_from: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients v (m,) that minimise an objective of them and of g = F v (n,), and g.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n, m)
-    v : ndarray of shape (m,)
-        Where it begins.
-    objective : callable (v, g) -> float
-    step_from : callable (v, g) -> (m,)
-        Newton's step, or that of Fisher scoring.
-    """
+    """Coefficients v (m,) that minimise an objective of them and of g = F v (n,), and g."""
+    # Shapes: features (n, m); v (m,); objective (v, g) -> float; step_from (v, g) -> (m,).
     g = features @ v
     value = objective(v, g)
     for _ in range(SCORING_STEPS):
@@ -184,19 +153,10 @@ def by_damped_steps(
 def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray) -> SmoothFit:
     """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
 
-    Parameters
-    ----------
-    basis : Basis
-    squares : ndarray of shape (n,)
-        Squared residuals.
-    start : ndarray of shape (n,)
-        Log variances from which the first step is taken.
-
-    Notes
-    -----
     The information of a log variance is one half everywhere, so that all steps share one factorisation. A
     step's direction takes scores of at most `LARGEST_SCORE`; what it ends at is the maximum all the same.
     """
+    # Shapes: squares (n,); start (n,).
     features = basis.features
     factor = np.linalg.cholesky(with_unit_prior(0.5 * (features.T @ features)))
     v = cho_solve((factor, True), 0.5 * (features.T @ start))
@@ -223,17 +183,8 @@ def choose_size(
     start: np.ndarray,
     score: Callable[[np.ndarray], float],
 ) -> tuple[WhitenedBasis, SmoothFit]:
-    """The size of the prior with the best score of what left-out rows have: its basis, and the fit.
-
-    Parameters
-    ----------
-    basis : WhitenedBasis
-        With which the search begins.
-    fit : callable (basis, start (n,)) -> SmoothFit
-    start : ndarray of shape (n,)
-        Values from which the first fit starts.
-    score : callable (left out (n,)) -> float
-    """
+    """The size of the prior with the best score of what left-out rows have: its basis, and the fit."""
+    # Shapes: fit (n,)) -> SmoothFit; start (n,); score (n,)) -> float.
     best = basis, fit(basis, start)
     reached = score(best[1].left_out)
     for factor in (SMALLER, 1 / SMALLER):
@@ -254,14 +205,9 @@ def choose_size(
 
 
 class Inputs(NamedTuple):
-    """What a conditional depends on.
+    """What a conditional depends on."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (n, q)
-    past : ndarray of shape (n, l)
-        Standardised earlier statistics, at least one column (zeros where there are none).
-    """
+    # Shapes: theta (n, q); past (n, l).
 
     theta: np.ndarray
     past: np.ndarray
@@ -301,20 +247,9 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class ProductKernel:
-    """k = exp(-|D (t - t')|^2 / 2) (level + (a x)' (a x') + bump exp(-|E (x - x')|^2 / 2)).
+    """k = exp(-|D (t - t')|^2 / 2) (level + (a x)' (a x') + bump exp(-|E (x - x')|^2 / 2))."""
 
-    Functions in its space are smooth in the parameters t; given these a constant, a linear function of the
-    earlier statistics x and a smooth one. The linear part alone holds all jointly normal statistics, whose
-    regressions on each other have slopes that are functions of the parameters.
-
-    Attributes
-    ----------
-    theta_scales : ndarray of shape (q,)
-        D: inverse bandwidths, near zero where a parameter does not matter.
-    past_scales, slopes : ndarray of shape (l,)
-        E and a.
-    level, bump : float
-    """
+    # Shapes: theta_scales (q,); past_scales, slopes (l,).
 
     theta_scales: np.ndarray
     past_scales: np.ndarray
@@ -406,19 +341,13 @@ def with_jitter(gram: np.ndarray) -> np.ndarray:
 
 
 def with_unit_prior(squares: np.ndarray) -> np.ndarray:
-    """Products of features (m, m) plus I, and as much as their rounding may take away from it.
-
-    Rows whose noise is a millionth of others' have products beside which I is lost.
-    """
+    """Products of features (m, m) plus I, and as much as their rounding may take away from it."""
     rounding = np.finfo(float).eps * len(squares) * np.diag(squares).max()
     return squares + (1 + rounding) * np.eye(len(squares))
 
 
 def start_kernel(inputs: Inputs) -> ProductKernel:
-    """Where the search starts, and the centre of the settings' prior.
-
-    Bandwidths start short: an interaction is seen from there, and not from where all functions are flat.
-    """
+    """Where the search starts, and the centre of the settings' prior."""
     q, past = inputs.theta.shape[1], inputs.past.shape[1]
     theta = np.full(q, 1.5 / np.sqrt(q)) / np.maximum(inputs.theta.std(axis=0), 1e-12)
     return ProductKernel(theta, np.full(past, 0.5 / np.sqrt(past)), np.full(past, 0.5), 0.3, 0.1)
@@ -428,20 +357,12 @@ def start_kernel(inputs: Inputs) -> ProductKernel:
 class RegressionEvidence:
     """Log marginal likelihood of y = H w + noise, with H = [K(rows, landmarks), linear], and its gradient.
 
-    Attributes
-    ----------
-    inputs, landmarks : Inputs
-        Of n rows and m landmarks.
-    targets : ndarray of shape (n,)
-    deviations : ndarray of shape (n,)
-        Of the noise, up to a factor.
-
-    Notes
-    -----
     The coefficients have the prior N(0, K(landmarks)^-1), those of the linear part a wide one: the Gaussian
     process of the Nystroem features (C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine
     Learning, 2006, sections 5.4 and 8.3.4).
     """
+
+    # Shapes: targets (n,); deviations (n,).
 
     inputs: Inputs
     landmarks: Inputs
@@ -484,17 +405,7 @@ def inverse_and_logdet(matrix: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 class Effort(NamedTuple):
-    """How much a fit may cost.
-
-    Attributes
-    ----------
-    landmarks : int
-        Of the final functions.
-    rows_for_kernel, rows_for_final_kernel, landmarks_for_kernel : int
-        On which kernels are chosen, at first and once spreads are known.
-    iterations : int
-        In each choice.
-    """
+    """How much a fit may cost."""
 
     landmarks: int = 300
     rows_for_kernel: int = 1200
@@ -512,27 +423,8 @@ def choose_kernel(
     start: tuple[ProductKernel, float] | None = None,
     effort: Effort,
 ) -> tuple[ProductKernel, float]:
-    """The kernel and noise variance with the largest posterior density of both.
-
-    Parameters
-    ----------
-    inputs : Inputs
-        Of n rows.
-    targets : ndarray of shape (n,)
-        Of deviation about one.
-    rng : numpy.random.Generator
-    deviations : ndarray of shape (n,), optional
-        Of the noise, up to a factor; all one where left out.
-    start : tuple of ProductKernel and float, optional
-        Where the search starts.
-    effort : Effort
-
-    Returns
-    -------
-    kernel : ProductKernel
-    noise : float
-        Variance of the noise where its deviation is one.
-    """
+    """The kernel and noise variance with the largest posterior density of both."""
+    # Shapes: targets (n,); deviations (n,).
     count = effort.rows_for_kernel if start is None else effort.rows_for_final_kernel
     chosen = rng.permutation(len(targets))[:count]
     centre = start_kernel(inputs).logs()

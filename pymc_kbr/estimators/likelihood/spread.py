@@ -48,15 +48,9 @@ NEGLIGIBLE_SHARE = 1e-3
 
 
 class Below(NamedTuple):
-    """Entries of a unit triangular matrix.
+    """Entries of a unit triangular matrix."""
 
-    Attributes
-    ----------
-    rows, columns : ndarray of int, shape (b,)
-        Of the entries that depend on the parameters.
-    constants : ndarray of shape (b,)
-        To which a function of the parameters is added.
-    """
+    # Shapes: rows, columns (b,); constants (b,).
 
     rows: np.ndarray
     columns: np.ndarray
@@ -101,31 +95,13 @@ def fit_spread(
 ) -> np.ndarray:
     """Coefficients by penalised normal likelihood.
 
-    Parameters
-    ----------
-    features : ndarray of shape (n, f)
-        Orthonormal over the rows.
-    residuals : ndarray of shape (n, e)
-    penalties : ndarray of shape (f,)
-        Ridge times squared norm.
-    below : Below
-    start : ndarray of shape (f, e + b), optional
-    steps : int, default 40
-        Of L-BFGS, at most.
-
-    Returns
-    -------
-    ndarray of shape (f, e + b)
-        Of the diagonal's logarithms, and of the entries below.
-
-    Notes
-    -----
     Minimises mean_i (|z_i|^2 / 2 - sum_j a_ij) + sum_f penalty_f |W_f|^2 / 2, with a diagonal and a unit
     triangular factor, T = (I + C) exp(a): scales that move by themselves then leave C as it is. As features
     are orthonormal, second derivatives at the start are close to the mean ones of the outputs for every
     feature, plus its penalty: in the units of their eigenvectors L-BFGS needs few steps, however close
     to singular the residuals are.
     """
+    # Shapes: features (n, f); residuals (n, e); penalties (f,); start (f, e + b); returned: (f, e + b).
     n, e = residuals.shape
     outputs = e + len(below.rows)
     first = np.zeros((features.shape[1], outputs)) if start is None else start
@@ -208,10 +184,7 @@ def choose_spread(
     below: Below,
     held_out: np.ndarray,
 ) -> ChosenSpread:
-    """Fitted to the rows that are not held out, at the smallest ridge that still helps by more than chance.
-
-    From the largest ridge down, each fit starting at the one before.
-    """
+    """Fitted to rows that are not held out, at the smallest ridge that helps by more than chance."""
     fitted = ~held_out
     best: ChosenSpread | None = None
     start, before = None, np.zeros(np.count_nonzero(held_out))
@@ -259,16 +232,9 @@ RIDGES_COMPARED = (100.0, 1.0, 1e-1, 1e-2, 1e-3)
 
 
 class Frame(NamedTuple):
-    """Residuals in which a factor is looked for.
+    """Residuals in which a factor is looked for."""
 
-    Attributes
-    ----------
-    whiten : ndarray of shape (e, e)
-        Lower triangular: diagonal, where scales move and correlations between residuals are constant;
-        whole, where what moves are the scales of constant combinations.
-    below : Below
-        Constants are such that (I + C) times `whiten` whitens the residuals of all rows.
-    """
+    # Shapes: whiten (e, e).
 
     whiten: np.ndarray
     below: Below
@@ -300,24 +266,8 @@ def choose_basis(
     rng: np.random.Generator,
     known: SpreadChoice | None = None,
 ) -> tuple[SpreadChoice, Basis, np.ndarray]:
-    """The frame, and the share of the joint kernel, that held-out rows prefer, and the basis of these.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n, q)
-    residuals : ndarray of shape (n, e)
-    held_out : ndarray of bool, shape (n,)
-    rng : numpy.random.Generator
-    known : SpreadChoice, optional
-        Which is taken, where it has been made before.
-
-    Returns
-    -------
-    choice : SpreadChoice
-    basis : Basis
-    values : ndarray of shape (n, f)
-        Of the basis at the rows.
-    """
+    """The frame, and the share of the joint kernel, that held-out rows prefer, and the basis of these."""
+    # Shapes: theta (n, q); residuals (n, e); held_out (n,).
     groups = _groups(theta, rng)
     choice = known or _chosen(theta, groups, residuals, held_out)
     basis, values = make_basis(theta, groups, _weights(groups, choice.share), PENALTY_OF_LINEAR)

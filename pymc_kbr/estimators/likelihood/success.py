@@ -27,28 +27,9 @@ SEED = 34
 
 @dataclass(frozen=True, eq=False)
 class Success:
-    """P(success | parameters), and what a failure means.
+    """P(success | parameters), and what a failure means."""
 
-    Whether a simulation succeeds is a statistic of two values. Its logit is a smooth function of the
-    parameters, or a constant where that predicts left-out simulations as well.
-
-    Parameters
-    ----------
-    logit : Logit
-    of_parameters : ParameterScale
-    atoms : tuple of (int, float)
-        Columns, and values that the prior gives a probability of their own: so have they one of success.
-    draws : pair of ndarray of shape (l, p) and (l,), optional
-        Points, and weights, that stand for the prior: of successes and failures together. Left out where the
-        prior is known at the rows that succeeded alone.
-    share : float
-        Probability under the prior of all simulations.
-    least : float
-        The lowest logit of a simulation that succeeded.
-    condition : bool
-        Whether success is a condition, so that failures say nothing of the parameters. Otherwise it is an
-        outcome: a data set was observed, so the likelihood of the data includes its probability.
-    """
+    # Shapes: draws (l, p) and (l,).
 
     logit: Logit
     of_parameters: ParameterScale
@@ -68,11 +49,7 @@ class Success:
         *,
         condition: bool = False,
     ) -> Self:
-        """Learn from the parameters (n, p) of simulations that succeeded, and (f, p) of those that failed.
-
-        `weights` (n,) and (f,) make them draws of the prior, where they are drawn elsewhere. What is learnt
-        is a probability given the parameters, so it does not depend on where these were drawn.
-        """
+        """Learn from the parameters (n, p) of simulations that succeeded, and (f, p) of those that failed."""
         n, points = len(succeeded), np.vstack([succeeded, failed])
         each = np.ones(len(points)) if weights is None else np.concatenate(weights)
         share = float(each[:n].sum() / each.sum())
@@ -112,10 +89,7 @@ class Success:
         return self.logit(theta, self._no_past, xp, shared=True)[:, 0]
 
     def log_probability(self, parameters: Any, xp: Any = np) -> Any:
-        """Log probabilities (k,) at parameters (k, p), an array or a tensor.
-
-        A constant one is that of the prior's draws.
-        """
+        """Log probabilities (k,) at parameters (k, p), an array or a tensor."""
         if self.constant:
             return 0.0 * parameters[:, 0] + np.log(self.share)
         away = -self._logits(parameters, xp)
@@ -137,11 +111,7 @@ class Success:
         return replace(self, draws=None)
 
     def seen(self, draws: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Draws of a prior with their weights, as rows of a table stand for it: those that succeed.
-
-        Where success is a condition, rows have weights that make up for those that fail, but for parameters
-        at which none succeeds.
-        """
+        """Draws of a prior with their weights, as rows of a table stand for it: those that succeed."""
         points, weights = draws
         return points, weights * (self.reached(points) if self.condition else self(points))
 
@@ -160,16 +130,9 @@ def _coordinates(
 
 @dataclass(frozen=True, eq=False)
 class RowWeighting:
-    """How a table's rows, all of which succeeded, stand for its prior.
+    """How a table's rows, all of which succeeded, stand for its prior."""
 
-    Attributes
-    ----------
-    ratio : ndarray of shape (n,), optional
-        By which rows are weighted: the table's `prior_ratio`, and one over the probability of success where
-        that is a condition.
-    success : Success, optional
-        None where no simulation failed.
-    """
+    # Shapes: ratio (n,).
 
     ratio: np.ndarray | None
     success: Success | None
@@ -185,10 +148,7 @@ _LEARNT: WeakKeyDictionary[Any, tuple[ReferenceType[Any], Success]] = WeakKeyDic
 
 
 def weighting_of(table: Any) -> RowWeighting:
-    """How the rows of a `ReferenceTable`, or of a `StoredTable`, stand for its prior.
-
-    A table of `fit`, `select` or `sample_abc` that has failures is learnt from once.
-    """
+    """How the rows of a `ReferenceTable`, or of a `StoredTable`, stand for its prior."""
     failures, ratio = getattr(table, "failures", None), table.prior_ratio
     if failures is None or not len(failures):
         return RowWeighting(ratio, None)
@@ -231,13 +191,7 @@ def _learnt(table: Any, ratio: np.ndarray | None) -> Success | None:
 
 
 def refuse_weighted_for_success(table: Any, why: str) -> None:
-    """Refuse a table whose rows are weighted since success is a condition; `why` is the reason in words.
-
-    Raises
-    ------
-    ValueError
-        If failures depend on the parameters and say nothing of them.
-    """
+    """Refuse a table whose rows are weighted since success is a condition; `why` is the reason in words."""
     if weighting_of(table).weighted_for_success:
         raise ValueError(
             "simulations failed more often at some parameters than at others, so with on_failure='condition' "

@@ -15,38 +15,11 @@ MOST_PARTICLES, MOST_LIKELIHOODS = 60_000, 4_000_000
 
 @dataclass(frozen=True)
 class Tempered:
-    """Draws of k posteriors, and how they were made.
+    """Draws of k posteriors, and how they were made."""
 
-    Attributes
-    ----------
-    particles : ndarray of shape (k, m, q)
-        Draws in the unconstrained space, equally weighted.
-    log_likelihood : ndarray of shape (k, m)
-    log_evidence : ndarray of shape (k,)
-    temperatures : tuple of k tuples of float
-        Rising from the first above zero to one.
-    effective_sample_size : ndarray of shape (k,)
-        Of the starting rows at the first temperature.
-    ancestors : ndarray of shape (k,)
-        Effective number of starting rows that the particles descend from: moves make draws of the same
-        ancestor independent within a part of the posterior; the parts' shares are as certain as so many
-        draws.
-    acceptance : ndarray of shape (k,)
-        Accepted share of all proposals.
-    unique : ndarray of shape (k,)
-        Share of the particles that are like no other.
-    sweeps : ndarray of shape (k,)
-        How often every particle was proposed a move.
-    evaluations : ndarray of shape (k,)
-        Evaluations of the likelihood, without those of the start.
-    undefined : ndarray of shape (k,)
-        How many likelihoods were NaN or plus infinity, and counted as zero.
-    forgotten : ndarray of shape (k,)
-        Squared distance of particles from their places before the last temperature's moves, as a share of
-        that of independent draws.
-    capped : ndarray of bool, shape (k,)
-        Where sweeps ended by their number, at the last temperature.
-    """
+    # Shapes: particles (k, m, q); log_likelihood (k, m); log_evidence (k,); effective_sample_size (k,);
+    # ancestors (k,); acceptance (k,); unique (k,); sweeps (k,); evaluations (k,); undefined (k,); forgotten
+    # (k,); capped (k,).
 
     particles: np.ndarray
     log_likelihood: np.ndarray
@@ -75,38 +48,11 @@ def tempered(
 ) -> Tempered:
     """Draws of the posteriors of k observations, each with temperatures of its own.
 
-    Parameters
-    ----------
-    log_likelihood : callable (free (a, m, q), observations (a,)) -> (a, m)
-        Log-likelihood of m points for each of a observations, which `observations` says the numbers of.
-    log_prior : callable (free (N, q)) -> (N,)
-        Log density of the prior in the unconstrained space, minus infinity outside its support.
-    start : ndarray of shape (n, q)
-        Draws of the prior.
-    start_log_likelihood : ndarray of shape (k, n)
-        Their log-likelihoods for each observation.
-    particles : int
-        Number m of particles of each observation, at least 10.
-    rng : numpy.random.Generator
-        Each observation gets a stream of its own from it, so its draws do not depend on the others.
-    start_log_weights : ndarray of shape (n,), optional
-        Log weights that make the starting rows draws of the prior, up to a constant.
-
-    Returns
-    -------
-    Tempered
-
-    Raises
-    ------
-    ValueError
-        If shapes do not agree, there are fewer than 10 particles or 2 rows, or no row is possible for an
-        observation.
-
-    Notes
-    -----
     P. Del Moral, A. Doucet and A. Jasra, Sequential Monte Carlo samplers, JRSS B 68 (2006); temperatures by
     the conditional effective sample size of Y. Zhou, A. M. Johansen and J. A. D. Aston (2016).
     """
+    # Shapes: log_likelihood (a, m, q), observations (a,)) -> (a, m); log_prior (N, q)) -> (N,); start (n, q);
+    # start_log_likelihood (k, n); start_log_weights (n,).
     start, values = np.asarray(start, dtype=float), np.asarray(start_log_likelihood, dtype=float)
     _check(start, values, particles, start_log_weights)
     base = np.zeros(len(start)) if start_log_weights is None else np.asarray(start_log_weights, dtype=float)
@@ -234,13 +180,7 @@ FIT_ROWS = 1500
 
 
 class Population:
-    """Particles of all observations on their way from the prior to the posteriors.
-
-    Observations that are `duplicated` (k,) have particles that moved enough while some still equal others:
-    only these are moved. Observations that are `impoverished` (k,) have so few different particles that
-    proposals learnt from them are too narrow: particles spread, and proposals are learnt again, until the
-    proposals' scale stays as it is.
-    """
+    """Particles of all observations on their way from the prior to the posteriors."""
 
     def __init__(
         self,
@@ -504,12 +444,7 @@ ACCEPTED_SHARE = 0.27
 
 
 class Gains:
-    """What each kind of proposal gained at each observation: the kinds are drawn in proportion.
-
-    Parameters
-    ----------
-    observations : int
-    """
+    """What each kind of proposal gained at each observation: the kinds are drawn in proportion."""
 
     def __init__(self, observations: int) -> None:
         kinds = len(NOISE_SHARES)
@@ -524,10 +459,7 @@ class Gains:
         return LEAST_SHARES + (1 - LEAST_SHARES.sum()) * gains
 
     def learn(self, rows: np.ndarray, kinds: np.ndarray, gained: np.ndarray, accepted: np.ndarray) -> None:
-        """Account for proposals of kinds (b, m) that gained (b, m), and tune the length of differences.
-
-        What was learnt before fades with a half-life of a few sweeps, as the target changes.
-        """
+        """Account for proposals of kinds (b, m) that gained (b, m), and tune the length of differences."""
         member = kinds[..., None] == np.arange(len(NOISE_SHARES))
         m = kinds.shape[1]
         self.gained[rows] = 0.8 * self.gained[rows] + (member * gained[..., None]).sum(axis=1) / m
@@ -559,25 +491,11 @@ def propose(
 ) -> ProposedMoves:
     """One proposal for each point, of a kind drawn without looking at the point.
 
-    Parameters
-    ----------
-    points : ndarray of shape (b, m, q)
-    others : ndarray of shape (b, r, q)
-        The half that stands still; differences are taken between two of its points.
-    start : ndarray of shape (n, q)
-        Draws of the prior, whose shortened differences serve where the population is a single point.
-    mixture : LocalMixture of b mixtures, fitted to the half that stands still
-    scale : ndarray of shape (b, q, q)
-        Factor of the covariance within parts of the target.
-    shares : ndarray of shape (b, kinds)
-    length : ndarray of shape (b,)
-    streams : Streams
-
-    Notes
-    -----
     C. J. F. ter Braak, A Markov chain Monte Carlo version of the genetic algorithm differential evolution,
     Statistics and Computing 16 (2006); in halves as by D. Foreman-Mackey et al., emcee (2013).
     """
+    # Shapes: points (b, m, q); others (b, r, q); start (n, q); scale (b, q, q); shares (b, kinds); length
+    # (b,).
     b, m, q = points.shape
     kinds = (np.cumsum(shares, axis=1)[:, None, :-1] < streams.uniform(m)[..., None]).sum(axis=2)
     steps = np.asarray(NOISE_SHARES)[kinds]
@@ -608,20 +526,13 @@ def _pairs(size: int, m: int, streams: Streams) -> tuple[np.ndarray, np.ndarray]
 
 
 def moved_squares(points: np.ndarray, origin: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """Squared distances (b, m) of points (b, m, q) from where they were, about one for independent normals.
-
-    In units of the covariance with inverse factor (b, q, q), and capped, so that a jump between parts of the
-    target counts little more than a step across one.
-    """
+    """Squared distances (b, m) of points (b, m, q) from where they were, about one for normals."""
     white = inverse @ np.swapaxes(points - origin, 1, 2)
     return np.minimum((white**2).sum(axis=1) / (2 * points.shape[2]), 2.0)
 
 
 def usual_squares(points: np.ndarray, membership: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """Mean of `moved_squares` between different points of the same part, (b,).
-
-    Points lie in an order that puts copies next to one another, so pairs are far apart in it.
-    """
+    """Mean of `moved_squares` between different points of the same part, (b,)."""
     n = points.shape[1]
     total, count = np.full(len(points), 1e-300), np.full(len(points), 1e-300)
     for shift in (n // 2, n // 3):
@@ -650,21 +561,8 @@ def effective_size(log_weights: np.ndarray) -> np.ndarray:
 def next_step(
     log_likelihood: np.ndarray, largest: np.ndarray, size: np.ndarray, log_weights: np.ndarray | float = 0.0
 ) -> np.ndarray:
-    """The largest step of temperature after which the effective size is still `size`.
-
-    Parameters
-    ----------
-    log_likelihood : ndarray of shape (b, m)
-    largest : ndarray of shape (b,)
-        What is left to a temperature of one.
-    size : ndarray of shape (b,)
-    log_weights : ndarray of shape (m,) or (b, m), optional
-        Log weights before the step.
-
-    Returns
-    -------
-    ndarray of shape (b,)
-    """
+    """The largest step of temperature after which the effective size is still `size`."""
+    # Shapes: log_likelihood (b, m); largest (b,); size (b,); log_weights (m,) or (b, m); returned: (b,).
 
     def size_after(step: np.ndarray) -> np.ndarray:
         return effective_size(log_weights + scaled(log_likelihood, step))
@@ -692,19 +590,8 @@ def log_mean(log_weights: np.ndarray) -> np.ndarray:
 
 
 def resample(log_weights: np.ndarray, size: int, uniform: np.ndarray) -> np.ndarray:
-    """Systematic resampling of each row of weights.
-
-    Parameters
-    ----------
-    log_weights : ndarray of shape (b, m)
-    size : int
-    uniform : ndarray of shape (b,)
-
-    Returns
-    -------
-    ndarray of int, shape (b, size)
-        Indices in increasing order: copies stay side by side.
-    """
+    """Systematic resampling of each row of weights."""
+    # Shapes: log_weights (b, m); uniform (b,); returned: (b, size).
     top = log_weights.max(axis=1, keepdims=True)
     ends = np.cumsum(np.exp(log_weights - top), axis=1)
     ends /= ends[:, -1:]
@@ -716,14 +603,9 @@ def resample(log_weights: np.ndarray, size: int, uniform: np.ndarray) -> np.ndar
 
 
 class Counted:
-    """A log-likelihood whose impossible answers are minus infinity, and counted.
+    """A log-likelihood whose impossible answers are minus infinity, and counted."""
 
-    Parameters
-    ----------
-    log_likelihood : callable (free (b, m, q), observations (b,)) -> (b, m)
-    numbers : ndarray of int, shape (k,)
-        What the k observations that are asked about are called by the function.
-    """
+    # Shapes: log_likelihood (b, m, q), observations (b,)) -> (b, m); numbers (k,).
 
     def __init__(
         self, log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray], numbers: np.ndarray
@@ -753,12 +635,7 @@ class Counted:
 
 
 class Streams:
-    """Generators side by side: each call draws the same shape from every one of them.
-
-    Parameters
-    ----------
-    generators : sequence of numpy.random.Generator, length b
-    """
+    """Generators side by side: each call draws the same shape from every one of them."""
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
         self.generators = list(generators)
@@ -795,17 +672,9 @@ SEPARATE = 4.0
 
 
 class LocalMixture(NamedTuple):
-    """One mixture of C components for each of b clouds in q dimensions.
+    """One mixture of C components for each of b clouds in q dimensions."""
 
-    Attributes
-    ----------
-    log_weights : ndarray of shape (b, C)
-    means : ndarray of shape (b, C, q)
-    factors : ndarray of shape (b, C, q, q)
-        Lower Cholesky factors of the covariances.
-    inverses : ndarray of shape (b, C, q, q)
-        Inverses of the factors.
-    """
+    # Shapes: log_weights (b, C); means (b, C, q); factors (b, C, q, q); inverses (b, C, q, q).
 
     log_weights: np.ndarray
     means: np.ndarray
@@ -829,25 +698,8 @@ class LocalMixture(NamedTuple):
 def fit_mixtures(
     points: np.ndarray, spread: np.ndarray, sizes: tuple[int, ...], streams: Streams, rounds: int = 10
 ) -> LocalMixture:
-    """Penalised expectation-maximisation for all clouds at the same time, of the size that fits each best.
-
-    Parameters
-    ----------
-    points : ndarray of shape (b, n, q)
-    spread : ndarray of shape (q,)
-        Scale below whose millionth no covariance shrinks, so that clouds of one point have a mixture too.
-    sizes : tuple of int
-        Numbers of components, rising; each cloud gets the best of them by its penalised log-likelihood, and
-        components of weight zero up to the largest.
-    streams : Streams
-        One for each cloud.
-    rounds : int, optional
-        Rounds of expectation and maximisation.
-
-    Returns
-    -------
-    LocalMixture
-    """
+    """Penalised expectation-maximisation for all clouds at the same time, of the size that fits each best."""
+    # Shapes: points (b, n, q); spread (q,).
     n, q = points.shape[1:]
     centre = points.mean(axis=1, keepdims=True)
     pooled = np.swapaxes(points - centre, 1, 2) @ (points - centre) / n
@@ -903,23 +755,8 @@ def _padded(mixture: LocalMixture, size: int) -> LocalMixture:
 
 
 def parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The separate parts of each mixture.
-
-    Components with one's mean within a few deviations of the other belong to one part, as do those with
-    components between them: several components may describe one curved or heavy-tailed part.
-
-    Parameters
-    ----------
-    mixture : LocalMixture of b mixtures
-    points : ndarray of shape (b, n, q)
-
-    Returns
-    -------
-    within : ndarray of shape (b, q, q)
-        Mean covariance within parts.
-    membership : ndarray of int, shape (b, n)
-        The part of each point.
-    """
+    """The separate parts of each mixture."""
+    # Shapes: points (b, n, q); returned: (b, q, q).
     covariances = mixture.factors @ np.swapaxes(mixture.factors, 2, 3)
     gaps = mixture.means[:, :, None] - mixture.means[:, None]
     white = np.swapaxes(mixture.inverses, 2, 3)
@@ -1003,31 +840,11 @@ def propose_within(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Moves that leave the mixture (with Student components) as it is.
 
-    A point takes a component and a scale from their distribution given the point, or fresh ones, and then
-    a step of an autoregressive process that the component's normal, of this scale, is stationary under.
-
-    Parameters
-    ----------
-    mixture : LocalMixture of b mixtures
-    points : ndarray of shape (b, m, q)
-    fresh : ndarray of bool, shape (b, m)
-        Where component and scale are drawn anew, and the step is a whole one.
-    step : ndarray of shape (b, m)
-        Share of the noise: 1 forgets the point, near 0 hardly moves it.
-    streams : Streams
-
-    Returns
-    -------
-    proposed : ndarray of shape (b, m, q)
-    log_ratio : ndarray of shape (b, m)
-        log g(point) - log g(proposed), which the target's ratio is multiplied with.
-
-    Notes
-    -----
     Preconditioned Crank-Nicolson steps for Student targets (R. D. P. Grumitt, M. Karamanis and U. Seljak,
     2024), one component at a time: reversible with respect to the mixture, as component and scale are
     auxiliary draws.
     """
+    # Shapes: points (b, m, q); fresh (b, m); step (b, m); returned: (b, m, q).
     b, m, q = points.shape
     parts, squares = _student_parts(mixture, points)
     density = log_sum(parts)

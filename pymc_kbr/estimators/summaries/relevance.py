@@ -142,10 +142,7 @@ class Relevance(ByColumns):
 
 
 def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...] = SCALES) -> np.ndarray:
-    """mean_i grad f(x_i) grad f(x_i)', shape (d, d), of a kernel ridge regression f of targets (n, t).
-
-    f(x) = sum_j a_j k(x, x_j) has the gradient sum_j a_j k(x, x_j) (x_j - x) / s^2 under a Gaussian kernel.
-    """
+    """mean_i grad f(x_i) grad f(x_i)', shape (d, d), of a kernel ridge regression f of targets (n, t)."""
     median = median_heuristic(x)
     choice = choose_kernel_and_ridge(
         x,

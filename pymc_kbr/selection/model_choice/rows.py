@@ -256,11 +256,7 @@ def as_statistics(table: ReferenceTable, observed: Any) -> Any:
 
 
 def columns_by_model(tables: Tables, observed: np.ndarray) -> tuple[Tables, np.ndarray]:
-    """Tables and observations (k, d) with columns in place of data sets, the same functions in all tables.
-
-    They are the features of `SetFeatures`, fitted to the data sets of all models, without estimates of
-    parameters, which differ between models: the classifiers do their own regression on them.
-    """
+    """Tables and observations (k, d) with columns in place of data sets, the same functions in all tables."""
     lengths = [len(table) for table in tables.values()]
     ends = np.cumsum(lengths)[:-1]
     for variable in next(iter(tables.values())).set_names:

@@ -34,13 +34,7 @@ TRIALS = 2048
 
 
 def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelihood | None = None) -> Support:
-    """The support of a model's prior: from transforms, and where these do not say it from the density.
-
-    Ends that are constants, or affine functions of parameters before, become those of a bijection. Whatever
-    else confines a prior, such as a gap in a mixture, a circle, or a Potential, is left to the density
-    itself: `Support.inside`. Of a prior without a density, such as a `pm.Simulator`, nothing is made beyond
-    the range of its draws.
-    """
+    """The support of a model's prior: from transforms, and where these do not say it from the density."""
     # Shapes: draws (n, p).
     support = prior_support(graph, draws)
     slices = graph.parameters.slices()
