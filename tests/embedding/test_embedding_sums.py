@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.embedding import embedding as embedding_module
 from pymc_kbr.embedding import preimage
+from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import _largest_eigenvalue, onto_simplex, project_to_simplex
 from pymc_kbr.embedding.shrinkage import shrunk
