@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 
 import pymc_kbr as pk
 from pymc_kbr.checking.statistic_contributions import StatisticContributions
-from pymc_kbr.selection.race import Candidate
+from pymc_kbr.selection.selection import Candidate
 
 PACKAGE = Path(pk.__file__).parent
 

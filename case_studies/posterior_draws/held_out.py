@@ -22,8 +22,8 @@ from case_studies.destination import add_destination, folder_of
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.race import label
 from pymc_kbr.selection.select import WORK
+from pymc_kbr.selection.selection import label
 
 HERE = Path(__file__).parent
 PRIOR_DEVIATIONS = np.array([2.309, 2.887])

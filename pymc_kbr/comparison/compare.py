@@ -34,8 +34,8 @@ from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.posterior.scores import covered, crps, energy_score, rmse
 from pymc_kbr.selection.budget import check_budget
-from pymc_kbr.selection.race import label
 from pymc_kbr.selection.select import WORK, select
+from pymc_kbr.selection.selection import label
 from pymc_kbr.simulation.predictive import simulate_held_out
 from pymc_kbr.simulation.progress import Bars
 from pymc_kbr.simulation.sample_smc import run_smc

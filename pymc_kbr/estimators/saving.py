@@ -83,7 +83,7 @@ RENAMED = {
     f"{LIKELIHOOD}.smooth_function:Basis": f"{LIKELIHOOD}.smooth_function:WhitenedBasis",
     f"{LIKELIHOOD}.smooth_function:Fitted": f"{LIKELIHOOD}.smooth_function:SmoothFit",
     "pymc_kbr.regression.leave_one_out:Choice": "pymc_kbr.regression.leave_one_out:KernelAndRidge",
-    "pymc_kbr.selection.weighted_order:FirstRows": "pymc_kbr.selection.race:InclusionWeights",
+    "pymc_kbr.selection.weighted_order:FirstRows": "pymc_kbr.selection.selection:InclusionWeights",
 }
 """Classes that files of earlier versions name, and what they are called now."""
 
@@ -188,13 +188,8 @@ JOINED = {
         "selection.model_choice.evidence",
         "selection.model_choice.forest",
     ),
-    "selection.race": (
-        "selection.candidate",
-        "selection.fitting",
-        "selection.inclusion_weights",
-        "selection.race_rule",
-        "selection.scoring",
-    ),
+    "selection.race": ("selection.fitting", "selection.race_rule", "selection.scoring"),
+    "selection.selection": ("selection.candidate", "selection.inclusion_weights"),
 }
 """Modules of today, and those of earlier versions whose classes they have now."""
 

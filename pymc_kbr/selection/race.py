@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from scipy.optimize import brentq
 from sklearn.base import clone
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
@@ -18,11 +17,18 @@ from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood
 from pymc_kbr.estimators.adjustments import make_adjustment
 from pymc_kbr.estimators.fitted_table import FittedTable, scaled
-from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.budget import SCORED_DRAWS, UNSMOOTHED, Budget, Cost, cost_of, summary_cost
+from pymc_kbr.selection.selection import (
+    NOT_NEEDED,
+    Candidate,
+    InclusionWeights,
+    difference,
+    mean_score,
+    none_fitted,
+)
 from pymc_kbr.simulation.progress import Bars
 
 REFUSALS = ValueError, MemoryError, np.linalg.LinAlgError
@@ -324,86 +330,6 @@ class HeldOutScoring:
         return lines
 
 
-# --- one candidate ---
-
-
-NOT_NEEDED = "not tried: a learned likelihood held"
-"""How the note of a spare candidate begins that was not needed."""
-
-
-@dataclass(eq=False)
-class Candidate:
-    """One candidate of a choice, which changes while it is scored."""
-
-    # Shapes: covered (p,).
-
-    label: str
-    estimator: Estimator
-    scores: np.ndarray = field(default_factory=lambda: np.empty(0))
-    covered: list[np.ndarray] = field(default_factory=list)
-    size: float = 0.0
-    cost: Cost = field(default=Cost(0.0, 0.0))
-    seconds: float = 0.0
-    seconds_a_row: float = 0.0
-    note: str = ""
-    fitted: Estimator | None = None
-    spare: bool = False
-
-    @property
-    def atoms(self) -> float:
-        """How many different draws its posteriors have at most, about."""
-        return float("inf") if self.estimator.draws_as_asked else self.size
-
-    @property
-    def in_part(self) -> bool:
-        """Whether it is compared by a fit to fewer rows than it would have."""
-        return self.estimator.for_scores() is not self.estimator
-
-    @property
-    def holds(self) -> bool:
-        """Whether its form is not refuted by rows that it was not fitted to, where it has one."""
-        return getattr(self.fitted, "transforms_pvalue_", 1.0) >= NOT_UNIFORM
-
-    @property
-    def stands(self) -> bool:
-        """Whether it is such a one, and not refuted."""
-        return self.in_part and self.holds
-
-
-def skip_fallbacks(candidates: list[Candidate]) -> None:
-    """Mark as spare those after the last learned likelihood."""
-    last = max((place for place, one in enumerate(candidates) if one.in_part), default=len(candidates))
-    for one in candidates[last + 1 :]:
-        one.spare = True
-
-
-def none_fitted(candidates: list[Candidate]) -> str:
-    """That there is no candidate left, and why."""
-    return "no candidate could be fitted: " + "; ".join(f"{one.label}: {one.note}" for one in candidates)
-
-
-def difference(
-    scores: np.ndarray, best: np.ndarray, weights: np.ndarray | InclusionWeights
-) -> tuple[float, float]:
-    """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
-    common = min(len(scores), len(best))
-    if common < 2:
-        return float("nan"), float("nan")
-    apart, w = scores[:common] - best[:common], weights[:common] / weights[:common].sum()
-    mean = float(w @ apart)  # pairs: what makes a row hard for both candidates cancels
-    return mean, float(np.sqrt(np.sum(w**2 * (apart - mean) ** 2)))
-
-
-def label(estimator: Estimator) -> str:
-    """A candidate in words: its class and the arguments that are not the defaults."""
-    return " ".join(repr(estimator).split())
-
-
-def mean_score(scores: np.ndarray, weights: np.ndarray | InclusionWeights) -> float:
-    """Weighted mean of a candidate's scores, of as many rows as it has."""
-    return float(np.average(scores, weights=weights[: len(scores)])) if len(scores) else float("nan")
-
-
 # --- when a candidate is dropped or tied ---
 
 
@@ -490,59 +416,6 @@ class RaceRule:
         """How far behind the best one, whose score is given, a candidate is as good."""
         tie = self.tied * parameters * error
         return max(tie, min(self.tied_in_part * error, self.mended * score)) if in_part else tie
-
-
-# --- weights of the validation rows ---
-
-
-LOG_TINY = -40.0
-"""Of a rate that is its probability, to the last digit."""
-
-
-@dataclass(frozen=True, eq=False)
-class InclusionWeights:
-    """Weights of the first rows of a weighted order, which depend on how many these are."""
-
-    # Shapes: ratio (n,).
-
-    ratio: np.ndarray
-
-    def __len__(self) -> int:
-        """Number of all rows."""
-        return len(self.ratio)
-
-    def __getitem__(self, first: slice) -> np.ndarray:
-        """Weights of mean one of the first rows, as many as a slice from the beginning has."""
-        ratio = self.ratio[first]
-        if not 0 < len(ratio) < len(self.ratio):
-            return ratio / ratio.mean() if len(ratio) else ratio
-        rates = self._log_rates(len(ratio))[first]
-        # In logarithms: a ratio near zero and its probability may both be below all floats.
-        log_weights = rates - _log_reached(rates)
-        weights = np.exp(log_weights - log_weights.max())
-        return weights / weights.mean()
-
-    def _log_rates(self, count: int) -> np.ndarray:
-        """Logarithms of c times the ratio, of all rows, with c such that `count` are expected to be first."""
-        unit = np.log(self.ratio) - np.log(self.ratio.mean())
-
-        def beyond(log_time: float) -> float:
-            return float(np.exp(_log_reached(log_time + unit)).sum()) - count
-
-        low = np.log(count / len(unit))  # 1 - exp(-x) is at most x
-        high = low + 1.0
-        while beyond(high) < 0:
-            high += 1.0
-        rates: np.ndarray = brentq(beyond, low, high) + unit
-        return rates
-
-
-def _log_reached(log_rates: np.ndarray) -> np.ndarray:
-    """Logarithm of 1 - exp(-x), of log x."""
-    # Where x is tiny both are alike, and where it is huge the probability is one.
-    rates = np.exp(np.clip(log_rates, LOG_TINY, -LOG_TINY))
-    reached: np.ndarray = np.where(log_rates < LOG_TINY, log_rates, np.log(-np.expm1(-rates)))
-    return reached
 
 
 # --- fits that share their computations ---

@@ -31,16 +31,8 @@ from pymc_kbr.selection.default_candidates import (
     default_candidates,
     heavy_where_defined,
 )
-from pymc_kbr.selection.race import (
-    NOT_NEEDED,
-    Candidate,
-    Race,
-    RaceRule,
-    label,
-    names_of_summaries,
-    skip_fallbacks,
-)
-from pymc_kbr.selection.selection import Selection
+from pymc_kbr.selection.race import Race, RaceRule, names_of_summaries
+from pymc_kbr.selection.selection import NOT_NEEDED, Candidate, Selection, label, skip_fallbacks
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 

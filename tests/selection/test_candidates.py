@@ -17,7 +17,7 @@ from pymc_kbr.selection.default_candidates import (
     default_candidates,
     heavy_where_defined,
 )
-from pymc_kbr.selection.race import label
+from pymc_kbr.selection.selection import label
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.origin import Failures
 

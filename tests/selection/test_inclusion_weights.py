@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from pymc_kbr.arrays.weighted import effective_sample_size, weighted_order
-from pymc_kbr.selection.race import InclusionWeights
+from pymc_kbr.selection.selection import InclusionWeights
 
 RATIO = np.r_[np.full(80, 2.4), np.full(320, 0.02)]
 """Of a table of which most rows were simulated near an observation."""

@@ -16,8 +16,9 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.selection.budget import Budget
-from pymc_kbr.selection.race import Candidate, Race, RaceRule
+from pymc_kbr.selection.race import Race, RaceRule
 from pymc_kbr.selection.select import choose
+from pymc_kbr.selection.selection import Candidate
 
 LINEAR = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "local_linear")
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from pymc_kbr.arrays.threads import inline
 from pymc_kbr.selection import race as race_module
-from pymc_kbr.selection.race import Candidate
+from pymc_kbr.selection.selection import Candidate
 from tests.selection.test_race import LINEAR, a_race
 
 

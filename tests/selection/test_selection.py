@@ -11,8 +11,9 @@ from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.race import EQUAL, ROUNDS, SETTLED, Candidate, Race, difference, label
+from pymc_kbr.selection.race import EQUAL, ROUNDS, SETTLED, Race
 from pymc_kbr.selection.select import choose, number_held_out
+from pymc_kbr.selection.selection import Candidate, difference, label
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
 

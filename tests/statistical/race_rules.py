@@ -28,17 +28,9 @@ from pymc_kbr.arrays.threads import Begin
 from pymc_kbr.estimators import Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.selection.budget import Budget, Cost
-from pymc_kbr.selection.race import (
-    BEHIND,
-    ROUNDS,
-    ROWS_IN_PART_OF_FEW,
-    SMALL_TABLE,
-    Candidate,
-    Race,
-    RaceRule,
-    skip_fallbacks,
-)
+from pymc_kbr.selection.race import BEHIND, ROUNDS, ROWS_IN_PART_OF_FEW, SMALL_TABLE, Race, RaceRule
 from pymc_kbr.selection.select import WORK, number_held_out
+from pymc_kbr.selection.selection import Candidate, skip_fallbacks
 
 FIGURES = Path(__file__).with_name("race_rules.csv")
 ORDERS = 100

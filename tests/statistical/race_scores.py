@@ -20,8 +20,9 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.refitted import after_comparison
 from pymc_kbr.selection.budget import Budget
 from pymc_kbr.selection.default_candidates import default_candidates, heavy_where_defined
-from pymc_kbr.selection.race import Candidate, Race, label, with_summaries
+from pymc_kbr.selection.race import Race, with_summaries
 from pymc_kbr.selection.select import number_held_out
+from pymc_kbr.selection.selection import Candidate, label
 from tests.statistical.race_problems import PROBLEMS, Drawn
 
 ROWS, FURTHER = 200, 150
