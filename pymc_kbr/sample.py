@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,8 @@ from pymc_kbr.estimators.sets.features import columns_of_sets
 from pymc_kbr.posterior.arviz import to_arviz
 from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
 from pymc_kbr.rounds.arguments import check_kinds, validate_arguments, warn_of_no_effect
-from pymc_kbr.selection.fitted_for import account, check_rows_for, check_selection, fitted_for
-from pymc_kbr.selection.select import IN_MEMORY, WORK
+from pymc_kbr.selection.fitted_for import Candidates, account, check_choice, check_rows_for, fitted_for
+from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.changed_data import with_data_of
 from pymc_kbr.simulation.model.read import model_of_table, refuse_without_simulator
@@ -51,8 +51,8 @@ FEWEST_LOOKED_AT = 2_000
 estimators by fewer rows chance decides much.
 """
 
-LOOK, LOOK_WORK = 22, 10.0
-"""What the numbers of a look at the first simulations are made from, beside their seed; and its work."""
+LOOK = 22
+"""What the random numbers of a look at the first simulations are made from, beside their seed."""
 
 
 FITTED: dict[int, Estimator] = {}
@@ -65,7 +65,7 @@ def sample_abc(
     *,
     chains: int = 2,
     estimator: str | Estimator = "auto",
-    selection: Mapping[str, Any] | None = None,
+    candidates: Sequence[str | Estimator] | None = None,
     simulations: int = 10_000,
     reference_table: ReferenceTable | StoredTable | None = None,
     model: pm.Model | None = None,
@@ -93,12 +93,11 @@ def sample_abc(
     estimator : str or Estimator
         A name, with its defaults, or an estimator with settings of your own; one that was fitted to
         `reference_table`, in memory and as it is given here, is not fitted again. "auto" tries estimators and
-        settings on held-out rows near the observation and keeps the best, by a budget of work that takes
-        up to some 30 seconds of one core and is the same on every machine: see `pymc_kbr.select`. The
+        settings on held-out rows near the observation and keeps the best: see `pymc_kbr.select`. Where the
+        first half of the simulations is looked at (see `rounds`), the choice is made on this half. The
         attributes of the result say what was chosen and why, and `estimator_of` gives it, fitted.
-    selection : dict, optional
-        Of "auto": ``{"work": 10, "candidates": ["localised", ...], "time_budget": 60}``, or some of these, as
-        `pymc_kbr.select` takes them. Refused beside another estimator.
+    candidates : sequence of str or Estimator, optional
+        Of which "auto" chooses, as `pymc_kbr.select`. Refused beside another estimator.
     simulations : int
         Size of the reference table, where none is given.
     reference_table : ReferenceTable or StoredTable, optional
@@ -177,7 +176,7 @@ def sample_abc(
     if not isinstance(calibration, Calibration | None):
         raise TypeError(f"calibration is {shown(calibration)}; give a Calibration, as `calibrate` makes one")
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
-    check_selection(selection, given)
+    check_choice(candidates, given)
     validate_arguments(given, prior, calibration, reference_table, store, rounds, statistics)
     how: dict[str, Any] = {
         "random_seed": random_seed,
@@ -192,11 +191,11 @@ def sample_abc(
         warn_of_no_effect(asked)
     rng = generator_of(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
-    table = _in_memory(reference_table)
+    table, before = _in_memory(reference_table), None
     if table is None:
         refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
-        table = _simulated(simulations, model, rounds, store, (given, selection), how, alone=alone)
+        table, before = _simulated(simulations, model, rounds, store, (given, candidates), how, alone=alone)
     seconds, model = Seconds(), model_of_table(table, model)
     table = with_its_support(table, model)
     if reference_table is not None:
@@ -211,7 +210,8 @@ def sample_abc(
     table, stored = _asked_for(table, statistics), None if stored is None else _asked_for(stored, statistics)
     observed = Observations.held_by(table)
 
-    fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, selection)
+    how_chosen: dict[str, Any] = {"candidates": candidates, "before": before}
+    fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, **how_chosen)
     seconds.note("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
         (posterior,) = fitted.for_draws(chains * draws).posteriors(observed)
@@ -297,37 +297,41 @@ def _simulated(
     model: pm.Model | None,
     rounds: int | str | None,
     store: str | Path | None,
-    chosen_by: tuple[Estimator | None, Mapping[str, Any] | None],
+    chosen_by: tuple[Estimator | None, Candidates],
     how: dict[str, Any],
     *,
     alone: bool,
-) -> ReferenceTable:
-    """The table of a model, all of the prior or in rounds."""
+) -> tuple[ReferenceTable, Estimator | None]:
+    """The table of a model, of the prior or in rounds, and what was chosen on its first half if that does."""
     given = chosen_by[0]
     if given is not None and isinstance(simulations, int | np.integer) and simulations > 1:
         given.check(simulations)  # before the work; other numbers are refused by `simulate`
     many = isinstance(simulations, int | np.integer) and simulations >= FEWEST_LOOKED_AT
     if rounds is None and not (alone and many and given is None):
-        return simulate(simulations, model=model, store=store, **how)
-    if_coarse = partial(_if_coarse, chosen_by=chosen_by, model=model, progressbar=how["progressbar"])
+        return simulate(simulations, model=model, store=store, **how), None
+    looked: list[Estimator] = []
+    if_coarse = partial(
+        _if_coarse, chosen_by=chosen_by, model=model, progressbar=how["progressbar"], fine=looked
+    )
     options = SimulationOptions(simulations, to_be_extended=False, **how)
-    return simulate_in_rounds(model, rounds, if_coarse, options, partial(check_rows_for, *chosen_by))
+    table = simulate_in_rounds(model, rounds, if_coarse, options, partial(check_rows_for, *chosen_by))
+    return table, looked[0] if looked and given is None else None
 
 
 def _if_coarse(
     table: ReferenceTable,
-    chosen_by: tuple[Estimator | None, Mapping[str, Any] | None],
+    chosen_by: tuple[Estimator | None, Candidates],
     model: pm.Model | None,
     progressbar: bool,
+    fine: list[Estimator],
 ) -> TooCoarse | None:
     """The estimator of a table, where its posterior is not what the rows nearest to it say, and why."""
-    # Of its own numbers: where nothing comes of it all others are what they would be without.
     rng = np.random.default_rng([LOOK, table.seed or 0])
     known = known_densities(model_of_table(table, model), table, model)
-    given, selection = chosen_by
+    given, candidates = chosen_by
     table = columns_of_sets(table).without_missing()
     estimator = None if given is None else clone(given)
-    fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, _less(selection or {}))
+    fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, candidates)
     with working(progressbar, "Looking at the first simulations"):
         (posterior,) = fitted.posteriors(Observations.held_by(table))
         found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
@@ -339,15 +343,8 @@ def _if_coarse(
     scale = fitted.scale_of_statistics()
     if isinstance(scale, str) and scale.endswith("posterior_mean"):
         return TooCoarse(fitted, "one of which regression estimates were the best statistics")
+    fine.append(fitted)
     return None
-
-
-def _less(selection: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a choice that only tells whether a table is too coarse."""
-    found = {**selection, "work": min(LOOK_WORK, selection.get("work", LOOK_WORK))}
-    if found.get("time_budget") is not None:  # the seconds are for all the work of a choice
-        found["time_budget"] *= LOOK_WORK / WORK
-    return found
 
 
 class Seconds:

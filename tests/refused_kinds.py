@@ -177,17 +177,13 @@ CALLS = {
         "simulations",
     ),
     "select": (
-        lambda table=TABLE, candidates=("rejection",), work=1.0, time_budget=None, random_seed=1, progressbar=False: (
-            pk.select(
-                table,
-                candidates=candidates,
-                work=work,
-                time_budget=time_budget,
-                random_seed=random_seed,
-                progressbar=progressbar,
-            )
+        lambda table=TABLE, candidates=("rejection",), random_seed=1, progressbar=False: pk.select(
+            table,
+            candidates=candidates,
+            random_seed=random_seed,
+            progressbar=progressbar,
         ),
-        "table candidates work time_budget random_seed progressbar",
+        "table candidates random_seed progressbar",
     ),
     "compare_models": (
         lambda tables=None, observed=(0.1, 0.2), prior=None, method="nearest_rows", random_seed=1: (
@@ -212,7 +208,7 @@ CALLS = {
             random_seed=1,
             progressbar=False,
         ),
-        "estimators budgets repetitions observations held_out exact modes draws work time_budget store random_seed cores progressbar",
+        "estimators budgets repetitions observations held_out exact modes draws store random_seed cores progressbar",
     ),
     "calibrate": (
         lambda estimator=pk.Rejection(20), table=TABLE, rows=10, draws=10, around=None, random_seed=1, progressbar=False: (
@@ -563,8 +559,6 @@ TAKEN_ANYWHERE = {
     "steps": "five",
     "rounds": "none five",
     "settings": "texts frame tensor cube dates complex",
-    "work": "five half infinite",
-    "time_budget": "none five half infinite",
     "largest": "none five",
     "name": "text",
     "fn": "function",

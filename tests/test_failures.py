@@ -60,8 +60,7 @@ def simulated(request, tmp_path_factory):
 def test_auto_has_the_exact_posterior(simulated):
     where, model, table, _ = simulated
     meaning = {"square": "drop", "edge": "condition"}[where]
-    selection = {"work": 10}
-    result = sampled(model, reference_table=table.with_on_failure(meaning), selection=selection)
+    result = sampled(model, reference_table=table.with_on_failure(meaning))
     check(result, where, meaning)
 
 

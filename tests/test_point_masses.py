@@ -179,7 +179,7 @@ def test_priors_of_pymc_with_masses(name):
         warnings.simplefilter("ignore")
         given = {"model": model, "simulations": 3000, "random_seed": 1, "progressbar": False}
         if name == "spike":
-            result = pk.sample_abc(selection={"work": 10}, **given)
+            result = pk.sample_abc(**given)
         else:
             result = pk.sample_abc(estimator="kernel_likelihood", **given)
         with pytest.raises(ValueError, match="point masses"):

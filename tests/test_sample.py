@@ -59,8 +59,8 @@ def test_its_posterior_is_the_exact_one(idata, data):
 def test_another_prior_is_taken_by_auto(data):
     model, sceptical = make_model(data), make_model(data, (0.0, 0.2))
     table = pk.simulate(1000, model=model, random_seed=1, progressbar=False)
-    few = {"candidates": ["localised", "adjusted", pk.KernelLikelihood("location_scale")]}
-    given = {"reference_table": table, "model": model, "prior": sceptical, "selection": few}
+    few = ["localised", "adjusted", pk.KernelLikelihood("location_scale")]
+    given = {"reference_table": table, "model": model, "prior": sceptical, "candidates": few}
     found = pk.sample_abc(1000, random_seed=1, progressbar=False, **given)
     precision = 1 / 0.04 + 30
     draws = np.asarray(found["posterior"]["mean"]).ravel()
@@ -204,7 +204,7 @@ def test_draws_beyond_all_numbers_are_refused_with_their_number():
     a = rng.normal(size=2000)
     frame = pd.DataFrame({"a": np.exp(a), "s": a + 0.3 * rng.normal(size=2000)})
     linear = pk.Adjusted(adjustment="local_linear")
-    for how in ({"estimator": linear}, {"selection": {"candidates": [linear]}}):
+    for how in ({"estimator": linear}, {"candidates": [linear]}):
         table = pk.ReferenceTable.from_dataframe(
             frame, parameters=["a"], statistics=["s"], observed=[1000.0], bounds={"a": (0, None)}
         )

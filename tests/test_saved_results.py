@@ -25,7 +25,7 @@ def table():
 
 
 def test_a_chosen_estimator_with_its_choice(table, tmp_path):
-    chosen = pk.select(table, candidates=["rejection", "adjusted"], work=1, random_seed=1, progressbar=False)
+    chosen = pk.select(table, candidates=["rejection", "adjusted"], random_seed=1, progressbar=False)
     loaded = pk.load(pk.save(chosen, tmp_path / "chosen.npz"))
     np.testing.assert_array_equal(
         loaded.condition([0.3, 0.4]).draw(50, 1), chosen.condition([0.3, 0.4]).draw(50, 1)

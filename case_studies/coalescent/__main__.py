@@ -139,9 +139,9 @@ def main() -> None:
     table = pk.simulate(simulations, model=model, random_seed=arguments.seed, cores=cores)
     print(f"{table}\n{table.timings['simulate']:.0f} s of simulation\n")
 
-    few = {"candidates": ["rejection", "localised"]} if arguments.quick else None
+    few = ["rejection", "localised"] if arguments.quick else None
     idata = pk.sample_abc(
-        DRAWS, reference_table=table, model=model, selection=few, random_seed=arguments.seed
+        DRAWS, reference_table=table, model=model, candidates=few, random_seed=arguments.seed
     )
     print("The middling sample: az.summary")
     print(az.summary(idata).to_string(), "\n")

@@ -22,7 +22,7 @@ from case_studies.coalescent.neural import NeuralPosteriorEstimation
 from case_studies.destination import add_destination, file_of
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.posterior.scores import covered, crps, rmse
-from pymc_kbr.selection.select import WORK, choose
+from pymc_kbr.selection.select import choose
 from pymc_kbr.tables.datasets import load_coalescent, read_rda
 
 HERE = Path(__file__).parent
@@ -51,7 +51,6 @@ def fit(
     table: tuple[np.ndarray, np.ndarray],
     support: pk.Support,
     random_seed: int,
-    budget: float = WORK,
 ) -> Any:
     """An estimator by its name; "local_linear", "auto", with so much work, and "neural" are three more."""
     if name == "neural":
@@ -59,7 +58,7 @@ def fit(
         return NeuralPosteriorEstimation.fit(*table, bounds, random_seed)
     if name == "auto":
         rng = np.random.default_rng(random_seed)
-        return choose(CheckedRows.of(*table, support), rng=rng, work=budget, progressbar=False)
+        return choose(CheckedRows.of(*table, support), rng=rng, progressbar=False)
     estimator = local_linear(len(table[0])) if name == "local_linear" else pk.ESTIMATORS[name]()
     return estimator.fit(*table, support, random_seed=random_seed)
 
@@ -70,7 +69,6 @@ def score(
     held_out: tuple[np.ndarray, np.ndarray],
     draws: int = 1000,
     random_seed: int = 0,
-    budget: float = WORK,
 ) -> tuple[dict[str, float | str | int], np.ndarray]:
     """One line of the table: an estimator fitted on `table`, scored on `held_out`; and each row's CRPS."""
     support = pk.Support.from_bounds(BOUNDS, list(BOUNDS))
@@ -79,7 +77,7 @@ def score(
     line: dict[str, float | str | int] = {"estimator": name, "rows": len(table[0]), "held_out": len(truth)}
     try:
         started = time.perf_counter()
-        estimator = fit(UNSMOOTHED.get(name, name), table, support, random_seed, budget)
+        estimator = fit(UNSMOOTHED.get(name, name), table, support, random_seed)
         fitted = time.perf_counter()
     except MemoryError as error:
         return {**line, "refused": str(error)}, np.empty((0, len(BOUNDS)))
@@ -132,7 +130,6 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--first", action="store_true", help="hold out the first rows instead of the last")
     parser.add_argument("--draws", type=int, default=1000, help="of each posterior; 0 scores means alone")
-    parser.add_argument("--budget", type=float, default=WORK, help="work for `auto`, about seconds")
     names = [*pk.ESTIMATORS, *UNSMOOTHED, "local_linear", "auto"]
     parser.add_argument("--estimators", nargs="+", default=names, choices=[*names, "neural"])
     add_destination(parser, "CSV, accuracy.csv or accuracy_coal.csv by default")
@@ -148,9 +145,7 @@ def main() -> None:
         n = min(rows, len(rest[0]))
         scores: dict[str, np.ndarray] = {}
         for name in arguments.estimators:
-            line, scores[name] = score(
-                name, (rest[0][:n], rest[1][:n]), held_out, arguments.draws, budget=arguments.budget
-            )
+            line, scores[name] = score(name, (rest[0][:n], rest[1][:n]), held_out, arguments.draws)
             if "neural" in scores and len(scores[name]):
                 line |= less(scores, name, "neural")
             lines.append(line)

@@ -14,7 +14,6 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.coalescent.growth_model import growth_model, simulate_growth
 from case_studies.destination import add_destination, folder_of
-from pymc_kbr.selection.select import WORK
 
 HERE = Path(__file__).parent
 TRUTH = {"theta": 8.0, "rho": 3.0, "growth": 6.0}
@@ -27,19 +26,16 @@ def main() -> None:
     )
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--held-out", type=int, default=1000)
-    parser.add_argument("--budget", type=float, default=WORK, help="work for `select`, about seconds")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="300 simulations, 50 held out")
     add_destination(parser)
     arguments = parser.parse_args()
-    n, k, budget = (
-        (300, 50, 2.0) if arguments.quick else (arguments.simulations, arguments.held_out, arguments.budget)
-    )
+    n, k = (300, 50) if arguments.quick else (arguments.simulations, arguments.held_out)
     observed = simulate_growth(np.random.default_rng(12), TRUTH["theta"], TRUTH["rho"], TRUTH["growth"])
     table = pk.simulate(
         n, model=growth_model(observed), random_seed=3, cores=1 if arguments.quick else arguments.cores
     )
-    estimator = pk.select(table, work=budget, random_seed=1)
+    estimator = pk.select(table, random_seed=1)
     calibration = pk.calibrate(estimator, table, rows=k, random_seed=2)
     posterior = estimator.condition(observed)
     lower, upper = np.quantile(posterior.draw(4000, 1), [0.05, 0.95], axis=0)

@@ -9,6 +9,7 @@ scored: the mean energy score of 1,000 draws, over the prior's standard deviatio
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 import warnings
 from pathlib import Path
@@ -22,7 +23,6 @@ from case_studies.destination import add_destination, folder_of
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.select import WORK
 from pymc_kbr.selection.selection import label
 
 HERE = Path(__file__).parent
@@ -67,7 +67,6 @@ def main() -> None:
     )
     parser.add_argument("--coal", type=Path, help="coal.rda of abctools, or the same as CSV")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `select`")
-    parser.add_argument("--budget", type=float, default=WORK, help="work for `select`, about seconds")
     parser.add_argument("--quick", action="store_true", help="1,000 rows, 50 held out, no candidates")
     add_destination(parser)
     arguments = parser.parse_args()
@@ -96,14 +95,13 @@ def main() -> None:
             started = time.perf_counter()
             chosen = pk.select(
                 table_of(parameters[:n], columns[:n]),
-                work=arguments.budget,
                 random_seed=seed,
                 progressbar=False,
             )
             seconds = time.perf_counter() - started
             reason = chosen.selection_.chosen.label  # type: ignore[attr-defined]
             add(f"{name} (seed {seed}): {reason}", chosen, seconds, (parameters[-k:], columns[-k:]))
-    for candidate in [] if arguments.quick else default_candidates(n):
+    for candidate in [] if arguments.quick else [*itertools.chain(*default_candidates(n))]:
         started = time.perf_counter()
         candidate.fit(parameters[:n], statistics[:n], fitted.table_.support, random_seed=0)
         add(label(candidate), candidate, time.perf_counter() - started, held_out)

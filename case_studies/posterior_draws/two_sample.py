@@ -18,14 +18,12 @@ import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from case_studies.posterior_draws.problems import PROBLEMS, c2st
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.selection.select import WORK, choose
+from pymc_kbr.selection.select import choose
 
 HERE = Path(__file__).parent
 
 
-def run(
-    name: str, simulations: int, observations: int, draws: int, budget: float, rivals: tuple[str, ...]
-) -> pd.DataFrame:
+def run(name: str, simulations: int, observations: int, draws: int, rivals: tuple[str, ...]) -> pd.DataFrame:
     """One line an estimator and observation."""
     problem = PROBLEMS[name]
     table = problem.table(simulations, np.random.default_rng(1))
@@ -55,7 +53,7 @@ def run(
     for number, x in enumerate(observed):
         started = time.perf_counter()
         rng = np.random.default_rng(number)
-        estimator = choose(CheckedRows.of(*arrays), rng=rng, near=x, work=budget, progressbar=False)
+        estimator = choose(CheckedRows.of(*arrays), rng=rng, near=x, progressbar=False)
         posterior = estimator.condition(x)
         chosen = estimator.selection_.chosen.label  # type: ignore[attr-defined]
         score("auto", number, posterior, time.perf_counter() - started, chosen)
@@ -76,7 +74,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="1,000 simulations, 1,000 draws, no rivals")
     add_destination(parser)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
-    parser.add_argument("--budget", type=float, default=WORK, help="work for `auto`, about seconds")
     parser.add_argument("--rivals", nargs="*", default=["rejection"], choices=list(pk.ESTIMATORS))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
@@ -84,7 +81,7 @@ def main() -> None:
     rivals = () if arguments.quick else tuple(arguments.rivals)
     output = folder_of(arguments, HERE)
     for name in arguments.problems:
-        result = run(name, simulations, observations, draws, arguments.budget, rivals)
+        result = run(name, simulations, observations, draws, rivals)
         result.round(4).to_csv(output / f"{name}.csv", index=False)
         print(result.groupby(["problem", "estimator"])[["c2st", "seconds"]].mean().round(3).to_string())
 

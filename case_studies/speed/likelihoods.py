@@ -67,7 +67,9 @@ def choice(rows: int) -> Iterator[Row]:
                 "at most 1",
             )
         # Those of the last rows that it was scored on, beside whatever else the choice does then.
-        row = 1e3 * next(one.seconds_a_row for one in found.candidates if one.in_part)
+        row = 1e3 * next(
+            one.seconds_a_row for one in found.candidates if isinstance(one.fitted, pk.KernelLikelihood)
+        )
         most = HELD_OUT_ROW * most / CHOICE
         yield Row(
             f"{which}: milliseconds of a held-out row of the learned likelihood / {most:.0f} ms",

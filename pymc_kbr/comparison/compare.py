@@ -33,8 +33,7 @@ from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success, 
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.posterior.scores import covered, crps, energy_score, rmse
-from pymc_kbr.selection.budget import check_budget
-from pymc_kbr.selection.select import WORK, select
+from pymc_kbr.selection.select import select
 from pymc_kbr.selection.selection import label
 from pymc_kbr.simulation.predictive import simulate_held_out
 from pymc_kbr.simulation.progress import Bars
@@ -58,8 +57,6 @@ def compare(
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
     modes: bool = False,
     draws: int = 1000,
-    work: float = WORK,
-    time_budget: float | None = None,
     store: str | Path | None = None,
     random_seed: int,
     cores: int = 1,
@@ -89,8 +86,6 @@ def compare(
         carry weight the mode is that of the draws.
     draws : int
         Of each posterior that is scored.
-    work, time_budget : float
-        Of "auto", as in `select`.
     store : str or Path, optional
         CSV file to which each line is written as soon as it is known. The same call goes on where it ended.
     random_seed : int
@@ -131,7 +126,6 @@ def compare(
     [['rejection', 300, 300]]
     """
     named = _named(estimators)
-    check_budget(work, time_budget)
     whole("draws", draws)
     whole("cores", cores)
     flag("modes", modes)
@@ -141,7 +135,7 @@ def compare(
     if exact is not None and not callable(exact):
         raise TypeError(f"exact is {shown(exact)}; give a function of statistics (k, d)")
     _check(source, named, budgets, repetitions, observations, held_out, random_seed)
-    scoring = Scoring(draws, modes, work, time_budget, exact)
+    scoring = Scoring(draws, modes, exact)
     lines: list[dict[str, Any]] = []
     file = None if store is None else ComparisonFile(Path(store))
     total = repetitions * len(budgets) * len(named)
@@ -362,7 +356,7 @@ class ComparisonFile:
                 if line["settings"] != settings:
                     raise ValueError(
                         f"{self.path} holds {key} of another model, seed, number of draws or observations, "
-                        "budget of 'auto', or estimator; give another file, or the arguments of the first "
+                        "or estimator; give another file, or the arguments of the first "
                         "call"
                     )
                 return line
@@ -447,13 +441,10 @@ class Scoring:
 
     draws: int
     modes: bool
-    work: float
-    time_budget: float | None
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None
 
     def __str__(self) -> str:
-        budget = f"{self.work}" if self.time_budget is None else f"{self.work} {self.time_budget}s"
-        return f"{self.draws} {self.modes} {budget} {self.exact is not None}"
+        return f"{self.draws} {self.modes} {self.exact is not None}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -522,13 +513,7 @@ def _amortised(
     """An estimator's posteriors; its seconds are added to `costs`."""
     table, started = rows.table, time.perf_counter()
     if isinstance(estimator, str) and estimator == "auto":
-        fitted = select(
-            table,
-            work=scoring.work,
-            time_budget=scoring.time_budget,
-            random_seed=seed,
-            progressbar=False,
-        )
+        fitted = select(table, random_seed=seed, progressbar=False)
     else:
         fitted = clone(make_estimator(estimator))
         success = weighting_of(table).success

@@ -44,7 +44,6 @@ from pymc_kbr.estimators.likelihood.checks import (
 )
 from pymc_kbr.estimators.likelihood.choice import (
     FORMS,
-    Choice,
     choose_form,
     dequantise,
     fit_chosen,
@@ -507,7 +506,8 @@ class KernelLikelihood(LearnedDensity):
     ----------
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
-        statistics that are independent draws of one law, in any order or sorted), or "auto": that of the
+        statistics that are independent draws of one law, in any order or sorted), "series" (for the values of
+        a stationary series, in their order), or "auto": that of the
         first two, or of many statistics the third, under which held-out rows are denser; the second where
         a statistic has two to five values, whose probabilities it has, and there are twenty at most.
     particles : int
@@ -552,8 +552,7 @@ class KernelLikelihood(LearnedDensity):
 
     smoothing = "repeats"
     takes_draws = draws_as_asked = multiplies_prior = True
-    _to_be_compared = tries_all = False
-    settled: Choice | None = None
+    _to_be_compared = False
 
     def __init__(
         self,
@@ -595,11 +594,10 @@ class KernelLikelihood(LearnedDensity):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
         points, levels = dequantise(scaler, points, self.form, rng)
-        few, known, every = self._to_be_compared, self.settled, self.tries_all
-        self.settled = None  # for one fit
-        check_rows(theta, points, fitted, draws=self.form == "exchangeable", seen=known is not None)
+        few = self._to_be_compared
+        check_rows(theta, points, fitted, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
-        self.choice_ = known or choose_form(theta, points, names, rng, levels, sparingly=few, every=every)
+        self.choice_ = choose_form(theta, points, names, rng, levels)
         self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng, levels)
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order

@@ -83,8 +83,16 @@ RENAMED = {
     f"{LIKELIHOOD}.smooth_function:Basis": f"{LIKELIHOOD}.smooth_function:WhitenedBasis",
     f"{LIKELIHOOD}.smooth_function:Fitted": f"{LIKELIHOOD}.smooth_function:SmoothFit",
     "pymc_kbr.regression.leave_one_out:Choice": "pymc_kbr.regression.leave_one_out:KernelAndRidge",
-    "pymc_kbr.selection.weighted_order:FirstRows": "pymc_kbr.selection.selection:InclusionWeights",
-}
+} | dict.fromkeys(
+    (
+        "pymc_kbr.selection.budget:Cost",
+        "pymc_kbr.selection.cost:Cost",
+        "pymc_kbr.selection.inclusion_weights:InclusionWeights",
+        "pymc_kbr.selection.selection:InclusionWeights",
+        "pymc_kbr.selection.weighted_order:FirstRows",
+    ),
+    "pymc_kbr.selection.selection:NotRead",
+)
 """Classes that files of earlier versions name, and what they are called now."""
 
 JOINED = {
@@ -182,14 +190,13 @@ JOINED = {
         "posterior.weighted_atoms",
     ),
     "regression.kernel_ridge": ("regression.ridge",),
-    "selection.budget": ("selection.cost",),
     "selection.model_choice.methods": (
         "selection.model_choice.embedded",
         "selection.model_choice.evidence",
         "selection.model_choice.forest",
     ),
     "selection.race": ("selection.fitting", "selection.race_rule", "selection.scoring"),
-    "selection.selection": ("selection.candidate", "selection.inclusion_weights"),
+    "selection.selection": ("selection.candidate",),
 }
 """Modules of today, and those of earlier versions whose classes they have now."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -12,53 +12,48 @@ import numpy as np
 from rich.console import Console
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import constants_named
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
-from pymc_kbr.estimators.refitted import on_all_rows
-from pymc_kbr.selection.budget import check_budget
-from pymc_kbr.selection.select import WORK, check_candidates, choose, number_held_out
+from pymc_kbr.selection.select import (
+    check_candidates,
+    choose,
+    chosen_before,
+    number_held_out,
+    on_all_rows,
+)
 from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
-SELECTION = "candidates", "work", "time_budget"
-"""Arguments of a choice that `sample_abc` hands on."""
-
 FEW = 100.0
 """Effective sample size of the density ratio below which a warning is given."""
 
 
-def check_selection(selection: Mapping[str, Any] | None, estimator: Estimator | None) -> None:
-    """Refuse arguments of a choice that is not made, or that it does not have, before any work."""
-    if selection is None:
-        return
-    allowed = ", ".join(map(repr, SELECTION))
-    if not isinstance(selection, Mapping):
-        raise TypeError(f"selection is {shown(selection)}; give a dict with some of {allowed}")
-    unknown = [name for name in selection if name not in SELECTION]
-    if unknown:
-        raise ValueError(f"selection has the unknown {unknown}; it may have {allowed}, as `pymc_kbr.select`")
-    if estimator is not None:
+Candidates = Sequence[str | Estimator] | None
+"""What `sample_abc` hands on to a choice."""
+
+
+def check_choice(candidates: Candidates, estimator: Estimator | None) -> None:
+    """Refuse candidates of a choice that is not made, or that are none, before any work."""
+    if candidates is not None and estimator is not None:
         raise ValueError(
-            f"the estimator {type(estimator).__name__} is given, and a selection, which would choose one; "
-            "leave one of the two out"
+            f"the estimator {type(estimator).__name__} is given, and candidates, of which one would be "
+            "chosen; leave one of the two out"
         )
-    check_budget(selection.get("work", WORK), selection.get("time_budget"))
-    check_candidates(selection.get("candidates"))
+    check_candidates(candidates)
 
 
-def check_rows_for(estimator: Estimator | None, selection: Mapping[str, Any] | None, rows: int) -> None:
+def check_rows_for(estimator: Estimator | None, candidates: Candidates, rows: int) -> None:
     """Refuse so few rows that an estimator, or a candidate that is named, cannot be fitted: ValueError."""
     if estimator is not None:
         estimator.check(rows)
-    elif selection is not None:
-        check_candidates(selection.get("candidates"), rows - number_held_out(rows))
+    else:
+        check_candidates(candidates, rows - number_held_out(rows))
 
 
 def fitted_for(
@@ -69,14 +64,22 @@ def fitted_for(
     rng: np.random.Generator,
     progressbar: bool,
     log_prior: LogDensity | None = None,
-    selection: Mapping[str, Any] | None = None,
+    candidates: Candidates = None,
+    before: Estimator | None = None,
 ) -> Estimator:
-    """An estimator that can be conditioned on the table's observation."""
+    """An estimator that can be conditioned on the table's observation; the kind that was chosen `before`."""
     with constants_named(table.statistics, table.statistic_names):
         if estimator is not None:
             with working(progressbar, f"Fitting {type(estimator).__name__}"):
                 return _given(table, estimator, new, stored, rng).under(log_prior)
-        chosen = _best(table, new, rng, progressbar, selection or {}).named(table).under(log_prior)
+        if before is None:
+            found = _best(table, new, rng, progressbar, candidates, log_prior)
+        else:
+            with working(progressbar, f"Fitting {type(before).__name__}"):
+                found = chosen_before(before, _rows_of(table), rng)
+        if progressbar:
+            Console().print(found.selection_.reason(), highlight=False, markup=False)
+        chosen = found.named(table).under(log_prior)
         if stored is None:
             return chosen
         with working(progressbar, f"Fitting {type(chosen).__name__} to all rows"):
@@ -124,9 +127,10 @@ def _best(
     new: NewPrior | None,
     rng: np.random.Generator,
     progressbar: bool,
-    selection: Mapping[str, Any],
+    candidates: Candidates,
+    log_prior: LogDensity | None,
 ) -> Estimator:
-    """The best estimator near the table's observation, and a line on the screen that says so."""
+    """The best estimator near the table's observation."""
     weighting = weighting_of(table)
     ratio, support, success = weighting.ratio, table.support, weighting.success
     if new is not None:
@@ -139,10 +143,14 @@ def _best(
     rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio, success)
     if new is not None:
         warn_of_few(rows.effective_size, len(rows))
-    chosen = choose(rows, rng=rng, near=table.observed, progressbar=progressbar, **selection)
-    if progressbar:
-        Console().print(chosen.selection_.reason(), highlight=False, markup=False)
-    return chosen
+    known: dict[str, Any] = {"log_prior": log_prior, "near": table.observed, "progressbar": progressbar}
+    return choose(rows, rng=rng, candidates=candidates, **known)
+
+
+def _rows_of(table: ReferenceTable) -> CheckedRows:
+    weighting = weighting_of(table)
+    sides = table.parameters, table.statistics, table.support
+    return CheckedRows.trusted(*sides, weighting.ratio, weighting.success)
 
 
 def warn_of_few(effective_sample_size: float, rows: int) -> None:

@@ -143,8 +143,6 @@ def test_labels_that_look_like_numbers_are_found_in_the_file(tmp_path):
         {"random_seed": 6},
         {"observations": 41},
         {"draws": 10},
-        {"work": 5.0},
-        {"time_budget": 60.0},
         {"modes": True},
         {"estimators": {"rejection": pk.Rejection(5), "conditional_mean": "conditional_mean"}},
     ],

@@ -2,16 +2,13 @@
 
 import pickle
 import warnings
-from copy import copy
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
-from pymc_kbr.estimators.refitted import after_comparison
 
 ROWS = 1500
 SD = 0.5
@@ -261,24 +258,3 @@ def test_bad_tables_and_arguments_are_refused(table):
 def test_parameters_of_another_number_are_refused(fitted):
     with pytest.raises(ValueError, match=r"give \(k, 2\)"):
         fitted.log_likelihood(np.zeros((4, 3)), np.zeros(3))
-
-
-def test_a_form_that_held_while_it_was_compared_is_not_chosen_again(monkeypatch):
-    rng = np.random.default_rng(3)
-    theta = rng.normal(size=(200, 1))
-    x = theta + 0.5 * rng.normal(size=(200, 1))
-    compared = pk.KernelLikelihood().for_scores().fit(theta, x, random_seed=1)
-    assert compared.choice_.pvalue > NOT_UNIFORM
-
-    def chosen_again(*_, **more):
-        raise AssertionError("chosen again")
-
-    monkeypatch.setattr("pymc_kbr.estimators.kernel_likelihood.choose_form", chosen_again)
-    fitted = after_comparison(pk.KernelLikelihood(), compared).fit(theta, x, random_seed=1)
-    assert fitted.choice_ is compared.choice_
-    assert fitted.form_ is not compared.form_  # of all rows
-    doubtful = copy(compared)
-    doubtful.choice_ = compared.choice_._replace(pvalue=NOT_UNIFORM / 2)
-    for other in (doubtful, None, pk.Rejection()):
-        with pytest.raises(AssertionError, match="chosen again"):
-            after_comparison(pk.KernelLikelihood(), other).fit(theta, x, random_seed=1)

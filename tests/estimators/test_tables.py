@@ -16,9 +16,9 @@ from pymc_kbr.estimators import nadaraya_watson, rule_estimator
 from pymc_kbr.estimators.estimator import StreamedTable
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.estimators.localised import kernel_units
-from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.kernels import Gaussian, Laplace, Linear
+from pymc_kbr.selection.select import on_all_rows
 
 N = 160
 

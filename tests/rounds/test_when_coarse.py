@@ -211,7 +211,7 @@ def test_sample_abc_closes_in_where_its_table_is_too_coarse(by_regression):
 def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(monkeypatch):
     """And where there is nothing to propose with, one round is made, which says why."""
     monkeypatch.setattr("pymc_kbr.sample.FEWEST_LOOKED_AT", 400)
-    few = {"selection": {"candidates": [LINEAR, pk.Rejection(20)]}, **QUIET}
+    few = {"candidates": [LINEAR, pk.Rejection(20)], **QUIET}
 
     def told(simulated, **given):
         count = np.int64(400)  # as a computed number of simulations is
@@ -219,7 +219,7 @@ def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(m
 
     assert "the table of the first 200 was" in told(model())["rounds"]
     assert "rounds" not in told(model(), prior=np.linspace(-1, 1, 400)[:, None])
-    assert "rounds" not in told(model(), estimator=LINEAR, selection=None)
+    assert "rounds" not in told(model(), estimator=LINEAR, candidates=None)
     with pm.Model() as discrete:
         k = pm.Poisson("k", 3)
         pm.Simulator("y", lambda rng, k, size: rng.normal(k, 1.0, size), k, observed=[2.0])
@@ -231,11 +231,11 @@ def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(m
 def test_a_first_half_that_is_too_small_for_a_candidate_ends_nothing(monkeypatch):
     """Nobody has asked for a look; asked for, it is refused."""
     monkeypatch.setattr("pymc_kbr.sample.FEWEST_LOOKED_AT", 400)
-    given = {"simulations": 400, "model": model(), "selection": {"candidates": [pk.Rejection(200)]}, **QUIET}
+    given = {"simulations": 400, "model": model(), "candidates": [pk.Rejection(200)], **QUIET}
     told = pk.sample_abc(50, **given)["posterior"].attrs["rounds"]
     assert told.startswith("none: all 400 are draws of the prior, since accepted is 200")
     monkeypatch.setattr(adaptive.Rounds, "run", lambda self: pytest.fail("simulated"))
-    for refused in ({}, {"selection": None, "estimator": pk.Rejection(250)}):
+    for refused in ({}, {"candidates": None, "estimator": pk.Rejection(250)}):
         words = "fits an estimator to the first 200 of 400 simulations: accepted is 2.*leave `rounds` out"
         with pytest.raises(ValueError, match=words):
             pk.sample_abc(50, rounds="auto", **{**given, **refused})
@@ -249,7 +249,7 @@ def test_warnings_of_a_look_are_not_given_twice(by_regression):
 
 
 def test_of_few_simulations_it_is_not_looked_unasked():
-    few = {"selection": {"candidates": [LINEAR, pk.Rejection(20)]}, **QUIET}
+    few = {"candidates": [LINEAR, pk.Rejection(20)], **QUIET}
     assert "rounds" not in pk.sample_abc(50, simulations=400, model=model(), **few)["posterior"].attrs
 
 

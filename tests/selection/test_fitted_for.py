@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,12 +10,10 @@ from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.estimators.refitted import on_all_rows
 from pymc_kbr.gram import Nystroem
-from pymc_kbr.selection import fitted_for as module
 from pymc_kbr.selection import select as select_module
 from pymc_kbr.selection.fitted_for import account, fitted_for, warn_of_few
-from pymc_kbr.selection.select import choose
+from pymc_kbr.selection.select import on_all_rows
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from tests.estimators.parts import Parts
 
@@ -131,11 +128,10 @@ def test_all_rows_are_fitted_where_an_estimator_can_read_them():
     assert on_all_rows(dense, stored, np.random.default_rng(1)) is dense
 
 
-def test_what_was_chosen_is_shown_and_kept(monkeypatch, capsys):
-    candidates = [pk.Rejection(40), pk.Rejection(80)]
-    monkeypatch.setattr(module, "choose", partial(choose, candidates=candidates))
+def test_what_was_chosen_is_shown_and_kept(capsys):
+    few = {"candidates": [pk.Rejection(40), pk.Rejection(80)]}
     for shown in (True, False):
-        found = fitted_for(a_table(), None, None, None, np.random.default_rng(0), shown)
+        found = fitted_for(a_table(), None, None, None, np.random.default_rng(0), shown, **few)
         said = " ".join(capsys.readouterr().out.split())
         assert (" ".join(found.selection_.reason().split()) in said) is shown
     notes, coverage, rows = account(found, None)
@@ -147,11 +143,11 @@ def test_what_was_chosen_is_shown_and_kept(monkeypatch, capsys):
     np.testing.assert_array_equal(coverage, found.selection_.coverage())
 
 
-def test_what_was_chosen_on_some_rows_is_fitted_to_all_and_this_is_shown(monkeypatch, capsys):
-    monkeypatch.setattr(module, "choose", partial(choose, candidates=[pk.Rejection(30)]))
+def test_what_was_chosen_on_some_rows_is_fitted_to_all_and_this_is_shown(capsys):
+    few = {"candidates": [pk.Rejection(30)]}
     for shown in (True, False):
         rng = np.random.default_rng(0)
-        found = fitted_for(a_table(100), None, None, OnTheDisk(), rng, shown)
+        found = fitted_for(a_table(100), None, None, OnTheDisk(), rng, shown, **few)
         assert ("Fitting Rejection to all rows" in capsys.readouterr().out) is shown
         assert found.fitted_rows_ == 200
         assert found.selection_.chosen.label.startswith("Rejection(")
@@ -209,7 +205,7 @@ def test_a_constant_statistic_is_told_of_once_and_by_its_name(call, recwarn):
     if call == "select":
         pk.select(table, candidates=two, **given)
     else:
-        how = {"selection": {"candidates": two}} if call == "chosen" else {"estimator": two[1]}
+        how = {"candidates": two} if call == "chosen" else {"estimator": two[1]}
         pk.sample_abc(20, reference_table=table, **how, **given)
     (one,) = [one for one in recwarn if "constant" in str(one.message)]
     assert str(one.message) == (

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pymc as pm
 import pytest
 
 import pymc_kbr as pk
@@ -23,46 +24,50 @@ TABLE = pk.ReferenceTable(
 
 
 @pytest.mark.parametrize("cast", [list, tuple])
-def test_candidates_and_work_are_those_of_select(cast):
+def test_candidates_are_those_of_select(cast):
     few = cast(["rejection", pk.Rejection(20)])
-    found = pk.sample_abc(
-        20,
-        reference_table=TABLE,
-        selection={"candidates": few, "work": 5},
-        random_seed=1,
-        progressbar=False,
-    )
+    found = pk.sample_abc(20, reference_table=TABLE, candidates=few, random_seed=1, progressbar=False)
     lines = json.loads(found["posterior"].attrs["selection"])
     assert {line["candidate"] for line in lines} == {"Rejection()", "Rejection(accepted=20)"}
-    little = pk.sample_abc(
-        20,
-        reference_table=TABLE,
-        selection={"candidates": few, "work": 1e-6},
-        random_seed=1,
-        progressbar=False,
-    )
-    assert "no work was left" in little["posterior"].attrs["selection"]
 
 
 @pytest.mark.parametrize(
-    ("selection", "error", "words"),
+    ("candidates", "error", "words"),
     [
-        ({"works": 1}, ValueError, r"unknown \['works'\]; it may have 'candidates', 'work', 'time_budget'"),
-        ([1], TypeError, "give a dict"),
-        ({"work": 0}, ValueError, "work is 0"),
-        ({"work": "much"}, TypeError, "work is 'much'"),
-        ({"time_budget": -1}, ValueError, "time_budget is -1"),
-        ({"candidates": []}, ValueError, "there are no candidates"),
-        ({"candidates": "localised"}, TypeError, "give a list of names"),
-        ({"candidates": ["localized"]}, ValueError, "localized"),
+        ([], ValueError, "there are no candidates"),
+        ("localised", TypeError, "give a list of names"),
+        ({"candidates": ["localised"]}, TypeError, "give a list of names"),
+        (["localized"], ValueError, "localized"),
     ],
 )
-def test_what_a_choice_does_not_have_is_refused_before_any_work(selection, error, words):
+def test_what_are_no_candidates_is_refused_before_any_work(candidates, error, words):
     with pytest.raises(error, match=words):
-        pk.sample_abc(20, simulations=10**12, selection=selection, random_seed=1, progressbar=False)
+        pk.sample_abc(20, simulations=10**12, candidates=candidates, random_seed=1, progressbar=False)
 
 
 @pytest.mark.parametrize("estimator", ["localised", pk.Rejection(20)])
-def test_a_choice_beside_an_estimator_is_refused(estimator):
-    with pytest.raises(ValueError, match="is given, and a selection, which would choose one"):
-        pk.sample_abc(20, reference_table=TABLE, estimator=estimator, selection={"work": 1})
+def test_candidates_beside_an_estimator_are_refused(estimator):
+    with pytest.raises(ValueError, match="is given, and candidates, of which one would be chosen"):
+        pk.sample_abc(20, reference_table=TABLE, estimator=estimator, candidates=["rejection"])
+
+
+def test_what_was_chosen_on_the_first_half_is_fitted_to_all_simulations():
+    """Unless this half is too coarse: then it is chosen anew, of simulations near the observation."""
+    few = [pk.Rejection(100), pk.Adjusted(pk.Rejection(400), "local_linear")]
+    for scale, rounds, rows in ((2.0, "none: all 2000", 1000), (0.002, "round(s) of 1000", 2000)):
+        with pm.Model():
+            mean = pm.Normal("mean", 0, 1)
+            pk.vector_simulator(
+                "y",
+                lambda rng, mean, size, scale=scale: rng.normal(mean[:, None], scale, (*size, 2)),
+                mean,
+                observed=[0.7, 0.7],
+            )
+            idata = pk.sample_abc(
+                100, simulations=2000, rounds="auto", candidates=few, random_seed=1, progressbar=False
+            )
+        assert rounds in idata["posterior"].attrs["rounds"]
+        fitted = pk.estimator_of(idata)
+        assert len(fitted.table_) > 0.9 * 2000
+        assert (len(fitted.selection_.chosen.fitted.table_) < 1000) is (rows == 1000)
+        assert isinstance(fitted, pk.Adjusted)

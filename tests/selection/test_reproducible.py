@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.selection.budget import cost_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,12 +38,12 @@ def draws_of_each():
 def digest():
     """Of scores of `select`, draws of `sample_abc` and of each estimator, to the last bit."""
     few = ["localised", pk.Adjusted(pk.Localised(60)), pk.Adjusted(pk.Rejection(60, scale="relevance"))]
-    both = {"candidates": ["localised", pk.KernelLikelihood(particles=50)]}
+    both = ["localised", pk.KernelLikelihood(particles=50)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pk.select(table(120), candidates=few, random_seed=2, progressbar=False)
         idata = pk.sample_abc(
-            100, reference_table=table(110), selection=both, random_seed=3, progressbar=False, chains=1
+            100, reference_table=table(110), candidates=both, random_seed=3, progressbar=False, chains=1
         )
     sha = hashlib.sha256(found.condition([0.1, 0.2, 0.0]).draw(50, 1).tobytes())
     for drawn in draws_of_each():
@@ -97,37 +95,3 @@ def test_a_clock_that_runs_wild_changes_nothing(monkeypatch):
     for name in ("perf_counter", "monotonic", "time", "process_time"):
         monkeypatch.setattr(time, name, lambda: next(jumps))
     assert chosen() == steady
-
-
-def test_a_candidate_for_which_no_work_is_left_is_not_tried_and_a_dear_one_is_foreseen():
-    """What the second one costs is known before it is begun."""
-    dear = pk.Adjusted(pk.Rejection(400), "joint_neighbours")
-    costs = [cost_of(one, 450, 3, 2) for one in (pk.Rejection(50), dear)]
-    needed = [cost.fit + 20 * cost.a_row for cost in costs]
-    for share, tried in ((0.9, False), (1.6, True)):
-        found = pk.select(
-            table(),
-            candidates=[pk.Rejection(50), dear],
-            work=share * sum(needed),
-            random_seed=1,
-            progressbar=False,
-        )
-        notes = {row["candidate"]: row["note"] for row in found.selection_.table()}
-        assert any("no work was left; it needs" in note for note in notes.values()) is not tried
-
-
-@pytest.mark.parametrize(
-    ("cheap", "dear"),
-    [
-        (pk.Rejection(100), pk.Localised()),
-        (pk.Adjusted(pk.Rejection(100), "local_linear"), pk.Adjusted(pk.Rejection(100), "kernel_ridge")),
-        (pk.Localised(100), pk.Localised(1000)),
-        (pk.NadarayaWatson(), pk.KernelBayes()),
-        (pk.ConditionalMean(solver="incomplete_cholesky"), pk.ConditionalMean()),
-    ],
-)
-def test_costs_are_in_the_order_of_the_work(cheap, dear):
-    for d, p in ((2, 1), (30, 5)):
-        one, other = cost_of(cheap, 10_000, d, p), cost_of(dear, 10_000, d, p)
-        assert one.fit + 100 * one.a_row < other.fit + 100 * other.a_row
-        assert one.fit <= cost_of(cheap, 20_000, d, p).fit

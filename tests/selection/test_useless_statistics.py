@@ -26,7 +26,7 @@ def rows():
     ("dependent", "tried"), [(None, False), (0, False), (1, True), (15, True), (16, False)]
 )
 def test_auto_tries_it_where_many_statistics_are_useless(dependent, tried):
-    given = default_candidates(1000, 30, dependent=dependent)
+    given, _ = default_candidates(1000, 30, dependent=dependent)
     assert any(one.get_params().get("scale") == "dependent" for one in given) == tried
 
 
@@ -58,7 +58,7 @@ def test_it_is_checked_for_a_coarse_table_by_its_own_statistics(rows):
 
 def test_auto_tries_it_by_default_and_its_posterior_is_that_of_the_useful_statistics(rows):
     rng = np.random.default_rng(2)
-    found = choose(CheckedRows.of(*rows), rng=rng, work=15.0, progressbar=False)  # half, for its seconds
+    found = choose(CheckedRows.of(*rows), rng=rng, progressbar=False)
     by_label = {one.label: one for one in found.selection_.candidates}
     tried = by_label["KernelLikelihood(scale='dependent')"]
     assert len(tried.scores) >= 20

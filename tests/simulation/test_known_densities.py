@@ -96,7 +96,7 @@ def test_the_posterior_is_that_of_all_data(estimator, simulated):
         reference_table=table,
         model=model,
         estimator=given,
-        selection=few and {"candidates": few},
+        candidates=few,
         random_seed=3,
         progressbar=False,
     )

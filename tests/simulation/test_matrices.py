@@ -68,7 +68,6 @@ def test_correlations_and_the_scale_beside_them(estimator, apart):
             1000,
             model=correlated(),
             estimator=estimator,
-            selection={"work": 4} if estimator == "auto" else None,
             simulations=2000,
             rounds=1 if estimator == "auto" else None,
             random_seed=1,

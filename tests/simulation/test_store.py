@@ -131,8 +131,8 @@ def test_auto_chooses_on_some_rows_of_a_stored_table_and_fits_all(store, monkeyp
     monkeypatch.setattr("pymc_kbr.sample.IN_MEMORY", 300)
     monkeypatch.setattr("pymc_kbr.selection.select.IN_MEMORY", 300)
     stored = pk.StoredTable.open(store)
-    few = {"candidates": ["localised", "adjusted", pk.KernelLikelihood("location_scale", 100)]}
-    result = pk.sample_abc(50, reference_table=stored, selection=few, random_seed=1, progressbar=False)
+    few = ["localised", "adjusted", pk.KernelLikelihood("location_scale", 100)]
+    result = pk.sample_abc(50, reference_table=stored, candidates=few, random_seed=1, progressbar=False)
     assert result["posterior"].attrs["simulations"] == len(stored) + len(stored.failures)
     # A likelihood is learnt in memory, from the rows among which was chosen.
     in_memory = result["posterior"].attrs["estimator"] == "KernelLikelihood"

@@ -115,7 +115,6 @@ def check_in_support(model, estimator, simulations=300):
             200,
             model=model,
             estimator=estimator,
-            selection={"work": 2} if estimator == "auto" else None,
             simulations=simulations,
             random_seed=1,
             progressbar=False,

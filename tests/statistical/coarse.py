@@ -30,9 +30,6 @@ MODELS, SETTLED_ON = 400, 100
 OFF_IN_MEAN, OFF_IN_WIDTH = 0.5, 1.6
 """Posterior deviations, and the factor, by which a posterior is off."""
 
-WORK = 5.0
-"""Of a choice among estimators: a sixth of what `sample_abc` takes, for so many models."""
-
 LIKELIHOOD_ROWS, LIKELIHOOD_STATISTICS = 3000, 8
 """Above which another estimator is taken in the place of a learned likelihood, which would take minutes."""
 
@@ -63,7 +60,7 @@ def posterior_of(number: int, given: Problem) -> tuple[Any, str]:
     chosen, rng = estimator_of(number, n, d), np.random.default_rng([1, number])
     table = given.parameters, given.statistics, given.support
     if chosen is None:
-        fitted = choose(CheckedRows.of(*table), rng=rng, near=given.observed, work=WORK, progressbar=False)
+        fitted = choose(CheckedRows.of(*table), rng=rng, near=given.observed, progressbar=False)
         name = f"auto: {type(fitted).__name__}"
     else:
         fitted = chosen.fit(*table, random_seed=rng)

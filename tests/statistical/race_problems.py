@@ -1,6 +1,6 @@
 """Problems on which the rule of a race was settled: none is one of the forty models, or of a benchmark.
 
-See `tests.statistical.race_rules`.
+See `tests.statistical.race_choices`.
 """
 
 from __future__ import annotations

@@ -152,23 +152,27 @@ def fit_autoregressive(
     rng: np.random.Generator,
     effort: Effort | None = None,
     levels: tuple[Levels | None, ...] = (),
+    single: bool = True,
 ) -> Autoregressive:
-    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it."""
+    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
+
+    Without `single`, statistics that are not values of a series are refused.
+    """
     # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
     own = effort or next(effort for most, effort in EFFORTS if size <= most)
-    single = _Single(theta, points, rng, own, levels)
+    each_alone = _Single(theta, points, rng, own, levels)
     tried = size >= SHORTEST_SERIES and not levels
-    lags = _lags_of_series(theta, points, single, rng, effort) if tried else None
-    if effort is not None and lags is None and size > MOST_SPARINGLY:
+    lags = _lags_of_series(theta, points, each_alone, rng, effort) if tried else None
+    if lags is None and not single:
         raise ValueError(
-            f"the {size} statistics do not share one conditional, as values of a series do, and one for each "
-            f"of more than {MOST_SPARINGLY} takes longer than a comparison should"
+            f"the {size} statistics do not share one conditional, as values of a stationary series do; take "
+            "another form"
         )
     series = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
     alone = range(size if series is None else series.start)
     with parallel_map(len(alone)) as map_:
-        each = map_(single, alone)
+        each = map_(each_alone, alone)
     return Autoregressive(tuple(c for c, _ in each), tuple(past for _, past in each), series)
 
 
@@ -477,7 +481,8 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
     chosen = choose_kernel(inputs, target, rng, effort=effort)
     mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
     basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
-    basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start)
+    rows = rng.permutation(len(y))[: effort.rows_for_final_kernel]
+    basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start, rows)
     # Only ratios count: the factor is the noise of the next choice of a kernel.
     deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
     if np.std(np.log(deviations)) > UNEVEN:
@@ -508,14 +513,20 @@ def _spread_basis(
 
 
 def _choose_size(
-    basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray
+    basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray, rows: np.ndarray
 ) -> tuple[WhitenedBasis, SmoothFit]:
-    """Log variances in a prior of the size under which left-out rows are likeliest, and its basis."""
+    """Log variances in a prior of the size under which left-out ones of some rows are likeliest."""
+    of_some = squares[rows]
 
     def score(left_out: np.ndarray) -> float:
-        return -float(np.mean(left_out + squares * np.exp(-left_out)))
+        return -float(np.mean(left_out + of_some * np.exp(-left_out)))
 
-    return choose_size(basis, lambda size, first: fit_log_variance(size, squares, first), start, score)
+    def fit(size: WhitenedBasis, first: np.ndarray) -> SmoothFit:
+        return fit_log_variance(size, of_some, first)
+
+    found, _ = choose_size(basis.of_rows(rows), fit, start[rows], score)
+    chosen = basis.larger(np.sqrt(found.kernel.level / basis.kernel.level))
+    return chosen, fit_log_variance(chosen, squares, start)
 
 
 def _squares(residuals: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ FORMS: dict[str, Fit] = {
     "autoregressive": fit_autoregressive,
     "diagonal_scale": fit_diagonal_scale,
     "exchangeable": fit_exchangeable,
+    "series": partial(fit_autoregressive, single=False),
 }
 """The fit of each form, by its name."""
 
@@ -39,23 +40,9 @@ SPARINGLY: dict[str, Fit] = {
     "autoregressive": partial(fit_autoregressive, effort=SPARING),
     "diagonal_scale": partial(fit_diagonal_scale, landmarks=SPARING_LANDMARKS, pooled=POOLED),
     "exchangeable": partial(fit_exchangeable, tried=FEW_PENALTIES, numbers=0),
+    "series": partial(fit_autoregressive, effort=SPARING, single=False),
 }
 """The same, for what is only compared."""
-
-
-SPARED = {"autoregressive": SPARINGLY["autoregressive"]}
-"""Fitted sparingly first where the choice is final, too: where that decides, most of its time is saved."""
-
-MOST_GAINED = 0.1
-"""Nats of a statistic that a form fitted sparingly may gain by more effort."""
-
-LEAST_GAINED = 0.05
-"""Nats by which held-out rows must be denser under a further form, where the first one is not refuted and
-there are `MANY_ROWS`: that one is fitted to them in a fraction of the time. Nor is a refuted one taken.
-
-On fourteen of twenty-one problems (`tests.statistical.race_problems`) the first was not refuted; on ten of
-them the second was denser, on nine by 0.09 to 0.72 nats.
-"""
 
 
 def dequantise(
@@ -76,9 +63,6 @@ def forms_of(statistics: int, levels: tuple[Levels | None, ...] = ()) -> list[st
     # Above, the first one's factor does not depend on the parameters but for its diagonal, at a higher cost.
     return ["location_scale" if statistics <= MOST_PAIRED else "diagonal_scale", "autoregressive"]
 
-
-UNIFORM = 0.05
-"""p-value of held-out rows' transforms above which, where that will do, no further form is tried."""
 
 NOT_UNIFORM = 1e-3
 """The same, below which the form is refuted: there is a warning, and it no longer wins ties.
@@ -109,11 +93,13 @@ def choose_form(
     names: list[str],
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
-    *,
-    sparingly: bool = False,
-    every: bool = False,
+    errors: float = 2.0,
 ) -> Choice:
-    """Fit forms to some rows, and take the one under which the others have the highest density."""
+    """Fit forms to some rows, and take the first unless others are denser under a later one.
+
+    By so many standard errors; by any amount where these refute the first form and not the later one, whose
+    fit and posteriors take several times as long.
+    """
     # Shapes: theta (n, q); points (n, e).
     n = len(theta)
     order = rng.permutation(n)
@@ -121,44 +107,23 @@ def choose_form(
     held_out, rest = order[:count], order[count : count + ROWS_FOR_FORMS]
     seeds = dict(zip(names, rng.integers(2**63, size=len(names)), strict=True))
 
-    def fitted(name: str, fits: dict[str, Fit]) -> Choice:
-        fit: Any = fits[name]
+    def fitted(name: str) -> tuple[Choice, np.ndarray]:
+        fit: Any = SPARINGLY[name]
         if levels and name == "autoregressive":
             fit = partial(fit, levels=levels)
         form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
         return _checked(name, form, theta[held_out], points[held_out])
 
-    choices = []
-    if sparingly:
-        every &= points.shape[1] <= MOST_SPARINGLY
-        for name in names:
-            choices.append(fitted(name, SPARINGLY))
-            if choices[-1].pvalue > UNIFORM and not every:
-                break
-    else:
-        first = FORMS | (SPARED if points.shape[1] <= MOST_SPARINGLY else {})
-        with parallel_map(len(names)) as map_:
-            choices = map_(lambda name: fitted(name, first), names)
-            best = max(choices, key=_density)
-            for place, one in enumerate(choices):
-                behind = _density(best) - _density(one)
-                undecided = (
-                    behind < MOST_GAINED * points.shape[1] if one is not best else one.pvalue <= UNIFORM
-                )
-                if first[one.name] is not FORMS[one.name] and undecided:
-                    choices[place] = fitted(one.name, FORMS)
-    densities = {name: density for one in choices for name, density in one.densities.items()}
-    unrefuted = [one for one in choices if every and one.pvalue >= NOT_UNIFORM]
-    found, usual = max(unrefuted or choices, key=_density), choices[0]
-    least = LEAST_GAINED if n >= MANY_ROWS else 0.0
-    better = found.pvalue >= NOT_UNIFORM and _density(found) >= _density(usual) + least
-    if sparingly and usual.pvalue > UNIFORM and not better:
-        found = usual
-    return found._replace(densities=densities)
-
-
-def _density(one: Choice) -> float:
-    return one.densities[one.name]
+    with parallel_map(len(names)) as map_:
+        compared = map_(fitted, names)
+    found, logs = compared[0]
+    for other, others in compared[1:]:
+        gain = others - logs
+        error = gain.std() / np.sqrt(count)
+        holds, needed = other.pvalue >= NOT_UNIFORM, found.pvalue < NOT_UNIFORM
+        if (holds or needed) and gain.mean() > (0.0 if holds and needed else errors * error):
+            found, logs = other, others
+    return found._replace(densities={one.name: float(each.mean()) for one, each in compared})
 
 
 def fit_chosen(
@@ -176,12 +141,12 @@ def fit_chosen(
     return fit(theta, points, rng, compared=compared)
 
 
-def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> Choice:
-    """What held-out rows say of one form."""
+def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> tuple[Choice, np.ndarray]:
+    """What held-out rows say of one form, and their log densities (n,)."""
     described = form.describe(theta)
-    density = float(np.mean(form.log_density(described, points[:, None, :])))
+    logs = form.log_density(described, points[:, None, :])[:, 0]
     pvalue, worst = _uniform(form.transforms(described, points), theta)
-    return Choice(name, form, {name: density}, pvalue, worst)
+    return Choice(name, form, {name: float(np.mean(logs))}, pvalue, worst), logs
 
 
 def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack
+from scipy.linalg import blas, cho_solve, lapack
 from scipy.optimize import minimize
 
 from pymc_kbr.arrays.triangular import inverse_lower
@@ -90,6 +90,12 @@ class WhitenedBasis:
         other.features[:, :m] *= unit
         return other
 
+    def of_rows(self, rows: np.ndarray) -> WhitenedBasis:
+        """The same functions at some rows."""
+        other = copy(self)
+        other.features = self.features[rows]
+        return other
+
     def function(self, v: np.ndarray) -> SmoothFunction:
         """The function of whitened coefficients v."""
         m, q = len(self.landmarks.theta), self.landmarks.theta.shape[1]
@@ -109,8 +115,8 @@ class SmoothFit(NamedTuple):
 
 def leverages(features: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """Diagonal of F A^-1 F' for A = L L', shape (n,)."""
-    half = features @ inverse_lower(factor).T
-    return np.minimum(np.einsum("ij,ij->i", half, half), LARGEST_SMOOTH_LEVERAGE)
+    half = blas.dtrmm(1.0, inverse_lower(factor), features.T, lower=1)  # half the work of `@`
+    return np.minimum(np.einsum("ij,ij->j", half, half), LARGEST_SMOOTH_LEVERAGE)
 
 
 def fit_mean(basis: WhitenedBasis, targets: np.ndarray, noise: np.ndarray) -> SmoothFit:

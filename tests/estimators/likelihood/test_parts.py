@@ -673,7 +673,8 @@ def test_the_form_is_the_densest_and_all_groups_are_asked_for_uniform_transforms
         def transforms(self, described, points):
             return transforms[: len(described)]
 
-    checked = choice._checked("one", Known(1.5), theta, transforms)
+    checked, logs = choice._checked("one", Known(1.5), theta, transforms)
+    np.testing.assert_array_equal(logs, np.full(len(theta), 1.5))
     assert checked.densities == {"one": 1.5}
     assert checked.worst == 2
     assert checked.pvalue < 1e-6
@@ -681,85 +682,38 @@ def test_the_form_is_the_densest_and_all_groups_are_asked_for_uniform_transforms
     groups = [slice(None), *below.T, *~below.T]
     smallest = min(kstest(column[rows], "uniform").pvalue for rows in groups for column in transforms.T)
     assert checked.pvalue == pytest.approx(15 * smallest, rel=1e-6, abs=0)
-    with pytest.MonkeyPatch.context() as patched:
-        forms = {"low": lambda *_: Known(1.0), "high": lambda *_: Known(2.0)}
-        patched.setattr(choice, "FORMS", forms)
-        patched.setattr(choice, "SPARINGLY", forms)
-        found = choice.choose_form(theta, transforms, ["low", "high"], rng)
-        assert found.name == "high"
-        assert found.densities == {"low": 1.0, "high": 2.0}
-        uniform = np.tile((np.arange(80)[:, None] + 0.5) / 80, (5, 3))
-        transforms[:] = uniform
-        assert choice.choose_form(theta, uniform, ["low", "high"], rng, sparingly=True).name == "low"
 
 
 @pytest.mark.parametrize(
-    ("behind", "pvalue", "again"),
-    [(0.6, 0.0, True), (0.9, 1.0, False), (-0.6, 0.2, False), (-0.6, 0.01, True)],
-)
-def test_more_effort_is_made_where_it_may_decide(monkeypatch, behind, pvalue, again):
-    rng = np.random.default_rng(2)
-    theta, points, tried = rng.normal(size=(400, 2)), rng.normal(size=(400, 8)), []
-
-    def of(name, density):
-        return lambda *_: tried.append(name) or (name, density)
-
-    forms = {"location_scale": of("usual", 0.0), "autoregressive": of("whole", 0.25 - behind)}
-    monkeypatch.setattr(choice, "FORMS", forms)
-    monkeypatch.setattr(choice, "SPARED", {"autoregressive": of("sparing", -behind)})
-    checked = {"usual": 0.0, "sparing": pvalue, "whole": 0.5}
-    monkeypatch.setattr(
-        choice,
-        "_checked",
-        lambda name, form, *_: choice.Choice(name, form, {name: form[1]}, checked[form[0]], 0),
-    )
-    found = choice.choose_form(theta, points, ["location_scale", "autoregressive"], rng)
-    assert ("whole" in tried) == again
-    assert found.form[0] == ("usual" if behind > 0 else "whole" if again else "sparing")
-    assert found.densities["autoregressive"] == (0.25 - behind if again else -behind)
-    # Of so many statistics that a sparing fit is none, all is made at once.
-    tried.clear()
-    choice.choose_form(theta, rng.normal(size=(400, 30)), ["location_scale", "autoregressive"], rng)
-    assert sorted(tried) == ["usual", "whole"]
-
-
-@pytest.mark.parametrize(
-    ("gained", "pvalue", "rows", "statistics", "found"),
+    ("gain", "of_first", "of_second", "found"),
     [
-        (0.06, 0.06, 3000, 20, "autoregressive"),
-        (0.04, 0.06, 3000, 20, "location_scale"),  # not worth its time
-        (0.04, 0.06, 2999, 20, "autoregressive"),
-        (-0.04, 0.06, 2999, 20, "location_scale"),
-        (0.04, 0.04, 3000, 20, "autoregressive"),
-        (0.07, 0.06, 3000, 20, "location_scale"),  # the denser one is refuted
-        (0.07, 0.04, 3000, 20, "location_scale"),
-        (0.04, 9e-4, 3000, 20, "autoregressive"),
-        (-0.04, 9e-4, 3000, 20, "autoregressive"),  # the first one is refuted
-        (0.06, 0.06, 3000, 21, "location_scale"),  # of more statistics it is not tried
-        (0.06, 0.04, 3000, 21, "autoregressive"),
+        (0.013, 0.5, 0.5, "second"),  # of 80 rows the standard error is .0056
+        (0.009, 0.5, 0.5, "first"),  # within two of them, and its fit takes several times as long
+        (-0.02, 0.5, 0.5, "first"),
+        (0.013, 0.5, 1e-4, "first"),  # the denser one is refuted
+        (0.002, 1e-4, 0.5, "second"),  # the first one is refuted
+        (0.013, 1e-4, 1e-4, "second"),
+        (0.009, 1e-4, 1e-4, "first"),
     ],
 )
-def test_of_every_form_that_is_compared_a_denser_one_is_taken(
-    monkeypatch, gained, pvalue, rows, statistics, found
+def test_the_first_form_is_taken_unless_another_is_denser_by_two_errors(
+    monkeypatch, gain, of_first, of_second, found
 ):
-    rng, tried = np.random.default_rng(2), []
-    theta, points = rng.normal(size=(rows, 2)), rng.normal(size=(rows, statistics))
-    forms = {name: lambda *_, name=name: tried.append(name) for name in ("location_scale", "autoregressive")}
-    monkeypatch.setattr(choice, "SPARINGLY", forms)
-    of_further = 9e-4 if gained == 0.07 else 2e-3
-    checked = {"location_scale": (1.0, pvalue), "autoregressive": (1.0 + gained, of_further)}
+    rng = np.random.default_rng(2)
+    theta, points = rng.normal(size=(400, 2)), rng.normal(size=(400, 3))
+    fits = dict.fromkeys(("first", "second"), lambda *_: None)
+    monkeypatch.setattr(choice, "SPARINGLY", fits)
+    common, wave = rng.normal(size=80), 0.05 * (-1.0) ** np.arange(80)
+    logs = {"first": common, "second": common + gain + wave}
+    pvalues = {"first": of_first, "second": of_second}
 
     def check(name, form, *_):
-        density, of_transforms = checked[name]
-        return choice.Choice(name, form, {name: density}, of_transforms, 0)
+        return choice.Choice(name, form, {}, pvalues[name], 0), logs[name]
 
     monkeypatch.setattr(choice, "_checked", check)
-    asked = theta, points, list(forms), rng
-    assert choice.choose_form(*asked, sparingly=True, every=True).name == found
-    assert len(tried) == (2 if statistics == 20 or pvalue < 0.05 else 1)
-    # Otherwise the first one that is not refuted will do.
-    usual = choice.choose_form(*asked, sparingly=True)
-    assert usual.name == ("location_scale" if pvalue > 0.05 or gained < 0 else "autoregressive")
+    chosen = choice.choose_form(theta, points, list(fits), rng)
+    assert chosen.name == found
+    assert chosen.densities == pytest.approx({name: each.mean() for name, each in logs.items()})
 
 
 def test_the_share_beyond_the_rows_is_that_of_the_weights():
