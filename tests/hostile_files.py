@@ -30,6 +30,7 @@ from scipy.spatial import KDTree
 import pymc_kbr as pk
 from pymc_kbr.estimators import saving
 from pymc_kbr.estimators.saving import CHECKSUM, DOCUMENT, METHODS
+from pymc_kbr.selection.selection import Candidate
 from tests.saved_files import OBSERVED, tables
 
 ALLOWED = {
@@ -97,7 +98,7 @@ def originals():
     made = [estimator.fit(*rows, random_seed=1) for estimator in estimators]
     made.append(pk.compare_models({"one": table, "two": other}, OBSERVED, method="logistic", random_seed=1))
     made.append(pk.calibrate("adjusted", table, rows=10, random_seed=1, progressbar=False))
-    made.append(pk.Selection((), np.linspace(0, 1, 5), 1.5, ended_early=True))
+    made.append(pk.Selection((Candidate("one", pk.Rejection(20), scores=np.linspace(0, 1, 5)),), 1.5))
     return made
 
 

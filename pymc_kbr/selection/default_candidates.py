@@ -53,7 +53,7 @@ def default_candidates(
     nearest = Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), own), "kernel_ridge")
     of_estimates = Adjusted(accepted(0.1 * n, estimates), "heteroscedastic_local_linear")
     regression, other = (nearest, of_estimates) if d <= few else (of_estimates, nearest)
-    fallbacks: list[Estimator] = [other, Rejection(min(100, n), kernel="top_hat", scale=own)]
+    fallbacks: list[Estimator] = [other, Rejection(1.0, most=100, kernel="top_hat", scale=own)]
     if 0.3 * n >= 2 * (d + 1) + 1:  # enough for a slope of each statistic: the farthest row has no weight
         fallbacks.insert(1, Adjusted(accepted(0.3 * n, own), "local_linear"))
     return [*likelihoods, regression], fallbacks

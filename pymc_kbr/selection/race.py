@@ -73,7 +73,7 @@ def race(
             if excess > errors * error > 0:
                 one.note = f"dropped after {first} rows"
         alive = _alive(alive)
-        if len(alive) > 1 and not best.likelihood_holds:
+        if len(alive) > 1 and last > first and not best.likelihood_holds:
             score(alive, last)
     alive = _alive(alive)
     if not alive:

@@ -17,6 +17,7 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.estimators import saving
 from pymc_kbr.estimators.saving import CHECKSUM, DOCUMENT
+from pymc_kbr.selection.selection import Candidate
 
 NUMBER = int(os.environ.get("PYMC_KBR_HOSTILE_FILES", "400"))
 
@@ -271,10 +272,10 @@ def test_a_file_without_a_checksum_is_read(saved):
 
 def test_a_bound_on_memory_does_not_refuse_what_compresses_well(tmp_path):
     """Zeros are packed as tightly as anything can be."""
-    selection = pk.Selection((), np.zeros(1_000_000), 1.5)
+    selection = pk.Selection((Candidate("one", pk.Rejection(20), scores=np.zeros(1_000_000)),), 1.5)
     path = pk.save(selection, tmp_path / "zeros.npz")
     assert path.stat().st_size < 8e6 / 900
-    np.testing.assert_array_equal(pk.load(path).weights, selection.weights)
+    np.testing.assert_array_equal(pk.load(path).chosen.scores, np.zeros(1_000_000))
 
 
 # --- where a file is written ---

@@ -11,6 +11,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.saving import CHECKSUM, DOCUMENT, RENAMED
+from pymc_kbr.selection.selection import Candidate
 
 EARLIER = Path(__file__).parent / "saved_in_format_1.npz"
 KINDS = {name: kind() for name, kind in pk.ESTIMATORS.items() if name != "kernel_likelihood"}
@@ -69,11 +70,11 @@ def test_a_loaded_one_can_have_gaps_and_be_saved_again(rows, tmp_path):
 
 
 def test_a_selection_is_loaded_as_it_was(tmp_path):
-    selection = pk.Selection((), np.linspace(0, 1, 5), 1.5, ended_early=True)
+    selection = pk.Selection((Candidate("one", pk.Rejection(20), scores=np.linspace(0, 1, 5)),), 1.5)
     loaded = pk.load(pk.save(selection, tmp_path / "selection.npz"))
     assert isinstance(loaded, pk.Selection)
-    np.testing.assert_array_equal(loaded.weights, selection.weights)
-    assert (loaded.seconds, loaded.ended_early, loaded.cut_short) == (1.5, True, False)
+    np.testing.assert_array_equal(loaded.chosen.scores, selection.chosen.scores)
+    assert (loaded.seconds, loaded.seconds_of_fit, repr(loaded)) == (1.5, 0.0, repr(selection))
 
 
 def test_a_file_of_the_first_format_is_read():

@@ -53,13 +53,18 @@ def test_candidates_beside_an_estimator_are_refused(estimator):
 
 def test_what_was_chosen_on_the_first_half_is_fitted_to_all_simulations():
     """Unless this half is too coarse: then it is chosen anew, of simulations near the observation."""
-    few = [pk.Rejection(100), pk.Adjusted(pk.Rejection(400), "local_linear")]
-    for scale, rounds, rows in ((2.0, "none: all 2000", 1000), (0.002, "round(s) of 1000", 2000)):
+    linear = pk.Adjusted(pk.Rejection(400), "local_linear")
+    for scale, few, rounds, half in (
+        (2.0, [pk.Rejection(100), linear], "none: all 2000", True),
+        (0.02, [pk.Rejection(100), pk.Rejection(200)], "round(s) of 1000", False),
+    ):
         with pm.Model():
             mean = pm.Normal("mean", 0, 1)
             pk.vector_simulator(
                 "y",
-                lambda rng, mean, size, scale=scale: rng.normal(mean[:, None], scale, (*size, 2)),
+                lambda rng, mean, size, scale=scale: rng.normal(
+                    np.asarray(mean)[..., None], scale, (*size, 2)
+                ),
                 mean,
                 observed=[0.7, 0.7],
             )
@@ -69,5 +74,5 @@ def test_what_was_chosen_on_the_first_half_is_fitted_to_all_simulations():
         assert rounds in idata["posterior"].attrs["rounds"]
         fitted = pk.estimator_of(idata)
         assert len(fitted.table_) > 0.9 * 2000
-        assert (len(fitted.selection_.chosen.fitted.table_) < 1000) is (rows == 1000)
-        assert isinstance(fitted, pk.Adjusted)
+        assert (len(fitted.selection_.chosen.fitted.table_) < 1000) is half
+        assert isinstance(fitted, pk.Adjusted) is half

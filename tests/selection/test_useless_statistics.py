@@ -64,8 +64,9 @@ def test_auto_tries_it_by_default_and_its_posterior_is_that_of_the_useful_statis
     assert len(tried.scores) >= 20
     observed = np.zeros(26)
     observed[USEFUL] = 1.0, -0.5
-    drawn = tried.fitted.condition(observed).draw(tried.fitted.particles, rng)
+    compared = tried.fitted.for_scores()
+    drawn = compared.condition(observed).draw(compared.particles, rng)
     # Each with a normal prior of unit variance and noise of variance a quarter; four standard errors.
-    error = np.sqrt(0.2 / tried.fitted.particles)
+    error = np.sqrt(0.2 / compared.particles)
     np.testing.assert_allclose(drawn.mean(axis=0), [0.8, -0.4], atol=4 * error)
     np.testing.assert_allclose(drawn.std(axis=0), np.sqrt(0.2), atol=4 * error / np.sqrt(2))

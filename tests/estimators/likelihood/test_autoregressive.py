@@ -289,12 +289,12 @@ def test_many_statistics_are_compared_as_a_series_alone() -> None:
     size = MOST_SPARINGLY + 2
     theta = rng.normal(size=(400, 1))
     series = np.cumsum(rng.normal(size=(400, size)), axis=1) * np.exp(0.3 * theta)
-    found = fit_autoregressive(theta, series, np.random.default_rng(1), SPARING)
+    found = fit_autoregressive(theta, series, np.random.default_rng(1), SPARING, single=False)
     assert found.series is not None
     assert len(found.conditionals) < size
     each = rng.normal(size=(400, size)) + theta * np.where(np.arange(size) % 2, 3.0, -3.0) * np.arange(size)
     with pytest.raises(ValueError, match=f"the {size} statistics do not share one conditional"):
-        fit_autoregressive(theta, each, np.random.default_rng(1), SPARING)
+        fit_autoregressive(theta, each, np.random.default_rng(1), SPARING, single=False)
 
 
 @pytest.mark.parametrize("least", [1e-4, 1e-9])
