@@ -1,5 +1,4 @@
 import sys
-from pathlib import Path
 from zlib import crc32
 
 import hypothesis
@@ -29,10 +28,8 @@ def in_part(name, number, of):
 def pytest_addoption(parser):
     words = "of a parametrised test, run no combination whose values all occur in others that are run"
     parser.addoption("--each-value-once", action="store_true", help=words)
-    words = "of the slow statistical tests, run those of one part, as 1/2; every other test is run"
+    words = "run one part, as 1/2, of slow statistical tests and of these combinations, and every other test"
     parser.addoption("--part", type=part, default=(1, 1), help=words)
-    parser.addoption("--write-passed", type=Path, help="a file for the names of the tests that pass")
-    parser.addoption("--leave-out", type=Path, help="a file of names: these tests are not run")
 
 
 def pytest_itemcollected(item):
@@ -41,33 +38,18 @@ def pytest_itemcollected(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--leave-out") is not None:
-        elsewhere = set(config.getoption("--leave-out").read_text().splitlines())
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in elsewhere])
-        items[:] = [item for item in items if item.nodeid not in elsewhere]
-    wanted = config.getoption("--part")
-    others = {
-        item for item in items if item.get_closest_marker("statistical") and not in_part(item.nodeid, *wanted)
-    }
-    config.hook.pytest_deselected(items=[item for item in items if item in others])
-    items[:] = [item for item in items if item not in others]
-    if not config.getoption("--each-value-once"):
-        return
-    seen, kept = set(), []
+    wanted, once = config.getoption("--part"), config.getoption("--each-value-once")
+    seen, kept, left = set(), [], []
     for item in items:
         values = item.callspec.params if hasattr(item, "callspec") else {}
         new = {(item.path, item.originalname, name, id(value)) for name, value in values.items()} - seen
-        # Of slow statistical tests each combination runs on one interpreter alone: see `--part`.
-        if new or not values or item.get_closest_marker("statistical"):
-            kept.append(item)
         seen |= new
+        slow = item.get_closest_marker("statistical") is not None
+        combination = bool(values) and not new and not slow
+        divided = (slow or combination) and not in_part(item.nodeid, *wanted)
+        (left if divided or (once and combination) else kept).append(item)
+    config.hook.pytest_deselected(items=left)
     items[:] = kept
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    if config.getoption("--write-passed") is not None:
-        passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
-        config.getoption("--write-passed").write_text("".join(f"{name}\n" for name in passed))
 
 
 @pytest.fixture
@@ -77,8 +59,8 @@ def rng():
 
 @pytest.fixture
 def torch():
-    """PyTorch. A test that asks for it has the mark `pytorch`, by which `.ci/theirs` finds it."""
-    missing = "PyTorch (extra `neural`) is not installed; `bash .ci/theirs` runs this with it"
+    """PyTorch. A test that asks for it has the mark `pytorch`, by which the session `theirs` finds it."""
+    missing = "PyTorch (extra `neural`) is not installed; `nox -s theirs` runs this with it"
     return pytest.importorskip("torch", reason=missing)
 
 

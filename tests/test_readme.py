@@ -49,7 +49,7 @@ def blocks(page):
 
 
 OF_ALL = {page: runpy.run_path(str(ROOT / "docs" / "run_blocks.py"))["blocks"](page) for page in PAGES}
-WITH_PYTORCH = {"sbi": "sbi brings PyTorch, which is gigabytes; `bash .ci/theirs` runs this block with it"}
+WITH_PYTORCH = {"sbi": "sbi brings PyTorch, which is gigabytes; `nox -s theirs` runs this block with it"}
 """Packages that the extra `test` does not bring; every other one has to be there."""
 
 NEED_MORE = [
