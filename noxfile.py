@@ -76,7 +76,7 @@ def rooms_of_arrays(session):
 
 
 def share(number):
-    """With $SHARE, tests that take long run on one of two interpreters."""
+    """With $SHARE, what takes long or depends on no version runs on one of two interpreters."""
     return [f"--part={number}/2"] if LATER and os.environ.get("SHARE") else []
 
 
