@@ -1,6 +1,4 @@
-import re
 import sys
-from functools import cache
 from zlib import crc32
 
 import hypothesis
@@ -30,18 +28,15 @@ def in_part(name, number, of):
 def pytest_addoption(parser):
     words = "of a parametrised test, run no combination whose values all occur in others that are run"
     parser.addoption("--each-value-once", action="store_true", help=words)
-    words = "run one part, as 1/2, of slow statistical tests, of these combinations, and of tests in files "
-    words += "that name neither PyMC nor ArviZ nor what stores tables; every other test is run"
+    words = (
+        "run one part, as 1/2, of slow statistical tests, of these combinations, and of tests of rooms that "
+    )
+    words += "have little to do with PyMC, ArviZ and stores; every other test is run"
     parser.addoption("--part", type=part, default=(1, 1), help=words)
 
 
-VERSIONS = re.compile(r"\b(?:pm|pymc|pytensor|az|arviz|xarray|zarr|dask|models|sample_abc)\b")
-
-
-@cache
-def names_versions(path):
-    """Whether a file names what differs most between interpreters: PyMC, ArviZ, and what stores tables."""
-    return VERSIONS.search(path.read_text()) is not None
+ON_EACH = {"tests", "simulation", "tables"}
+"""Tests that run on each interpreter: of several rooms together, and of what PyMC and stores have to do with."""
 
 
 def pytest_itemcollected(item):
@@ -58,7 +53,8 @@ def pytest_collection_modifyitems(config, items):
         seen |= new
         slow = item.get_closest_marker("statistical") is not None
         combination = bool(values) and not new and not slow
-        once_in_all = slow or combination or not names_versions(item.path)
+        room = item.nodeid.startswith("tests/") and item.path.parent.name not in ON_EACH
+        once_in_all = slow or combination or room
         divided = once_in_all and not in_part(item.nodeid, *wanted)
         (left if divided or (once and combination) else kept).append(item)
     config.hook.pytest_deselected(items=left)
