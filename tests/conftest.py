@@ -28,15 +28,13 @@ def in_part(name, number, of):
 def pytest_addoption(parser):
     words = "of a parametrised test, run no combination whose values all occur in others that are run"
     parser.addoption("--each-value-once", action="store_true", help=words)
-    words = (
-        "run one part, as 1/2, of slow statistical tests, of these combinations, and of tests of rooms that "
-    )
-    words += "have little to do with PyMC, ArviZ and stores; every other test is run"
+    words = "run one part, as 1/2, of slow statistical tests, of these combinations, and of files of rooms "
+    words += "that have little to do with PyMC, ArviZ and stores; all of every other file"
     parser.addoption("--part", type=part, default=(1, 1), help=words)
 
 
 ON_EACH = {"tests", "simulation", "tables"}
-"""Tests that run on each interpreter: of several rooms together, and of what PyMC and stores have to do with."""
+"""Folders whose files run on each interpreter: of several rooms, and of what uses PyMC and stores most."""
 
 
 def pytest_itemcollected(item):
@@ -53,9 +51,12 @@ def pytest_collection_modifyitems(config, items):
         seen |= new
         slow = item.get_closest_marker("statistical") is not None
         combination = bool(values) and not new and not slow
-        room = item.nodeid.startswith("tests/") and item.path.parent.name not in ON_EACH
-        once_in_all = slow or combination or room
-        divided = once_in_all and not in_part(item.nodeid, *wanted)
+        whole = item.nodeid.startswith("tests/") and item.path.parent.name not in ON_EACH
+        whole |= item.get_closest_marker("once") is not None
+        name = (
+            item.nodeid if slow or not whole else item.nodeid.split("::")[0]
+        )  # fixtures of a file are shared
+        divided = (slow or combination or whole) and not in_part(name, *wanted)
         (left if divided or (once and combination) else kept).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept

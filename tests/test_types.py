@@ -10,6 +10,8 @@ import pytest
 
 import pymc_kbr as pk
 
+pytestmark = pytest.mark.once
+
 USE = Path(__file__).with_name("typed_use.py")
 CONFIGURATION = """[mypy]
 strict = True
