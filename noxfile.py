@@ -142,7 +142,7 @@ assert home.is_relative_to(sys.prefix), f"{home} is not what was installed"
 assert {"py.typed", "__init__.pyi"} <= {path.name for path in home.iterdir()}
 print(len([getattr(pk, name) for name in pk.__all__]), "public names")
 """
-    texts = [Path(page).read_text() for page in ("README.md", "docs/first_steps.md")] if pages else []
+    texts = [Path(page).read_text() for page in pages]
     if session.venv_backend == "uv":
         session.run(sys.executable, "-m", "uv", "pip", "check", external=True)
     session.chdir(session.virtualenv.location)  # away from the checkout, whose package would be found first
@@ -154,8 +154,9 @@ print(len([getattr(pk, name) for name in pk.__all__]), "public names")
 
 
 for number, (version, path) in enumerate(EVERY.items()):
-    # Pages take most of the time: they run on the first and on the last Python.
-    one = partial(bare, pages=number in (0, len(EVERY) - 1))
+    # Pages take most of the time: the README runs on the first Python, and it and first steps on the last one.
+    last = number == len(EVERY) - 1
+    one = partial(bare, pages=["README.md"] * (number == 0 or last) + ["docs/first_steps.md"] * last)
     one.__doc__ = bare.__doc__
     nox.session(one, name=f"bare-{version}", python=path, requires=["build"], tags=["ci"])
 

@@ -10,6 +10,8 @@ from scipy import stats
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
 
+pytestmark = pytest.mark.once
+
 ROWS, NOISE = 6000, 0.5
 GRID = np.linspace(-12, 15, 100_001)
 

@@ -57,6 +57,7 @@ def exact(eta=2.0, n=400_000):
     return mean, np.sqrt(weights @ (theta - mean) ** 2)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("estimator", "apart"),
     [("kernel_likelihood", 0.25), ("adjusted", 0.5), ("localised", None), ("auto", 0.35)],
