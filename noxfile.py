@@ -154,7 +154,7 @@ print(len([getattr(pk, name) for name in pk.__all__]), "public names")
 
 
 for number, (version, path) in enumerate(EVERY.items()):
-    # Pages take most of the time: the README runs on the first Python, and it and first steps on the last one.
+    # Pages take most of the time: the README runs on the first and on the last Python, first steps on this.
     last = number == len(EVERY) - 1
     one = partial(bare, pages=["README.md"] * (number == 0 or last) + ["docs/first_steps.md"] * last)
     one.__doc__ = bare.__doc__
