@@ -28,13 +28,8 @@ def in_part(name, number, of):
 def pytest_addoption(parser):
     words = "of a parametrised test, run no combination whose values all occur in others that are run"
     parser.addoption("--each-value-once", action="store_true", help=words)
-    words = "run one part, as 1/2, of slow statistical tests, of these combinations, and of files of rooms "
-    words += "that have little to do with PyMC, ArviZ and stores; all of every other file"
+    words = "run one part, as 1/2, of the files with tests, and all tests that have the mark `versions`"
     parser.addoption("--part", type=part, default=(1, 1), help=words)
-
-
-ON_EACH = {"tests", "simulation", "tables"}
-"""Folders whose files run on each interpreter: of several rooms, and of what uses PyMC and stores most."""
 
 
 def pytest_itemcollected(item):
@@ -49,14 +44,12 @@ def pytest_collection_modifyitems(config, items):
         values = item.callspec.params if hasattr(item, "callspec") else {}
         new = {(item.path, item.originalname, name, id(value)) for name, value in values.items()} - seen
         seen |= new
-        slow = item.get_closest_marker("statistical") is not None
-        combination = bool(values) and not new and not slow
-        whole = item.nodeid.startswith("tests/") and item.path.parent.name not in ON_EACH
-        whole |= item.get_closest_marker("once") is not None
-        name = (
-            item.nodeid if slow or not whole else item.nodeid.split("::")[0]
-        )  # fixtures of a file are shared
-        divided = (slow or combination or whole) and not in_part(name, *wanted)
+        long = any(item.get_closest_marker(mark) for mark in ("statistical", "pages"))
+        combination = bool(values) and not new and not long
+        # A file stays whole, for its tests share fixtures.
+        name = item.nodeid if long or combination else item.nodeid.split("::")[0]
+        everywhere = item.get_closest_marker("versions") and not (long or combination)
+        divided = not everywhere and not in_part(name, *wanted)
         (left if divided or (once and combination) else kept).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept

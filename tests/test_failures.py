@@ -8,7 +8,7 @@ from scipy.stats import norm
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.success import weighting_of
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.once]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 OBSERVED, NOISE, EDGE = 0.4, 0.3, 0.3
 GRID = np.linspace(0, 1, 20_001)[1:-1]

@@ -10,8 +10,6 @@ from scipy import stats
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
 
-pytestmark = pytest.mark.once
-
 ROWS, NOISE = 6000, 0.5
 GRID = np.linspace(-12, 15, 100_001)
 
@@ -164,6 +162,7 @@ def test_masses_of_priors_without_a_density(name, estimator):
     assert abs(draws.std() - deviation) < 0.1
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("name", PRIORS)
 def test_priors_of_pymc_with_masses(name):
     pm = pytest.importorskip("pymc")

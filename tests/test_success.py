@@ -15,8 +15,6 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.tables.origin import Failures
 
-pytestmark = pytest.mark.once
-
 OBSERVED, NOISE, EDGE = 0.4, 0.3, 0.3
 GRID = np.linspace(0, 1, 20_001)[1:-1]
 NAMES = ["a", "b", "c"]

@@ -10,8 +10,6 @@ import pytest
 
 import pymc_kbr as pk
 
-pytestmark = pytest.mark.once
-
 USE = Path(__file__).with_name("typed_use.py")
 CONFIGURATION = """[mypy]
 strict = True

@@ -12,8 +12,6 @@ from pymc_kbr.simulation import model_prior
 from pymc_kbr.simulation.prior import new_prior
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 
-pytestmark = pytest.mark.once
-
 FIXED = {
     "kbr": {"regularisation": 1e-6},
     "iw_kbr": {"regularisation": 1e-3},
