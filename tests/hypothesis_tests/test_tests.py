@@ -182,6 +182,7 @@ def test_power_curve_counts(rng):
     np.testing.assert_allclose(interval, [[0.025**0.25, 1.0], [0.0, 1 - 0.025**0.25]])
 
 
+@pytest.mark.versions
 def test_causal_learn_takes_the_class():
     pytest.importorskip("causallearn", reason="causal-learn is not installed (extra `causal`)")
     from importlib import import_module
@@ -253,6 +254,7 @@ def test_refusals_of_constant_and_unequal_samples():
         power_curve(mmd_test, lambda s, rng: (GOOD, GOOD), [0], level=5)
 
 
+@pytest.mark.versions
 def test_data_frames_are_matched_by_name():
     pandas = pytest.importorskip("pandas")
     x = pandas.DataFrame(GOOD, columns=["a", "b"])
