@@ -76,7 +76,7 @@ def rooms_of_arrays(session):
 
 
 def share(number):
-    """With $SHARE, what takes long or depends on no version runs on one of two interpreters."""
+    """With $SHARE, two interpreters share the tests that depend on no version."""
     return [f"--part={number}/2"] if LATER and os.environ.get("SHARE") else []
 
 
