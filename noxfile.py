@@ -97,12 +97,39 @@ def later(session):
 
 
 @nox.session(python=FIRST, tags=["ci"])
-def lint(session):
-    """Ruff and mypy, which reads for the lowest Python on every one."""
-    install(session, "-e", ".[dev]")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("mypy")
+def theirs(session):
+    """What needs PyTorch: sbi's code on the pages, and the tests that other sessions skip; 6 GB."""
+    free = shutil.disk_usage(session.virtualenv.location).free / 1e9
+    wanted = 20  # half of it is taken, and others write beside
+    if free < wanted:
+        session.skip(f"NOT RUN: what needs PyTorch: {free:.0f} GB of disk are free, {wanted} are wanted")
+    limit, line = os.environ.get("LIMIT"), [sys.executable, "-m", "uv", "pip", "install", "--quiet"]
+    limited = ["timeout", limit, *line] if limit else line
+    # What is downloaded goes with the environment.
+    downloads = {"UV_CACHE_DIR": f"{session.virtualenv.location}/downloads"}
+    try:
+        session.run(*limited, "-e", ".[test,neural,rivals]", external=True, env=downloads)
+    except CommandFailed:
+        in_time = f" in {limit} seconds" if limit else ""
+        session.skip(f"NOT RUN: what needs PyTorch: packages were not installed{in_time}")
+    # Only these files: all of them take a minute to import.
+    files = (path for path in Path("tests").rglob("test_*.py") if re.search(r"\btorch\b", path.read_text()))
+    options = session.posargs or ["-m", "pytorch", "tests/test_readme.py", *map(str, files)]
+    pytest(session, "-rs", *options)
+
+
+@nox.session(python=FIRST, tags=["ci"])
+def lowest(session):
+    """Quick tests with the lowest versions that pyproject.toml allows and that have wheels here."""
+    try:  # uv alone resolves to them
+        session.install("--resolution=lowest-direct", "--only-binary=:all:", "-e", ".[test]")
+    except CommandFailed:
+        session.skip("NOT RUN: packages of lowest versions were not installed")
+    # What they have most to do with: files, frames, stores, ArviZ, pictures, scikit-learn, Dask.
+    names = "tables simulation/test_store.py simulation/test_cluster.py test_arviz.py test_data_sets.py"
+    names += " test_every_plot.py test_labels_in_any_order.py estimators/test_saving.py test_architecture.py"
+    options = session.posargs or ["--each-value-once", *(f"tests/{name}" for name in names.split())]
+    pytest(session, "-m", "not (statistical or pages)", *options)
 
 
 @nox.session(python=LATER or FIRST, tags=["ci"])
@@ -121,6 +148,25 @@ for module, path in MODULES.items():
 """
     session.run("python", "-c", code)
     pytest(session, *share(2), *session.posargs, *(f"tests/{room}" for room in rooms_of_arrays(session)))
+
+
+@nox.session(python=FIRST, tags=["ci"])
+def docs(session):
+    """The site of docs/ without warnings, into $SITE; with LINKS=1 links to other sites are visited."""
+    install(session, "-e", ".[docs]")
+    site = os.environ.get("SITE", "docs/_build/html")
+    session.run("python", "-m", "sphinx", "-W", "--keep-going", "-q", "docs", site)
+    if os.environ.get("LINKS"):
+        session.run("python", "-m", "sphinx", "-b", "linkcheck", "-q", "docs", f"{site}/../links")
+
+
+@nox.session(python=FIRST, tags=["ci"])
+def lint(session):
+    """Ruff and mypy, which reads for the lowest Python on every one."""
+    install(session, "-e", ".[dev]")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
 
 
 @nox.session(python=FIRST, tags=["ci"])
@@ -159,49 +205,3 @@ for number, (version, path) in enumerate(EVERY.items()):
     one = partial(bare, pages=["README.md"] * (number == 0 or last) + ["docs/first_steps.md"] * last)
     one.__doc__ = bare.__doc__
     nox.session(one, name=f"bare-{version}", python=path, requires=["build"], tags=["ci"])
-
-
-@nox.session(python=FIRST, tags=["ci"])
-def docs(session):
-    """The site of docs/ without warnings, into $SITE; with LINKS=1 links to other sites are visited."""
-    install(session, "-e", ".[docs]")
-    site = os.environ.get("SITE", "docs/_build/html")
-    session.run("python", "-m", "sphinx", "-W", "--keep-going", "-q", "docs", site)
-    if os.environ.get("LINKS"):
-        session.run("python", "-m", "sphinx", "-b", "linkcheck", "-q", "docs", f"{site}/../links")
-
-
-@nox.session(python=FIRST, tags=["ci"])
-def lowest(session):
-    """Quick tests with the lowest versions that pyproject.toml allows and that have wheels here."""
-    try:  # uv alone resolves to them
-        session.install("--resolution=lowest-direct", "--only-binary=:all:", "-e", ".[test]")
-    except CommandFailed:
-        session.skip("NOT RUN: packages of lowest versions were not installed")
-    # What they have most to do with: files, frames, stores, ArviZ, pictures, scikit-learn, Dask.
-    names = "tables simulation/test_store.py simulation/test_cluster.py test_arviz.py test_data_sets.py"
-    names += " test_every_plot.py test_labels_in_any_order.py estimators/test_saving.py test_architecture.py"
-    options = session.posargs or ["--each-value-once", *(f"tests/{name}" for name in names.split())]
-    pytest(session, "-m", "not (statistical or pages)", *options)
-
-
-@nox.session(python=FIRST, tags=["ci"])
-def theirs(session):
-    """What needs PyTorch: sbi's code on the pages, and the tests that other sessions skip; 6 GB."""
-    free = shutil.disk_usage(session.virtualenv.location).free / 1e9
-    wanted = 20  # half of it is taken, and others write beside
-    if free < wanted:
-        session.skip(f"NOT RUN: what needs PyTorch: {free:.0f} GB of disk are free, {wanted} are wanted")
-    limit, line = os.environ.get("LIMIT"), [sys.executable, "-m", "uv", "pip", "install", "--quiet"]
-    limited = ["timeout", limit, *line] if limit else line
-    # What is downloaded goes with the environment.
-    downloads = {"UV_CACHE_DIR": f"{session.virtualenv.location}/downloads"}
-    try:
-        session.run(*limited, "-e", ".[test,neural,rivals]", external=True, env=downloads)
-    except CommandFailed:
-        in_time = f" in {limit} seconds" if limit else ""
-        session.skip(f"NOT RUN: what needs PyTorch: packages were not installed{in_time}")
-    # Only these files: all of them take a minute to import.
-    files = (path for path in Path("tests").rglob("test_*.py") if re.search(r"\btorch\b", path.read_text()))
-    options = session.posargs or ["-m", "pytorch", "tests/test_readme.py", *map(str, files)]
-    pytest(session, "-rs", *options)
