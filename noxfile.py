@@ -20,28 +20,27 @@ nox.options.allow_parallel = True
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-
 
 def version_of(python):
-    code = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.strip()
+    """The minor version of an interpreter, or 0 where it does not work or cannot make environments."""
+    code = "import sys, venv; print(sys.version_info.minor)"
+    words = subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.strip()
+    return int(words or 0)
 
 
-def found(version):
+def found(minor):
     """The interpreter of this version, on PATH or among pyenv's, or None."""
-    for candidate in ["python3", f"python{version}", *sorted(PYENV.glob(f"versions/{version}.*/bin/python"))]:
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for candidate in ["python3", f"python3.{minor}", *sorted(pyenv.glob(f"versions/3.{minor}.*/bin/python"))]:
         path = shutil.which(str(candidate))
-        if path and version_of(path) == version:
+        if path and version_of(path) == minor:
             return path
     return None
 
 
-EVERY = {version: path for version in ("3.11", "3.12", "3.13", "3.14") if (path := found(version))}
+EVERY = {minor: path for minor in (11, 12, 13, 14) if (path := found(minor))}
 FIRST = os.environ.get("PYTHON") or shutil.which("python3") or sys.executable
-LATER = EVERY.get("3.13") or EVERY.get("3.12")
-if LATER and version_of(LATER) == version_of(FIRST):
-    LATER = None
+LATER = next((EVERY[minor] for minor in (13, 12) if minor in EVERY and minor > version_of(FIRST)), None)
 
 
 def install(session, *packages):
@@ -173,6 +172,7 @@ def lint(session):
 def build(session):
     """The wheel of the source distribution, which so has to hold all it needs."""
     install(session, "build")
+    shutil.rmtree(f"{session.cache_dir}/built", ignore_errors=True)
     session.run("python", "-m", "build", "--outdir", f"{session.cache_dir}/built", ".", silent=True)
 
 
@@ -199,9 +199,9 @@ print(len([getattr(pk, name) for name in pk.__all__]), "public names")
         session.run("python", "page.py")
 
 
-for number, (version, path) in enumerate(EVERY.items()):
+for number, (minor, path) in enumerate(EVERY.items()):
     # Pages take most of the time: the README runs on the first and on the last Python, first steps on this.
     last = number == len(EVERY) - 1
     one = partial(bare, pages=["README.md"] * (number == 0 or last) + ["docs/first_steps.md"] * last)
     one.__doc__ = bare.__doc__
-    nox.session(one, name=f"bare-{version}", python=path, requires=["build"], tags=["ci"])
+    nox.session(one, name=f"bare-3.{minor}", python=path, requires=["build"], tags=["ci"])
