@@ -37,9 +37,9 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.pytorch)
 
 
-def pytest_collection_modifyitems(config, items):
-    wanted, once = config.getoption("--part"), config.getoption("--each-value-once")
-    seen, kept, left = set(), [], []
+def chosen(items, wanted=(1, 1), once=False):
+    """The tests that `--part` and `--each-value-once` leave."""
+    seen, kept = set(), []
     for item in items:
         values = item.callspec.params if hasattr(item, "callspec") else {}
         new = {(item.path, item.originalname, name, id(value)) for name, value in values.items()} - seen
@@ -49,9 +49,15 @@ def pytest_collection_modifyitems(config, items):
         # A file stays whole, for its tests share fixtures.
         name = item.nodeid if long or combination else item.nodeid.split("::")[0]
         everywhere = item.get_closest_marker("versions") and not (long or combination)
-        divided = not everywhere and not in_part(name, *wanted)
-        (left if divided or (once and combination) else kept).append(item)
-    config.hook.pytest_deselected(items=left)
+        if (everywhere or in_part(name, *wanted)) and not (once and combination):
+            kept.append(item)
+    return kept
+
+
+def pytest_collection_modifyitems(config, items):
+    kept = chosen(items, config.getoption("--part"), config.getoption("--each-value-once"))
+    there = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in there])
     items[:] = kept
 
 
