@@ -247,17 +247,6 @@ def yaml_line(key, text):
     return re.search(rf"^{key}: (.*)$", text, re.MULTILINE)[1]
 
 
-def test_help_of_the_package_fits_a_screen_and_says_where_to_begin():
-    words = pk.__doc__.splitlines()
-    assert len(words) <= 24
-    assert max(map(len, words)) <= 110
-    assert "sample_abc" in words[2]
-
-
-def test_the_readme_is_one_screen_and_a_half():
-    assert len(README.read_text().splitlines()) <= 80
-
-
 def test_what_needs_pytest_says_so():
     paragraphs = [text for page in PAGES for text in re.split(r"\n\n|\n(?=- )", page.read_text())]
     named = [text for text in paragraphs if re.search(r"python -m\s+(?:tests|pytest)", text)]
