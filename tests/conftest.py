@@ -1,5 +1,4 @@
 import sys
-from pathlib import Path
 from zlib import crc32
 
 import hypothesis
@@ -29,10 +28,8 @@ def in_part(name, number, of):
 def pytest_addoption(parser):
     words = "of a parametrised test, run no combination whose values all occur in others that are run"
     parser.addoption("--each-value-once", action="store_true", help=words)
-    words = "of the slow statistical tests, run those of one part, as 1/2; every other test is run"
+    words = "run one part, as 1/2, of the files with tests, and all tests that have the mark `versions`"
     parser.addoption("--part", type=part, default=(1, 1), help=words)
-    parser.addoption("--write-passed", type=Path, help="a file for the names of the tests that pass")
-    parser.addoption("--leave-out", type=Path, help="a file of names: these tests are not run")
 
 
 def pytest_itemcollected(item):
@@ -40,34 +37,28 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.pytorch)
 
 
-def pytest_collection_modifyitems(config, items):
-    if config.getoption("--leave-out") is not None:
-        elsewhere = set(config.getoption("--leave-out").read_text().splitlines())
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in elsewhere])
-        items[:] = [item for item in items if item.nodeid not in elsewhere]
-    wanted = config.getoption("--part")
-    others = {
-        item for item in items if item.get_closest_marker("statistical") and not in_part(item.nodeid, *wanted)
-    }
-    config.hook.pytest_deselected(items=[item for item in items if item in others])
-    items[:] = [item for item in items if item not in others]
-    if not config.getoption("--each-value-once"):
-        return
+def chosen(items, wanted=(1, 1), once=False):
+    """The tests that `--part` and `--each-value-once` leave."""
     seen, kept = set(), []
     for item in items:
         values = item.callspec.params if hasattr(item, "callspec") else {}
         new = {(item.path, item.originalname, name, id(value)) for name, value in values.items()} - seen
-        # Of slow statistical tests each combination runs on one interpreter alone: see `--part`.
-        if new or not values or item.get_closest_marker("statistical"):
-            kept.append(item)
         seen |= new
+        long = any(item.get_closest_marker(mark) for mark in ("statistical", "pages"))
+        combination = bool(values) and not new and not long
+        # A file stays whole, for its tests share fixtures.
+        name = item.nodeid if long or combination else item.nodeid.split("::")[0]
+        everywhere = item.get_closest_marker("versions") and not (long or combination)
+        if (everywhere or in_part(name, *wanted)) and not (once and combination):
+            kept.append(item)
+    return kept
+
+
+def pytest_collection_modifyitems(config, items):
+    kept = chosen(items, config.getoption("--part"), config.getoption("--each-value-once"))
+    there = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in there])
     items[:] = kept
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    if config.getoption("--write-passed") is not None:
-        passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
-        config.getoption("--write-passed").write_text("".join(f"{name}\n" for name in passed))
 
 
 @pytest.fixture
@@ -77,8 +68,8 @@ def rng():
 
 @pytest.fixture
 def torch():
-    """PyTorch. A test that asks for it has the mark `pytorch`, by which `.ci/theirs` finds it."""
-    missing = "PyTorch (extra `neural`) is not installed; `bash .ci/theirs` runs this with it"
+    """PyTorch. A test that asks for it has the mark `pytorch`, by which the session `theirs` finds it."""
+    missing = "PyTorch (extra `neural`) is not installed; `nox -s theirs` runs this with it"
     return pytest.importorskip("torch", reason=missing)
 
 

@@ -33,7 +33,7 @@ ARRAYS = [
     "posterior",
     "estimators",
 ]
-"""Rooms that know arrays only; `.ci/arrays` runs their tests where nothing else is installed."""
+"""Rooms that know arrays only; `nox -s arrays` runs their tests where nothing else is installed."""
 
 ARVIZ = "posterior/arviz.py"
 CAUSAL = "hypothesis_tests/causal_learn.py"

@@ -14,6 +14,8 @@ from pymc_kbr.posterior.arviz import ARVIZ_MAJOR
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from tests import models
 
+pytestmark = pytest.mark.versions
+
 GROUP_COORDS = ["x", "y"]
 
 

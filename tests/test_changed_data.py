@@ -8,6 +8,8 @@ import pytest
 
 import pymc_kbr as pk
 
+pytestmark = pytest.mark.versions
+
 
 def noisy(rng, theta, size=None):
     return rng.normal(theta, 0.5, size)

@@ -14,6 +14,8 @@ from pymc_kbr.estimators.sets.features import moments_of
 from pymc_kbr.estimators.sets.kernels import quantiles_of
 from pymc_kbr.kernels import Gaussian
 
+pytestmark = pytest.mark.versions
+
 RNG = np.random.default_rng(3)
 SETS = [RNG.normal(i, 1 + i, (5 + 7 * i, 2)) for i in range(6)]
 

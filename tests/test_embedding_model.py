@@ -7,6 +7,8 @@ from scipy.stats import gamma
 import pymc_kbr as pk
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 
+pytestmark = pytest.mark.versions
+
 POINTS = np.random.default_rng(0).normal(size=(20, 2))
 
 

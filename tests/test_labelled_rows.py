@@ -12,6 +12,8 @@ import pymc_kbr as pk
 from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.rows import as_pairs, as_rows
 
+pytestmark = pytest.mark.versions
+
 NUMBERS = np.array([[1.0, 2.0], [3.0, 4.0]])
 
 

@@ -162,6 +162,7 @@ def test_masses_of_priors_without_a_density(name, estimator):
     assert abs(draws.std() - deviation) < 0.1
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("name", PRIORS)
 def test_priors_of_pymc_with_masses(name):
     pm = pytest.importorskip("pymc")

@@ -14,6 +14,8 @@ from pymc_kbr.arrays.bijections import Simplex
 from pymc_kbr.arrays.support import Block
 from pymc_kbr.tables.columns import Columns
 
+pytestmark = pytest.mark.versions
+
 
 def skewed(rng, mean, scale, size):
     return rng.normal(mean, scale, size)

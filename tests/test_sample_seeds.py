@@ -8,6 +8,8 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.gram import Nystroem
 
+pytestmark = pytest.mark.versions
+
 
 @pytest.fixture(scope="module")
 def table():

@@ -11,6 +11,8 @@ import pymc_kbr as pk
 from pymc_kbr.estimators.saving import DOCUMENT, FORMAT
 from tests.saved_files import MADE, arithmetic, told
 
+pytestmark = pytest.mark.versions
+
 SAVED = Path(__file__).parent / "saved"
 KINDS = [*MADE, "choice", "calibration"]
 

@@ -205,6 +205,7 @@ def test_points_nearly_all_of_which_coincide_have_a_lengthscale():
         learn_lengthscale(1e-200 * np.arange(5.0) ** 2)
 
 
+@pytest.mark.versions
 def test_columns_of_a_frame_are_put_in_the_order_of_those_it_was_fitted_to(sample):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(sample, columns=["a", "b"])

@@ -49,6 +49,7 @@ def crafted(path, nodes, **state):
     return path
 
 
+@pytest.mark.versions
 def test_damaged_and_crafted_files_are_refused_or_equal_and_run_nothing():
     pytest.importorskip("pandas")  # these tests also run where only NumPy, SciPy and scikit-learn are
     command = [sys.executable, "-m", "tests.hostile_files", "--number", str(NUMBER), "--seed", "2"]

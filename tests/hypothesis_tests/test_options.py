@@ -156,6 +156,7 @@ def test_witness_of_drawn_lengthscales_goes_by_all_of_them_and_by_the_seed():
     assert np.all(np.abs(one.mean - between) < 0.5 * np.maximum(*spread) / 1.28)
 
 
+@pytest.mark.versions
 def test_witness_puts_columns_in_order_by_their_names():
     pd = pytest.importorskip("pandas")
     x, y = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(Y, columns=["a", "b"])

@@ -41,6 +41,7 @@ def test_each_repetition_has_a_sample_and_a_seed_of_its_own():
     assert len({*found.pvalues.ravel(), *seeds}) == 20
 
 
+@pytest.mark.versions
 def test_a_witness_is_drawn_over_its_own_points_with_its_interval():
     pytest.importorskip("matplotlib").use("agg")
     at = np.array([[2.0], [-1.0], [0.5]])
@@ -115,6 +116,7 @@ def test_random_features_of_a_sum_are_those_of_its_parts(test, rng):
         test(x, y, kernel=Linear(), form="random_features")
 
 
+@pytest.mark.versions
 def test_columns_of_frames_are_those_of_their_names(rng):
     pd = pytest.importorskip("pandas")
     x, y = rng.normal(size=(2, 20, 3)) * [1.0, 5.0, 20.0]

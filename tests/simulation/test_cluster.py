@@ -152,7 +152,7 @@ def its_loss_is_named_and_the_store_keeps_its_rows(cluster, folder):
         store = folder / f"{number}.zarr"
         thread = when_begun(store, lambda lose=lose, client=client: lose(client))
         with pytest.raises(RuntimeError, match=words) as raised:
-            table(2000, made, executor=client, store=store)
+            table(800, made, executor=client, store=store)
         thread.join(timeout=60)
         assert "crashed" not in str(raised.value)
         assert f"are in the store {store}" in str(raised.value)
@@ -160,7 +160,7 @@ def its_loss_is_named_and_the_store_keeps_its_rows(cluster, folder):
     with pytest.raises(ValueError, match=r"takes no work .*make another one"):
         table(50, made, executor=first)
     with pytest.warns(UserWarning, match=r"the code of 'y' is another.*the same"):  # without the waiting
-        same(table(2000, plain, store=store), table(2000, plain))
+        same(table(800, plain, store=store), table(800, plain))
     clients[-1].close()
 
 
@@ -198,10 +198,10 @@ def test_a_pool_of_processes_that_breaks_says_what_it_ran_and_how_it_ended(tmp_p
         r"while \d+ chunk\(s\) were under way, rows \d+ to \d+.*cores=2"
     )
     with ProcessPoolExecutor(1) as executor, pytest.raises(RuntimeError, match=words):
-        table(4000, model(killed), executor=executor, store=store)
+        table(1500, model(killed), executor=executor, store=store)
     kept = pk.StoredTable.open(store)
-    assert len(kept) + kept.unfinished == 4000
-    whole = table(4000, model(models.normal_by_hand))
+    assert len(kept) + kept.unfinished == 1500
+    whole = table(1500, model(models.normal_by_hand))
     finished = kept.statistics[0 : len(kept)]
     assert np.isin(finished[:, 0], whole.statistics[:, 0]).all()
 

@@ -10,6 +10,8 @@ from scipy.special import expit
 
 import pymc_kbr as pk
 
+pytestmark = pytest.mark.versions
+
 INTERPRETED = Mode(linker="py", optimizer="fast_compile")
 """Without compilers, which would take longer than the test."""
 

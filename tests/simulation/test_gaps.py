@@ -16,7 +16,7 @@ DATA = np.array([1.0, np.nan, 2.0])
 WHOLE = np.where(np.isnan(DATA), 0.5, DATA)
 HOW = {"random_seed": 1, "progressbar": False}
 
-pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing values")
+pytestmark = [pytest.mark.filterwarnings("ignore:Data in .* contains missing values"), pytest.mark.versions]
 
 
 def series(rng, mean, scale, size):

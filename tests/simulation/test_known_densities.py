@@ -9,6 +9,8 @@ import pymc_kbr as pk
 from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table
 from pymc_kbr.simulation.prior.density import known_densities
 
+pytestmark = pytest.mark.versions
+
 Y = np.array([0.9, 1.3, 0.7, 1.6])
 Z = np.array([1.2, 0.8, 1.1])
 PRIOR, SD = 2.0, 0.7

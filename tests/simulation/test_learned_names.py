@@ -7,6 +7,8 @@ import pytest
 
 import pymc_kbr as pk
 
+pytestmark = pytest.mark.versions
+
 POINT = {name: np.array(value) for name, value in zip("abcd", [0.5, 0.3, 0.5, 0.3], strict=True)}
 X = [0.4, 1.1]
 

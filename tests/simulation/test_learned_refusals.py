@@ -7,6 +7,8 @@ import pytest
 import pymc_kbr as pk
 from tests.models import LinearLikelihood, table, vector_model
 
+pytestmark = pytest.mark.versions
+
 X = np.zeros((4, 3))
 
 

@@ -8,6 +8,8 @@ import pytest
 import pymc_kbr as pk
 from tests.models import LinearLikelihood
 
+pytestmark = pytest.mark.versions
+
 GROUP = np.array([0, 1, 1, 0, 1])
 COORDS = {"trial": range(5), "statistic": ["first", "second", "third"]}
 

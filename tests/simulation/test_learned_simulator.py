@@ -14,6 +14,8 @@ from pymc_kbr.estimators.kernel_likelihood import SimulatedRegion
 from pymc_kbr.estimators.likelihood.choice import FORMS
 from tests.models import LinearLikelihood
 
+pytestmark = pytest.mark.versions
+
 QUICK = {"mode": "FAST_COMPILE"}
 GROUPS = np.array([0, 0, 2, 1, 2, 2, 0])
 

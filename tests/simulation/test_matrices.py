@@ -94,6 +94,7 @@ def entries_of(idata):
     return idata["posterior"]["corr"].shape[2:]
 
 
+@pytest.mark.versions
 def test_rounds_and_calibration_take_correlation_matrices():
     model = correlated()
     with warnings.catch_warnings():
@@ -145,6 +146,7 @@ def test_steps_are_inverted_on_matrices(step, size, rng):
     np.testing.assert_allclose(step.forward(values, none), free, atol=1e-6)
 
 
+@pytest.mark.versions
 def test_a_cholesky_factor_has_positive_deviations_and_its_deterministics():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -167,6 +169,7 @@ def test_a_cholesky_factor_has_positive_deviations_and_its_deterministics():
     assert posterior["chol_stds"].values.std() < 0.3  # 0.70 in the prior
 
 
+@pytest.mark.versions
 def test_repeated_and_constant_entries_are_no_columns():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -186,6 +189,7 @@ def test_repeated_and_constant_entries_are_no_columns():
     np.testing.assert_array_equal(table.parameter_columns.stack([matrices]), table.parameters)
 
 
+@pytest.mark.versions
 def test_constant_entries_come_back_in_the_result():
     with pm.Model() as model:
         walk = pm.GaussianRandomWalk("walk", sigma=1.0, init_dist=pm.DiracDelta.dist(2.0), steps=2)

@@ -14,6 +14,8 @@ from pymc_kbr.simulation.workers.fork_server import CAN_FORK
 from tests import models
 from tests.models import model, table
 
+pytestmark = pytest.mark.versions
+
 
 def test_no_two_streams_are_the_same():
     keys = itertools.product((1, 2), (PRIOR_STREAM, ROW_STREAM, BATCH_STREAM, PILOT_STREAM), range(5))

@@ -8,6 +8,8 @@ import pymc_kbr as pk
 from tests import models
 from tests.models import DATA, model, table, vector_model
 
+pytestmark = pytest.mark.versions
+
 
 def no_free():
     with pm.Model() as made:

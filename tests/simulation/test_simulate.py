@@ -23,6 +23,8 @@ from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 from tests import models
 from tests.models import DATA, model, table, vector_model
 
+pytestmark = pytest.mark.versions
+
 
 def same(one, two):
     np.testing.assert_array_equal(one.parameters, two.parameters)

@@ -5,6 +5,8 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.simulation.sample_smc import run_smc, with_data
 
+pytestmark = pytest.mark.versions
+
 DATA = np.random.default_rng(0).normal(1.0, 1.0, 30)
 
 

@@ -15,6 +15,8 @@ from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.simulation.prior.density import log_density_of
 
+pytestmark = pytest.mark.versions
+
 ESTIMATORS = ["adjusted", "localised", "kernel_likelihood", "auto"]
 
 

@@ -16,6 +16,8 @@ import pymc_kbr as pk
 from pymc_kbr.simulation.one_step import OneStep
 from tests.models import table
 
+pytestmark = pytest.mark.versions
+
 BUFFER = np.empty(2)
 LARGE = {}
 
