@@ -21,7 +21,7 @@ FLOORS = [
     ["posterior", "hypothesis_tests"],
     ["estimators"],
     ["selection", "checking", "rounds"],
-    ["comparison", "filtering", "sample"],
+    ["comparison", "filtering", "popgen", "sample"],
 ]
 ARRAYS = [
     "arrays",
