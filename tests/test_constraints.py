@@ -14,7 +14,7 @@ import pymc_kbr as pk
 def frame_of(n=1500, whole=False, seed=1):
     rng = np.random.default_rng(seed)
     times = np.sort(rng.uniform(10, 1000, (n, 2)), axis=1)
-    times = times.astype(int) + [0, 1] if whole else times
+    times = times.astype(int) + np.array([0, 1]) if whole else times
     noise = rng.normal(0, 0.5, (n, 2))
     frame = pd.DataFrame(times, columns=["ta", "ts"])
     frame[["s", "t"]] = np.log(times) + noise

@@ -85,7 +85,7 @@ def _linear(node: ast.expr, text: str, names: Sequence[str]) -> np.ndarray:
         case ast.Name(id=name) if re.fullmatch(r"_\d+_", name) and int(name[1:-1]) < len(names):
             return np.eye(len(names) + 1)[int(name[1:-1])]
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return np.eye(len(names) + 1)[-1] * value
+            return np.array([*np.zeros(len(names)), value])
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_linear(operand, text, names)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):

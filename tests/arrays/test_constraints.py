@@ -30,8 +30,8 @@ def test_texts_say_what_they_say(text, holds):
 
 @pytest.mark.parametrize(
     "text",
-    ["ta", "ta = ts", "ta == ts", "ta != ts", "ta < tb", "ta * ts < 1", "1 < 2", "ta < ta", "", "ta <", "ta < 'a'",
-     "ta < ts or ts < N", "f(ta) < 1", "ta / 0 < 1", "ta ** 2 < ts", "ta < True", "ta < 1e400"],
+    ["ta", "ta = ts", "ta == ts", "ta != ts", "ta < tb", "ta * ts < 1", "1 < 2", "ta < ta", "", "ta <",
+     "ta < ts or ts < N", "f(ta) < 1", "ta / 0 < 1", "ta ** 2 < ts", "ta < True", "ta < 1e400", "ta < 'a'"],
 )  # fmt: skip
 def test_texts_that_are_no_linear_inequality_are_refused(text):
     with pytest.raises(ValueError, match="constraint"):
@@ -73,7 +73,7 @@ def test_orders_are_proposed_of_many_rows_alone():
     assert never_broken(rows, names) == ["a < b", "b < c"]
     assert never_broken(rows[1:], names) == []
     rows[17, :2] = 0.5
-    assert never_broken(rows, names) == ["b < c"]
+    assert never_broken(rows, names) == ["a < c", "b < c"]
 
 
 @settings(max_examples=50, deadline=None)
@@ -97,7 +97,7 @@ def test_a_way_is_reflected_where_it_leaves_the_support():
     before, after = np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[1.5, 1.0], [3.2, 1.0]])
     points, outside = support.returned(before, after)
     # One way ends half a unit beyond the edge; the other is long, and goes to and fro.
-    np.testing.assert_allclose(points[:, 0], [0.5, 0.8], atol=1e-5)
+    np.testing.assert_allclose(points[:, 0], [0.5, 0.8], rtol=1e-4)
     assert outside.all()
 
 
