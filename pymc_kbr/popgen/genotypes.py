@@ -92,8 +92,8 @@ class Genotypes:
         """Refuse genotypes whose haplotypes are not known."""
         if self.unphased.get(name):
             raise ValueError(
-                f"{self.unphased[name]} heterozygous genotypes of {name!r} have no phase, which the statistic "
-                "'haplotypes' needs; phase them, or leave it out ('ld' and 'roh' need no phase)"
+                f"{self.unphased[name]} heterozygous genotypes of {name!r} have no phase, which 'haplotypes' "
+                "needs; phase them, or leave it out ('ld' and 'roh' need no phase)"
             )
 
     @classmethod

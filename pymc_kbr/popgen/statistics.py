@@ -261,7 +261,7 @@ class Counted:
         return np.divide(pairs - same, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
 
     def drawn(self, name: str, yes: int, no: int) -> np.ndarray:
-        """Probabilities (v, alleles) that, of draws without replacement, `yes` are of an allele and `no` not."""
+        """Probabilities (v, alleles) that of draws without replacement `yes` are of an allele, `no` not."""
         counts, n = self.counts[name], self.called[name][:, None]
         top, bottom = np.ones(counts.shape), np.ones(n.shape)
         for i in range(yes):
@@ -283,10 +283,7 @@ class Counted:
     def in_windows(self, edges: np.ndarray) -> list[tuple[np.ndarray, float]]:
         """The sites (v,) of each window, and its bases that are not masked."""
         at = self.genotypes.positions
-        return [
-            ((at >= start) & (at < end), self.span(start, end))
-            for start, end in pairwise(edges)
-        ]
+        return [((at >= start) & (at < end), self.span(start, end)) for start, end in pairwise(edges)]
 
 
 def _ratio(one: float, other: float) -> float:

@@ -21,7 +21,7 @@ def text_of(genotypes, positions, samples, contigs=("1",), header=True, phase="|
     lines = ["##fileformat=VCFv4.2", '##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">']
     length = f",length={LENGTH}" if header else ""
     lines += [f"##contig=<ID={name}{length}>" for name in dict.fromkeys(contigs)]
-    names = "#CHROM POS ID REF ALT QUAL FILTER INFO FORMAT".split()
+    names = ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT"]
     lines.append("\t".join([*names, *samples]))
     contigs = np.resize(contigs, len(positions)) if len(contigs) == 1 else contigs
     for contig, at, row in zip(contigs, positions, genotypes, strict=True):
@@ -136,7 +136,7 @@ def broken(kind, case):
     if kind == "beyond":
         return text_of(genotypes, positions + LENGTH, SAMPLES), "20000 bases"
     if kind == "no genotypes":
-        return text_of(genotypes, positions, SAMPLES).replace("GT", "XX"), "no genotypes"
+        return text_of(genotypes, positions, SAMPLES).replace("GT", "XX"), "genotypes"
     if kind == "cut":
         return text_of(genotypes, positions, SAMPLES)[:-20], "truncated"
     if kind == "no record":
