@@ -150,7 +150,7 @@ def _observed(
     """The observed genotypes, where there are some, and their statistics by name."""
     if isinstance(observed, str | Path):
         given = sequence_length if isinstance(sequence_length, int | float) else None
-        data: Genotypes | None = read_vcf(observed, statistics.populations, contig, given)
+        data = read_vcf(observed, statistics.populations, contig, given)
     elif hasattr(observed, "genotype_matrix"):
         data = read_trees(observed, statistics.populations)
     elif isinstance(observed, Genotypes):

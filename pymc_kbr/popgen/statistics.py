@@ -287,7 +287,7 @@ class Counted:
 
 
 def _ratio(one: float, other: float) -> float:
-    return one / other if other > 0 else np.nan
+    return float(one / other) if other > 0 else float("nan")
 
 
 def _with_windows(
@@ -304,13 +304,19 @@ def _with_windows(
     return found
 
 
+def _density(name: str, settings: Statistics, data: Counted, sites: np.ndarray) -> Columns:
+    """The sum of what sites (v,) have, a base."""
+
+    def value(at: np.ndarray, span: float) -> float:
+        return _ratio(np.nansum(sites[at]), span)
+
+    return _with_windows(name, settings, data, value)
+
+
 def _pi(settings: Statistics, data: Counted) -> Columns:
     found: Columns = {}
     for name in data.counts:
-        own = data.within(name)
-        found |= _with_windows(
-            f"pi_{name}", settings, data, lambda at, span, own=own: _ratio(np.nansum(own[at]), span)
-        )
+        found |= _density(f"pi_{name}", settings, data, data.within(name))
     return found
 
 
@@ -321,13 +327,8 @@ def _harmonic(n: int, power: int = 1) -> float:
 def _theta_w(settings: Statistics, data: Counted) -> Columns:
     found: Columns = {}
     for name in data.counts:
-        own, a1 = data.segregating(name), _harmonic(data.called[name].max(initial=0))
-        found |= _with_windows(
-            f"theta_w_{name}",
-            settings,
-            data,
-            lambda at, span, own=own, a1=a1: _ratio(own[at].sum() / (a1 or 1), span),
-        )
+        a1 = _harmonic(data.called[name].max(initial=0)) or 1.0  # of one haplotype no site segregates
+        found |= _density(f"theta_w_{name}", settings, data, data.segregating(name) / a1)
     return found
 
 
@@ -358,10 +359,7 @@ def tajima_d(n: int, segregating: float, differences: float) -> float:
 def _dxy(settings: Statistics, data: Counted) -> Columns:
     found: Columns = {}
     for one, other in combinations(data.counts, 2):
-        own = data.between(one, other)
-        found |= _with_windows(
-            f"dxy_{one}_{other}", settings, data, lambda at, span, own=own: _ratio(np.nansum(own[at]), span)
-        )
+        found |= _density(f"dxy_{one}_{other}", settings, data, data.between(one, other))
     return found
 
 
@@ -371,12 +369,11 @@ def _fst(settings: Statistics, data: Counted) -> Columns:
         between = data.between(one, other)
         top = between - (data.within(one) + data.within(other)) / 2
         bottom = np.where(np.isnan(top), np.nan, between)
-        found |= _with_windows(
-            f"fst_{one}_{other}",
-            settings,
-            data,
-            lambda at, span, top=top, bottom=bottom: _ratio(np.nansum(top[at]), np.nansum(bottom[at])),
-        )
+
+        def ratio(at: np.ndarray, span: float, top: Any = top, bottom: Any = bottom) -> float:
+            return _ratio(np.nansum(top[at]), np.nansum(bottom[at]))
+
+        found |= _with_windows(f"fst_{one}_{other}", settings, data, ratio)
     return found
 
 
