@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
@@ -304,11 +305,11 @@ def _with_windows(
     return found
 
 
-def _density(name: str, settings: Statistics, data: Counted, sites: np.ndarray) -> Columns:
-    """The sum of what sites (v,) have, a base."""
+def _density(name: str, settings: Statistics, data: Counted, sites: np.ndarray, unit: float = 1.0) -> Columns:
+    """The sum of what sites (v,) have, in some unit, a base."""
 
     def value(at: np.ndarray, span: float) -> float:
-        return _ratio(np.nansum(sites[at]), span)
+        return _ratio(np.nansum(sites[at]) / unit, span)
 
     return _with_windows(name, settings, data, value)
 
@@ -328,7 +329,7 @@ def _theta_w(settings: Statistics, data: Counted) -> Columns:
     found: Columns = {}
     for name in data.counts:
         a1 = _harmonic(data.called[name].max(initial=0)) or 1.0  # of one haplotype no site segregates
-        found |= _density(f"theta_w_{name}", settings, data, data.segregating(name) / a1)
+        found |= _density(f"theta_w_{name}", settings, data, data.segregating(name), a1)
     return found
 
 
@@ -442,23 +443,27 @@ def _spectrum(settings: Statistics, data: Counted, names: list[str]) -> np.ndarr
     """The folded spectrum of one or two populations, of which each allele makes half a site."""
     sizes = [settings.size(name, len(data.genotypes.columns[name])) for name in names]
     fine = np.all([data.called[name] >= size for name, size in zip(names, sizes, strict=True)], axis=0)
+    there = np.sum(list(data.counts.values()), axis=0) > 0
     unfolded = np.zeros([size + 1 for size in sizes])
-    for k in range(data.counts[names[0]].shape[1]):
-        used = fine & np.any(data.genotypes.alleles == k, axis=1)
-        keys = np.stack(
-            [a[used] for name in names for a in (data.counts[name][:, k], data.called[name])], axis=1
-        )
-        for (*key,), times in zip(*np.unique(keys, axis=0, return_counts=True), strict=True):
-            weights = [
-                hypergeom.pmf(np.arange(size + 1), called, count, size)
-                if called > size
-                else np.eye(size + 1)[count]
-                for size, count, called in zip(sizes, key[::2], key[1::2], strict=True)
-            ]
-            unfolded += times / 2 * (weights[0] if len(names) == 1 else np.outer(*weights))
+    for k in range(there.shape[1]):
+        used = fine & there[:, k]
+        shares = [
+            _projected(data.counts[name][used, k], data.called[name][used], size)
+            for name, size in zip(names, sizes, strict=True)
+        ]
+        unfolded += shares[0].sum(axis=0) / 2 if len(names) == 1 else shares[0].T @ shares[1] / 2
     folded = unfolded + np.flip(unfolded)
     middle = np.array(sizes) == np.indices(unfolded.shape).reshape(len(names), -1).T * 2
     return np.where(np.all(middle, axis=1).reshape(unfolded.shape), unfolded, folded)
+
+
+def _projected(copies: np.ndarray, called: np.ndarray, size: int) -> np.ndarray:
+    """Probabilities (v, size + 1) of copies among so many of the haplotypes, at sites with these (v,)."""
+    if np.all(called == size):
+        return np.eye(size + 1)[copies]
+    pairs, which = np.unique(np.stack([copies, called]), axis=1, return_inverse=True)
+    found = hypergeom.pmf(np.arange(size + 1), pairs[1][:, None], pairs[0][:, None], size)
+    return np.asarray(found[which.reshape(-1)])
 
 
 # --- pairs of sites, haplotypes and runs ---
@@ -500,8 +505,8 @@ def _haplotypes(settings: Statistics, data: Counted) -> Columns:
         own = data.genotypes.alleles[:, columns]
         whole = own[np.all(own >= 0, axis=1)]
         n = whole.shape[1]
-        shares = np.sort(np.unique(whole, axis=1, return_counts=True)[1] / n)[::-1]
-        shares = shares if len(whole) else np.ones(1)
+        times = Counter(one.tobytes() for one in np.ascontiguousarray(whole.T))
+        shares = np.sort(list(times.values()))[::-1] / n
         h1, h12 = float(np.sum(shares**2)), float(shares[:2].sum() ** 2 + np.sum(shares[2:] ** 2))
         found |= {
             f"haplotypes_{name}": float(len(shares)),
@@ -516,8 +521,10 @@ def _haplotypes(settings: Statistics, data: Counted) -> Columns:
 def _roh(settings: Statistics, data: Counted) -> Columns:
     found: Columns = {}
     length = data.span()
-    # Places on the sequence without its masked parts.
-    places = np.array([data.span(0, position) for position in data.genotypes.positions])
+    # Places on the sequence without its masked parts, in none of which a site is.
+    at, masked = data.genotypes.positions, data.masked
+    removed = np.cumsum(np.r_[0.0, masked[:, 1] - masked[:, 0]])
+    places = at - removed[np.searchsorted(masked[:, 0], at, side="right")]
     for name in data.counts:
         shares = []
         for columns in data.genotypes.individuals[name]:
