@@ -161,6 +161,9 @@ def _observed(
         raise TypeError(
             f"observed is {shown(observed)}; give the path of a VCF, a tree sequence, or statistics by name"
         )
+    named = ["all"] if statistics.populations is None else list(statistics.populations)
+    if data.populations != named:
+        raise ValueError(f"observed has the populations {data.populations}, and `statistics` {named}")
     found = {str(key): float(value) for key, value in statistics.of(data).items()}
     if not np.any(np.isfinite(list(found.values()))):
         raise ValueError(f"no statistic of {list(found)[:6]} is defined for the observed data; take others")

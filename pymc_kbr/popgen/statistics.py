@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Columns = dict[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statistics:
     """Named statistics of variants, the same for a VCF and for a tree sequence.
 
@@ -78,7 +78,7 @@ class Statistics:
     distances: Sequence[float] = (0, 1_000, 10_000, 100_000)
     sites: int = 500
     run: float = 100_000
-    _masked: np.ndarray = field(init=False, repr=False, compare=False)
+    _masked: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "populations", as_populations(self.populations))

@@ -169,9 +169,16 @@ def _records(
             "damaged"
         )
     numbers = np.frombuffer(data, "<f4")
-    return [
-        numbers[at[which == i + 1][:, None] + np.arange(1, lengths[i])].astype(float) for i in range(len(own))
-    ]
+    return [_gathered(numbers, at[which == i + 1] + 1, int(lengths[i]) - 1) for i in range(len(own))]
+
+
+def _gathered(numbers: np.ndarray, starts: np.ndarray, width: int, rows: int = 10_000) -> np.ndarray:
+    """So many numbers from each start, shape (n, width), some rows at once: places need more memory."""
+    found = np.empty((len(starts), width))
+    for first in range(0, len(starts), rows):
+        part = slice(first, first + rows)
+        found[part] = numbers[starts[part, None] + np.arange(width)]
+    return found
 
 
 def _misplaced(path: Any, row: int, scenario: int, scenarios: int) -> str:
