@@ -127,7 +127,9 @@ def _check_positions(at: np.ndarray, length: float) -> None:
     positive("sequence_length", length)
     if np.any(np.diff(at) < 0):
         first = int(np.flatnonzero(np.diff(at) < 0)[0])
-        raise ValueError(f"positions fall from {at[first]:g} to {at[first + 1]:g}; sort the sites")
+        raise ValueError(
+            f"positions fall from {at[first]:g} to {at[first + 1]:g}; sort the sites (`bcftools sort`)"
+        )
     if len(at) and (at[0] < 0 or at[-1] >= length):
         raise ValueError(
             f"sites lie from {at[0]:g} to {at[-1]:g}, and the sequence has {length:g} bases; give its length"
@@ -293,7 +295,7 @@ def read_vcf(
     try:
         _check_positions(at, length)
     except ValueError as error:
-        raise ValueError(f"{path}: {error} (of the file: `bcftools sort`)") from error
+        raise ValueError(f"{path}: {error}") from error
     ploidy = max(row.shape[1] for row in rows)
     alleles = np.full((len(rows), len(kept), ploidy), -2, dtype=np.int16)
     for i, row in enumerate(rows):
@@ -305,6 +307,11 @@ def read_vcf(
         individuals[name] = [i * ploidy + np.flatnonzero(there[i]) for i in (next(order) for _ in own)]
     flat = np.where(alleles < 0, -1, alleles).reshape(len(rows), -1)
     starts = np.cumsum([0, *map(len, chosen.values())])
+    for name, (a, b) in zip(chosen, pairwise(starts), strict=True):
+        if not np.any(alleles[:, a:b] >= 0):
+            raise ValueError(
+                f"{path} has no genotype of the population {name!r} that is not missing; leave it out"
+            )
     without = {name: int(unphased[a:b].sum()) for name, (a, b) in zip(chosen, pairwise(starts), strict=True)}
     return _own_columns(Genotypes(flat, at, length, individuals, without))
 
@@ -363,6 +370,7 @@ def _records(path: Path, reader: Any) -> Iterator[tuple[str, int, np.ndarray]]:
 
 def _length(path: Path, reader: Any, contig: str, given: float | None) -> float:
     if given is not None:
+        positive("sequence_length", given)
         return float(given)
     try:
         return float(dict(zip(reader.seqnames, reader.seqlens, strict=True))[contig])

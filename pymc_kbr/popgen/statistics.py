@@ -184,6 +184,8 @@ class Statistics:
 
         columns: Columns = {}
         counted = Counted.of(genotypes.without(self._masked), self._masked)
+        if counted.span() <= 0:
+            raise ValueError(f"mask leaves nothing of the {genotypes.length:g} bases of the sequence")
         for name in self.statistics:
             least, function = FAMILIES[name]
             if len(genotypes.populations) >= least:
@@ -472,6 +474,11 @@ def _projected(copies: np.ndarray, called: np.ndarray, size: int) -> np.ndarray:
 def _ld(settings: Statistics, data: Counted) -> Columns:
     found: Columns = {}
     edges = np.asarray(settings.distances, dtype=float)
+    if edges[-2] >= data.genotypes.length:
+        raise ValueError(
+            f"distances has a bin from {edges[-2]:g} bases on, and the sequence has "
+            f"{data.genotypes.length:g}; give shorter ones"
+        )
     for name in data.counts:
         sites = np.flatnonzero(np.sum(data.counts[name] > 0, axis=1) == 2)
         if len(sites) > settings.sites:
@@ -521,6 +528,11 @@ def _haplotypes(settings: Statistics, data: Counted) -> Columns:
 def _roh(settings: Statistics, data: Counted) -> Columns:
     found: Columns = {}
     length = data.span()
+    if settings.run > length:
+        raise ValueError(
+            f"run is {settings.run:g} bases, and {length:g} are not masked: no run is as long; give a "
+            "shorter one"
+        )
     # Places on the sequence without its masked parts, in none of which a site is.
     at, masked = data.genotypes.positions, data.masked
     removed = np.cumsum(np.r_[0.0, masked[:, 1] - masked[:, 0]])

@@ -21,7 +21,7 @@ def random_genotypes(seed, gaps, alleles=2, v=300):
 
 
 def of(genotypes, positions, length, statistics=ALL, **kwargs):
-    settings = {"distances": (0, 500, 5000, 20_000), **kwargs}
+    settings = {"distances": (0, 500, 5000, 20_000), "run": 500, **kwargs}
     return pk.popgen.Statistics(SIZES, statistics, **settings).from_genotypes(genotypes, positions, length)
 
 
@@ -119,7 +119,7 @@ def trees_of(seed, rate=3e-7, ploidy=2, length=2e4):
 def test_statistics_equal_those_of_tskit(seed, rate, masked):
     trees = trees_of(seed, rate)
     mask = [(0, 1000), (5000, 7000.5), (6000, 9000)] if masked else None
-    found = pk.popgen.Statistics(SIZES, ALL, mask=mask).from_trees(trees)
+    found = pk.popgen.Statistics(SIZES, ALL, mask=mask, run=500).from_trees(trees)
     length = trees.sequence_length
     if masked:
         trees = trees.delete_intervals([(0, 1000), (5000, 9000)], simplify=False)
@@ -207,7 +207,8 @@ def test_runs_of_homozygosity_leave_masked_parts_out():
     assert share(2000) == pytest.approx(0.9)
     assert share(3001) == pytest.approx(0.6)
     assert share(2000, [(4500, 9000)]) == pytest.approx(3000 / 5500)
-    assert share(1e5) == 0
+    with pytest.raises(ValueError, match="no run is as long"):
+        share(5501, [(4500, 9000)])
 
 
 def test_tajimas_d_of_a_textbook():
@@ -226,7 +227,7 @@ def test_sites_of_no_interest_change_nothing():
 
 
 def test_no_site_at_all_is_no_error():
-    found = of(np.zeros((0, 14, 2), int), [], 1000.0)
+    found = of(np.zeros((0, 14, 2), int), [], 1000.0, distances=(0, 500))
     assert found["pi_A"] == found["sfs_A_1"] == found["dxy_A_B"] == 0
     assert np.isnan(found["tajima_d_A"])
     assert np.isnan(found["fst_A_B"])
@@ -265,11 +266,13 @@ def test_settings_that_make_no_statistics_are_refused(arguments, words):
         ({"windows": [0, 10, 1e9]}, "bases"),
         ({"projection": {"A": 11}}, "haplotypes"),
         ({"projection": {"A": 0}}, "haplotypes"),
+        ({"mask": [(0, 30_000)]}, "leaves nothing"),
+        ({"distances": (0, 1000, 20_000, 30_000), "statistics": ["ld"]}, "shorter"),
     ],
 )
 def test_settings_that_do_not_fit_the_data_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
-        of(*random_genotypes(1, gaps=False), ["pi", "sfs"], **arguments)
+        of(*random_genotypes(1, gaps=False), **{"statistics": ["pi", "sfs"], **arguments})
 
 
 def test_tree_sequences_of_other_samples_are_refused():

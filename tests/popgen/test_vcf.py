@@ -49,7 +49,7 @@ def write(folder, text, name="data.vcf"):
 
 
 def settings(**kwargs):
-    return pk.popgen.Statistics(NAMES, ALL, **kwargs)
+    return pk.popgen.Statistics(NAMES, ALL, run=500, **kwargs)
 
 
 @pytest.mark.parametrize("name", ["data.vcf", "data.vcf.gz"])
@@ -100,7 +100,7 @@ def test_unphased_genotypes_have_no_haplotypes_and_all_else(tmp_path, case):
     path = write(tmp_path, text_of(genotypes, positions, SAMPLES, phase="/"))
     with pytest.raises(ValueError, match="no phase"):
         settings().from_vcf(path)
-    others = [name for name in ALL if name != "haplotypes"]
+    others = [name for name in ALL if name not in ("haplotypes", "roh")]
     rng = np.random.default_rng(1)
     turned = np.where(rng.random(genotypes.shape[:2])[..., None] < 0.5, genotypes, genotypes[..., ::-1])
     again = write(tmp_path, text_of(turned, positions, SAMPLES, phase="/"), "turned.vcf")
@@ -139,6 +139,10 @@ def broken(kind, case):
         return text_of(genotypes, positions, SAMPLES).replace("GT", "XX"), "genotypes"
     if kind == "cut":
         return text_of(genotypes, positions, SAMPLES)[:-20], "truncated"
+    if kind == "all missing":
+        genotypes = genotypes.copy()
+        genotypes[:, 5:9] = -1
+        return text_of(genotypes, positions, SAMPLES), "no genotype of the population 'B'"
     if kind == "no record":
         return text_of(genotypes[:0], positions[:0], SAMPLES), "no record"
     return "hello\n", "cannot be read as a VCF"
@@ -156,6 +160,7 @@ def broken(kind, case):
         "no genotypes",
         "cut",
         "no record",
+        "all missing",
         "no vcf",
     ],
 )
