@@ -67,15 +67,15 @@ def parse(text: Any, names: Sequence[str]) -> list[Constraint]:
     sides = [_linear(side, text, names) for side in (tree.left, *tree.comparators)]
     found = []
     for left, op, right in zip(sides, tree.ops, sides[1:], strict=False):
-        apart = left - right if isinstance(op, ast.Lt | ast.LtE) else right - left
-        columns = np.flatnonzero(apart[:-1])
-        if not len(columns) or not np.all(np.isfinite(apart)):
+        difference = left - right if isinstance(op, ast.Lt | ast.LtE) else right - left
+        columns = np.flatnonzero(difference[:-1])
+        if not len(columns) or not np.all(np.isfinite(difference)):
             raise ValueError(
                 f"the constraint {text!r} says nothing of the parameters {list(names)}; {ADVICE}"
             )
         strict = isinstance(op, ast.Lt | ast.Gt)
-        slopes = tuple(apart[columns].tolist())
-        found.append(Constraint(text, tuple(columns.tolist()), slopes, float(0.0 - apart[-1]), strict))
+        slopes = tuple(difference[columns].tolist())
+        found.append(Constraint(text, tuple(columns.tolist()), slopes, float(0.0 - difference[-1]), strict))
     return found
 
 
@@ -143,7 +143,7 @@ def _contradict(constraints: Sequence[Constraint], size: int, bounds: Sequence[t
         slopes[row, list(one.columns)] = np.array(one.slopes) * unit[list(one.columns)]
     size_of = np.abs(slopes).max(axis=1)
     slopes[:, -1] = np.where([one.strict for one in constraints], size_of, 0.0)
-    # The room that is left to strict ones is made as large as it goes.
+    # By how much strict ones hold is made as large as possible.
     within = [(lower / u, upper / u) for (lower, upper), u in zip(bounds, unit, strict=True)]
     limits = np.array([one.limit for one in constraints])
     found = linprog(

@@ -45,7 +45,7 @@ def coalescent(
     statistics : Statistics
         Computed of the observed genotypes and of each simulation, by the same function.
     observed : path, tskit.TreeSequence, Genotypes, or Series or dict of statistics
-        The data: a VCF or BCF file, or what stands for one. Genotypes that are missing there are missing in
+        The data: a VCF or BCF file, or the same in memory. Genotypes that are missing there are missing in
         simulations, too: each simulated site has the gaps of an observed one, which is drawn at random.
     mutation_rate, recombination_rate, sequence_length : float or variable of the model
         A base and generation, and in bases. The length is that of the observed data where left out. A map of
@@ -57,8 +57,8 @@ def coalescent(
     ancestry, mutations : dict, optional
         Other arguments of `msprime.sim_ancestry` and `msprime.sim_mutations`, such as ``{"model": "dtwf"}``.
     **parameters
-        Those of `demography`: variables of the model, or numbers. Where none is given, variables of the model
-        that have the names of its arguments.
+        Those of `demography`: variables of the model, or numbers. Where left out, variables of the model that
+        have the names of its arguments.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def coalescent(
 
     Notes
     -----
-    A simulation takes its two seeds from the generator that it is given: the same seed makes the same table
+    A simulation takes its two seeds from the generator of the table: the same seed makes the same table
     with any number of cores. One that fails, or has an undefined statistic, is counted as failed.
     """
     with brought_by("popgen", "msprime"):
@@ -91,7 +91,7 @@ def coalescent(
     maps = {key: value for key, value in rates.items() if isinstance(value, msprime.RateMap)}
     length = sequence_length if sequence_length is not None or data is None else data.length
     if length is None:
-        raise ValueError("sequence_length is not given, and statistics as `observed` do not say it; give it")
+        raise ValueError("sequence_length is left out, and statistics as `observed` do not say it; give it")
     numbers = {"sequence_length": length, **{key: rates[key] for key in rates if key not in maps}}
     for key, value in numbers.items():
         if isinstance(value, int | float) and not (key == "recombination_rate" and value == 0):

@@ -220,10 +220,10 @@ def read_trees(trees: Any, populations: Populations) -> Genotypes:
         for name, samples in populations.items():
             there = len(of_population.get(name, ()))
             if there != _size(samples):
-                held = {key: len(own) for key, own in of_population.items()}
+                sizes = {key: len(own) for key, own in of_population.items()}
                 raise ValueError(
                     f"the population {name!r} has {_size(samples)} samples and the tree sequence {there} "
-                    f"individuals of it; it has {held}"
+                    f"individuals of it; it has {sizes}"
                 )
         individuals = {name: of_population[name] for name in populations}
     alleles = np.asarray(trees.genotype_matrix(), dtype=np.int16).reshape(trees.num_sites, len(places))

@@ -29,7 +29,7 @@ class Statistics:
     ----------
     populations : mapping of str to sequence of str, or of str to int, optional
         The samples of each population, by their names in the VCF. In a tree sequence, its individuals of the
-        population of that name, as many. A number stands for as many samples, where there is no VCF. Where
+        population of that name, as many. A number is that of its samples, where there is no VCF. Where
         left out, all samples are one population, "all".
     statistics : sequence of str
         Of each population "sfs" (folded site frequency spectrum), "pi" (nucleotide diversity), "theta_w"

@@ -329,8 +329,8 @@ def read_table(
     Parameters
     ----------
     path : str, Path or sequence of such
-        Columns between white space beneath a line of their names; of several files the columns stand side by
-        side, row by row.
+        Columns between white space beneath a line of their names; of several files the columns are joined,
+        row by row.
     statistics, parameters : sequence of str, optional
         Columns on either side. Where left out, parameters are those of the `est` file that are columns, and
         statistics all others but a first column that counts the rows ("Sim").
@@ -355,7 +355,7 @@ def read_table(
     bounds, rules = ({}, []) if est is None else _est(_file("est", est))
     if parameters is None:
         if est is None:
-            raise ValueError("neither `parameters` nor `est` is given; name the columns that are parameters")
+            raise ValueError("`parameters` and `est` are left out; name the columns that are parameters")
         parameters = [name for name in bounds if name in frame.columns]
     own = list(parameters)
     if statistics is None:

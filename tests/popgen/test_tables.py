@@ -102,7 +102,7 @@ def test_diyabc_tables_have_each_scenarios_own_columns_in_the_order_of_its_descr
         wanted = [(theta, x) for of, theta, x in rows if of == scenario]
         np.testing.assert_array_equal(table.parameters, np.float32([theta for theta, _ in wanted]))
         np.testing.assert_array_equal(table.statistics, np.float32([x for _, x in wanted]))
-        assert table.observed.tolist() == [0.25, 200.5, 1.5]  # by name, in whatever order they stand
+        assert table.observed.tolist() == [0.25, 200.5, 1.5]  # by name, in any order
         assert not any(variable.discrete for variable in table.parameter_columns.variables)
 
 
