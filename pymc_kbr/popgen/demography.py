@@ -57,8 +57,8 @@ def coalescent(
     ancestry, mutations : dict, optional
         Other arguments of `msprime.sim_ancestry` and `msprime.sim_mutations`, such as ``{"model": "dtwf"}``.
     **parameters
-        Those of `demography`: variables of the model, or numbers. Where left out, variables of the model that
-        have the names of its arguments.
+        Those of `demography`: variables of the model, or numbers. Those left out are variables of the model
+        that have the names of its arguments.
 
     Returns
     -------
@@ -90,6 +90,11 @@ def coalescent(
     rates = {"mutation_rate": mutation_rate, "recombination_rate": recombination_rate}
     maps = {key: value for key, value in rates.items() if isinstance(value, msprime.RateMap)}
     length = sequence_length if sequence_length is not None or data is None else data.length
+    if data is not None and isinstance(length, int | float) and length != data.length:
+        raise ValueError(
+            f"sequence_length is {shown(length)}, and the observed sequence has {data.length:g} bases; "
+            "leave it out"
+        )
     if length is None:
         raise ValueError("sequence_length is left out, and statistics as `observed` do not say it; give it")
     numbers = {"sequence_length": length, **{key: rates[key] for key in rates if key not in maps}}
@@ -121,20 +126,20 @@ def _parameters(
 ) -> dict[str, Any]:
     """The arguments of a demography, by name."""
     signature = inspect.signature(demography)
-    if not parameters:
-        named = [
-            key
-            for key, one in signature.parameters.items()
-            if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-            and (one.default is one.empty or key in model.named_vars)
-        ]
-        lacking = [key for key in named if key not in model.named_vars]
-        if lacking:
-            raise ValueError(
-                f"demography takes {lacking}, and the model has no such variables; it has "
-                f"{list(model.named_vars)}: name them so, or give them by keyword"
-            )
-        parameters = {key: model.named_vars[key] for key in named}
+    others = [
+        key
+        for key, one in signature.parameters.items()
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        and (one.default is one.empty or key in model.named_vars)
+        and key not in parameters
+    ]
+    lacking = [key for key in others if key not in model.named_vars]
+    if lacking:
+        raise ValueError(
+            f"demography takes {lacking}, and the model has no such variables; it has "
+            f"{list(model.named_vars)}: name them so, or give them by keyword"
+        )
+    parameters = parameters | {key: model.named_vars[key] for key in others}
     try:
         signature.bind(**parameters)
     except TypeError as error:

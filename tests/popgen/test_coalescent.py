@@ -229,6 +229,7 @@ def others(size, time):
         ({"recombination_rate": -1.0}, "above zero"),
         ({"sequence_length": 0.0}, "above zero"),
         ({"sequence_length": 10.0}, "10 bases"),
+        ({"observed": trees_of(), "sequence_length": 3e4}, "20000 bases"),
         ({"ploidy": 0}, "ploidy"),
         ({"observed": 3}, "path of a VCF"),
         ({"observed": {"pi": 1.0}}, None),
@@ -250,6 +251,8 @@ def test_variables_that_the_model_has_not_are_named():
         pm.LogNormal("size", np.log(1000), 0.5)
         with pytest.raises(ValueError, match=r"takes \['time'\]"):
             pk.popgen.coalescent("y", split, STATISTICS, observed=trees_of(), mutation_rate=MUTATION)
+        # What is given by keyword and what the model has make up the arguments together.
+        pk.popgen.coalescent("y", split, STATISTICS, observed=trees_of(), mutation_rate=MUTATION, time=300)
 
 
 def test_statistics_are_pickled_and_compared():
