@@ -95,6 +95,7 @@ _ROOMS = {
     "gram",
     "hypothesis_tests",
     "kernels",
+    "popgen",
     "posterior",
     "regression",
     "rounds",

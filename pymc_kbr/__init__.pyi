@@ -8,6 +8,7 @@ from pymc_kbr import filtering as filtering
 from pymc_kbr import gram as gram
 from pymc_kbr import hypothesis_tests as hypothesis_tests
 from pymc_kbr import kernels as kernels
+from pymc_kbr import popgen as popgen
 from pymc_kbr import posterior as posterior
 from pymc_kbr import regression as regression
 from pymc_kbr import rounds as rounds

@@ -21,7 +21,7 @@ FLOORS = [
     ["posterior", "hypothesis_tests"],
     ["estimators"],
     ["selection", "checking", "rounds"],
-    ["comparison", "filtering", "sample"],
+    ["comparison", "filtering", "popgen", "sample"],
 ]
 ARRAYS = [
     "arrays",
@@ -44,7 +44,9 @@ PYPLOT = "arrays/pictures/pyplot.py"
 OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, FRAMES, NETWORKS, PYPLOT}
 """Files of array rooms that are imported by themselves, by those who have more than arrays."""
 
-KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL}  # deterministic variables of draws; a lengthscale with its posterior
+KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL, "popgen/demography.py"}
+"""Deterministic variables of draws; a lengthscale with its posterior; coords and parameters by name."""
+
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/**/README.md"))]

@@ -15,6 +15,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.bijections import (
+    HALVINGS_OF_SHARE,
     MOST_LEVELS,
     Interval,
     Lattice,
@@ -23,6 +24,7 @@ from pymc_kbr.arrays.bijections import (
     step_from_json,
     step_to_json,
 )
+from pymc_kbr.arrays.constraints import Constraint, parse
 from pymc_kbr.arrays.refusals import instance, names_of, shown
 from pymc_kbr.arrays.scaling import unit_deviations
 
@@ -66,6 +68,8 @@ class Support:
     inside : Inside, optional
         Where the prior has mass, which draws that are made are asked for. It is no plain data: what is
         saved, pickled or copied is without it, and columns that need it are then not smoothed.
+    constraints : tuple of Constraint
+        Linear inequalities that every draw satisfies, such as that one parameter is below another.
 
     Examples
     --------
@@ -80,6 +84,7 @@ class Support:
     size: int
     blocks: tuple[Block, ...]
     inside: Inside | None = field(default=None, compare=False, repr=False)
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         columns = sorted(c for block in self.blocks for c in block.columns)
@@ -109,6 +114,7 @@ class Support:
         bounds: Mapping[str, tuple[float | None, float | None]] | None,
         names: Sequence[str],
         discrete: Sequence[str] = (),
+        constraints: Sequence[str] = (),
     ) -> Support:
         """One interval a column.
 
@@ -120,6 +126,8 @@ class Support:
             The parameters, in the table's order.
         discrete : sequence of str
             Those that may not be smoothed: they are left without bounds.
+        constraints : sequence of str
+            Linear inequalities such as ``"ta < ts"`` or ``"2 * ta + 10 <= ts < 500"``.
 
         Returns
         -------
@@ -129,7 +137,8 @@ class Support:
         ------
         ValueError
             If a name is unknown, bounds are not two numbers, a lower one is not below its upper one, or an
-            end is finite and beyond 1e100, where no digit of a parameter would be left.
+            end is finite and beyond 1e100, where no digit of a parameter would be left, or a constraint is no
+            linear inequality of the parameters.
         """
         if bounds is not None and not isinstance(bounds, Mapping):
             raise TypeError(f"bounds is {shown(bounds)}; give a dict of parameter names to (lower, upper)")
@@ -143,7 +152,14 @@ class Support:
         kept = tuple(i for i, name in enumerate(names) if name in discrete)
         step = Interval(tuple(ends[i][0] for i in moved), tuple(ends[i][1] for i in moved))
         blocks = [Block(moved, (step,))] if moved else []
-        return cls(len(names), (*blocks, *([Block(kept, smooth=False)] if kept else [])))
+        found = tuple(one for text in names_of("constraints", constraints) for one in parse(text, names))
+        blocks += [Block(kept, smooth=False)] if kept else []
+        return cls(len(names), tuple(blocks), constraints=found)
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the bijections do not say all: `allows` then refuses some of what they lead to."""
+        return self.inside is not None or bool(self.constraints)
 
     def of_rows(self, parameters: np.ndarray) -> Support:
         """The support in which estimators move rows, with what these show of whole numbers and point masses.
@@ -342,6 +358,8 @@ class Support:
                 inside &= step.contains(values, parameters)
                 # The last step need not be taken: nothing is asked of what it gives.
                 values = step.forward(values, parameters) if step is not block.steps[-1] else values
+        for constraint in self.constraints:
+            inside &= constraint.holds(parameters)
         return inside
 
     def allows(self, parameters: np.ndarray) -> np.ndarray:
@@ -360,6 +378,49 @@ class Support:
             allowed[allowed] = self.inside.holds(parameters[allowed])
         return allowed
 
+    def returned(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points that were moved to where the prior has no mass, brought back inside.
+
+        Parameters
+        ----------
+        before, after : ndarray of shape (m, p)
+            Points where the prior has mass, and where they were moved to.
+
+        Returns
+        -------
+        points : ndarray of shape (m, p)
+            Those of `after` that are allowed as they are. The way of the others in the unconstrained space is
+            reflected where it leaves the support, as often as it needs.
+        outside : ndarray of bool, shape (m,)
+            Which they are.
+        """
+        outside = ~self.allows(after)
+        points = after.copy()
+        if not np.any(outside):
+            return points, outside
+        start, origin, columns = self.forward(before[outside]), before[outside], self.moved()
+        with np.errstate(invalid="ignore"):
+            way = self.forward(after[outside]) - start
+        way[~np.isfinite(way)] = 0.0  # on an edge, where it stays
+
+        def at(share: np.ndarray) -> np.ndarray:
+            made = self.backward(np.where(way == 0, start, start + share[:, None] * way))
+            made[:, ~columns] = origin[:, ~columns]
+            return np.where(share[:, None] == 0, origin, made)
+
+        last, beyond = np.zeros(len(start)), np.ones(len(start))
+        for _ in range(HALVINGS_OF_SHARE):
+            middle = (last + beyond) / 2
+            fine = self.allows(at(middle))
+            last, beyond = np.where(fine, middle, last), np.where(fine, beyond, middle)
+        # The whole way is one long; folded into what is inside it goes to and fro between its ends.
+        folded = np.abs((1 + last) % np.where(last > 0, 2 * last, 1.0) - last)
+        found = at(np.where(last > 0, folded, 0.0))
+        wrong = ~self.allows(found)  # inside may be more than one piece
+        found[wrong] = at(last)[wrong]
+        points[outside] = found
+        return points, outside
+
     def plain(self) -> Support:
         """The support as plain data alone.
 
@@ -374,11 +435,11 @@ class Support:
             replace(block, smooth=block.smooth and not set(block.columns) & set(self.inside.columns))
             for block in self.blocks
         )
-        return Support(self.size, tuple(blocks))
+        return Support(self.size, tuple(blocks), constraints=self.constraints)
 
     def __reduce__(self) -> Any:
         # A density is a compiled function of a model.
-        return Support, (self.size, self.plain().blocks)
+        return Support, (self.size, self.plain().blocks, None, self.constraints)
 
     def parts(self) -> tuple[tuple[int, ...], ...]:
         """The unconstrained columns of each block.
@@ -419,6 +480,7 @@ class Support:
                 }
                 for block in self.plain().blocks
             ],
+            **({"constraints": [vars(one) for one in self.constraints]} if self.constraints else {}),
         }
 
     @classmethod
@@ -449,7 +511,8 @@ class Support:
             )
             for block in document["blocks"]
         ]
-        return cls(document["size"], tuple(blocks))
+        constraints = tuple(Constraint.from_json(one) for one in document.get("constraints", ()))
+        return cls(document["size"], tuple(blocks), constraints=constraints)
 
 
 TIMES_AS_MANY = 10

@@ -183,8 +183,9 @@ def _without_mass(posterior: Posterior) -> Concern | None:
     return Concern(
         "support",
         f"the adjustment moved {share:.0%} of the posterior to where the prior has no mass, and this part "
-        "was left out: a regression does not see gaps in the prior, nor limits of one parameter that depend "
-        "on another; compare with estimator='kernel_likelihood', or use parameters whose limits are constant",
+        "was brought back inside: a regression does not see gaps in the prior, nor limits of one parameter "
+        "that depend on another; compare with estimator='kernel_likelihood', or use parameters whose limits "
+        "are constant",
     )
 
 

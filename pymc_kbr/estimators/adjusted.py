@@ -30,10 +30,6 @@ More are farther off, and hardly add to draws.
 """
 
 
-MOST_HALVINGS = 30
-"""Of moves that all lead out of the support; then rows stay where they are."""
-
-
 class Adjusted(Estimator):
     """An estimator whose atoms are moved to where they would be had they given the observation.
 
@@ -70,8 +66,9 @@ class Adjusted(Estimator):
     the support, labels, and discrete parameters of few values stay where they are. If a parameter has a value
     with a probability of its own (a spike at zero), rows at that value keep it and are adjusted separately;
     a logistic regression estimates their total weight. If the transform does not describe all of the support
-    (`Support.inside`), atoms that are moved to where the prior has no mass are left out; their share of the
-    weight is `share_outside_support` in the posterior's `settings`.
+    (`Support.inside`, `Support.constraints`), atoms that are moved to where the prior has no mass are
+    reflected where their way leaves it; their share of the weight is `share_outside_support` in the
+    posterior's `settings`.
 
     Of a table that is read a part at a time the rows that carry weight are read and moved; regressions on the
     whole table ("kernel_ridge") are then fitted to 20,000 rows, spread evenly over it.
@@ -88,7 +85,7 @@ class Adjusted(Estimator):
     np.True_
     """
 
-    picks = moves_atoms = True
+    picks = True
     parameter_bandwidth = None  # the estimator has its own
     _strata: Sequence[_Stratum] = ()
 
@@ -314,11 +311,22 @@ class Adjusted(Estimator):
         kernel = self.parameter_kernel_
         if places is None:
             places = np.broadcast_to(np.arange(len(rows.points)), found.values.shape)
-        atoms = []
+        atoms: list[Atoms] = []
         for at, values, numbers in zip(x, found.values, places, strict=True):
             moved = self._moved(at, rows, numbers, values, adjustment)
-            atoms.append(Atoms(self._reached(moved, rows, numbers), kernel))
+            points = self._reached(moved, rows, numbers)
+            if self.table_.support.restricted:
+                points, outside = self.table_.support.returned(rows.points[numbers], points)
+                atoms.append(ReturnedAtoms(points, kernel, outside))
+            else:
+                atoms.append(Atoms(points, kernel))
         return atoms
+
+    def _settings_of(self, atoms: Atoms, weights: np.ndarray) -> dict[str, float]:
+        if not isinstance(atoms, ReturnedAtoms):
+            return {}
+        size = np.abs(weights)
+        return {"share_outside_support": float(size[atoms.outside].sum() / size.sum())}
 
     def _reached(self, moved: np.ndarray, rows: MovableRows, places: np.ndarray) -> np.ndarray:
         """Moved rows (m, p), where they were simulated if no simulation succeeds where they would be."""
@@ -356,8 +364,7 @@ class Adjusted(Estimator):
         # What was read from a file may smooth less than what was fitted.
         if np.all(moving) and np.all(self._smooth) and np.all(support.smooth()):
             moved = adjustment.move(x, rows.number[places], weights)
-            after = support.backward(moved, weights / weights.sum())
-            return _unless_none(support, rows.free[places], moved, after)
+            return support.backward(moved, weights / weights.sum())
         if not np.any(self._smooth) or not np.any(moving):
             return points
         free = rows.free[places]
@@ -369,7 +376,7 @@ class Adjusted(Estimator):
             if not block.smooth:
                 result[:, list(block.columns)] = points[:, list(block.columns)]
         result[~moving] = points[~moving]
-        return _unless_none(support, rows.free[places], free, result)
+        return result
 
     def _moved_in_strata(self, x: np.ndarray, places: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Rows at the same atoms by their own adjustment; those that are too few for one stay."""
@@ -386,17 +393,11 @@ class Adjusted(Estimator):
         return result
 
 
-def _unless_none(support: Support, before: np.ndarray, after: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Moved parameters (m, p) as they are, unless the prior has mass at none: then those on the way there."""
-    if support.inside is None or np.any(support.allows(moved)):
-        return moved
-    way = np.where(np.isfinite(before), after - before, 0.0)
-    for _ in range(MOST_HALVINGS):
-        way = way / 2
-        nearer = support.backward(before + way)
-        if np.any(support.allows(nearer)):
-            return nearer
-    return support.backward(before)
+@dataclass(frozen=True, eq=False)
+class ReturnedAtoms(Atoms):
+    """Atoms inside the support, and which of them the adjustment had moved to where the prior has no mass."""
+
+    outside: np.ndarray
 
 
 class _Stratum(NamedTuple):

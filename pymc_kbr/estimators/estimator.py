@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pickle import PicklingError
 from typing import Any, ClassVar, Self
@@ -48,8 +48,6 @@ class Conditioning:
 
     smoothing = "local"
     on_all_threads = False
-    moves_atoms = False
-    """Whether atoms are others than rows, or draws of the prior, which have mass under it."""
 
     names_: Names = Names()
     table_: FittedTable
@@ -207,27 +205,17 @@ class Conditioning:
         support, names = self.table_.support, self.names_.parameters
         posteriors = []
         for atoms, values in zip(self._atoms(x, found), found.values, strict=True):
-            told = settings
-            if self.moves_atoms and support.inside is not None:
-                atoms, values, share = _with_mass(support, atoms, values)
-                told = {**settings, "share_outside_support": share}
+            told = {**settings, **self._settings_of(atoms, values)}
             posteriors.append(Posterior.of(atoms, values, support, told, self.smoothing, names))
         return posteriors
+
+    def _settings_of(self, atoms: Atoms, weights: np.ndarray) -> dict[str, float]:
+        """What there is to say of one observation's atoms."""
+        return {}
 
     @abstractmethod
     def _row_weights(self, x: np.ndarray) -> RowWeights:
         """The weights for scaled observations (k, q)."""
-
-
-def _with_mass(support: Support, atoms: Atoms, weights: np.ndarray) -> tuple[Atoms, np.ndarray, float]:
-    """Atoms (m, p) where the prior has mass, their weights of the same sum, and the share of the others."""
-    allowed = support.allows(atoms.points)
-    if np.all(allowed) or not np.any(allowed & (weights != 0)):
-        return atoms, weights, 0.0
-    kept, total = weights[allowed], weights.sum()
-    share = float(np.abs(weights[~allowed]).sum() / np.abs(weights).sum())
-    scale = total / kept.sum() if kept.sum() * total > 0 else 1.0
-    return replace(atoms, points=atoms.points[allowed]), scale * kept, share
 
 
 # --- the base class ---
@@ -374,7 +362,8 @@ class Estimator(Conditioning, BaseEstimator):
         """A hash of the estimator's arguments and of what `fit` reads of a table; None of one on a disk."""
         if not is_table(table) or is_chunked(table.parameters) or is_chunked(table.statistics):
             return None
-        names = table.parameter_names, table.statistic_names, table.support.inside is None
+        support = table.support
+        names = table.parameter_names, table.statistic_names, support.inside is None, *support.constraints
         failures: Any = getattr(table, "failures", None)
         meaning = getattr(getattr(table, "origin", None), "on_failure", None)
         failed = None if failures is None else (failures.parameters, failures.prior_ratio, meaning)

@@ -124,7 +124,7 @@ def smoothed(
     if smoothing == "none":
         return atoms[rows]
     drawn = _with_noise(atoms, weights, support, rows, rng, smoothing)
-    if support.inside is None:
+    if not support.restricted:
         return drawn
     for _ in range(REDRAWN):
         outside = np.flatnonzero(~support.allows(drawn))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
+from pymc_kbr.arrays.bijections import ends_of
+from pymc_kbr.arrays.constraints import check_constraints, never_broken
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.labelled import columns_of, is_pandas, labels_of_columns, texts
 from pymc_kbr.arrays.refusals import instance, named, names_of, path_of, shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables.checks import check_bounds, check_columns, check_support, checked, describe, observation
 from pymc_kbr.tables.columns import Columns, Variable
@@ -48,6 +52,7 @@ class Conversions:
         observed: Mapping[str, float] | Sequence[float] | None = None,
         bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
         discrete: Sequence[str] | None = None,
+        constraints: Sequence[str] | None = None,
     ) -> Self:
         """A table of simulations made elsewhere.
 
@@ -68,6 +73,10 @@ class Conversions:
             Parameters that are whole numbers, and so are draws of them, within the simulated values and on
             their lattice. Where left out, those whose type is integer or bool, and those of nothing but
             zeros and ones; ``[]`` for none.
+        constraints : sequence of str, optional
+            Linear inequalities that the prior satisfies, such as ``"ta < ts"``, ``"t1 < t2 < t3"`` or
+            ``"2 * ta + 10 <= ts"``: no draw breaks them. Where left out, a warning proposes the orders that
+            100,000 rows never break; ``[]`` for none.
 
         Returns
         -------
@@ -77,7 +86,13 @@ class Conversions:
         ------
         TypeError, ValueError
             If a name is missing, stands twice or is on both sides, a value is missing, infinite or not a
-            number, or a parameter lies outside its bounds, or is discrete and no whole number.
+            number, or a parameter lies outside its bounds, or is discrete and no whole number; or if a
+            constraint is no linear inequality, a row breaks it, or constraints contradict each other.
+
+        Warns
+        -----
+        UserWarning
+            If `constraints` is left out, and 100,000 rows or more never break an order of two parameters.
 
         Examples
         --------
@@ -89,7 +104,7 @@ class Conversions:
         ... )
         ReferenceTable(3 rows; parameters ['rate']; statistics ['count']; observed)
         """
-        return cls(**fields_of(df, parameters, statistics, observed, bounds, discrete))
+        return cls(**fields_of(df, parameters, statistics, observed, bounds, discrete, constraints))
 
     @classmethod
     def from_sets(
@@ -100,6 +115,7 @@ class Conversions:
         observed: Any = None,
         bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
         discrete: Sequence[str] | None = None,
+        constraints: Sequence[str] | None = None,
         largest: int | None = None,
     ) -> Self:
         """A table of data sets that were simulated elsewhere, whose columns `SetFeatures` makes.
@@ -111,7 +127,7 @@ class Conversions:
         sets : sequence of array_like of shape (n_i, q) or (n_i,)
             The raw data of each simulation.
         observed : array_like of shape (m, q) or (m,), optional
-        bounds, discrete
+        bounds, discrete, constraints
             As in `from_dataframe`.
         largest : int, optional
             The most rows that a data set may have; that of these where left out.
@@ -125,7 +141,7 @@ class Conversions:
         TypeError, ValueError
             As `from_dataframe`, and if a data set is empty, has gaps or other columns than the others.
         """
-        return cls(**fields_of_sets(df, sets, observed, bounds, discrete, largest))
+        return cls(**fields_of_sets(df, sets, observed, bounds, discrete, constraints, largest))
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a simulation, for other software.
@@ -232,13 +248,14 @@ def fields_of(
     observed: Mapping[str, float] | Sequence[float] | None,
     bounds: Mapping[str, tuple[float | None, float | None]] | None,
     discrete: Sequence[str] | None,
+    constraints: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The fields of a table, for the arguments of `ReferenceTable.from_dataframe`, with its errors."""
     parameters, statistics = _names("parameters", parameters), _names("statistics", statistics)
-    df = _as_pandas(df, [*parameters, *statistics])
+    df = as_pandas(df, [*parameters, *statistics])
     check_columns(df, parameters, statistics)
     return {
-        **_parameters_of(df, parameters, bounds, discrete),
+        **_parameters_of(df, parameters, bounds, discrete, constraints),
         # A copy: a table makes its arrays read-only, and the data frame is the user's.
         "statistics": np.array(as_rows("the statistics", df[statistics])),
         "observed": observation(observed, statistics),
@@ -252,10 +269,11 @@ def fields_of_sets(
     observed: Any,
     bounds: Mapping[str, tuple[float | None, float | None]] | None,
     discrete: Sequence[str] | None,
+    constraints: Sequence[str] | None,
     largest: int | None,
 ) -> dict[str, Any]:
     """The fields of a table, for the arguments of `ReferenceTable.from_sets`, with its errors."""
-    df = _as_pandas(df)
+    df = as_pandas(df)
     check_columns(df, list(df.columns))
     data = DataSets.of(sets)
     most = int(data.sizes.max()) if largest is None else largest
@@ -264,14 +282,14 @@ def fields_of_sets(
         raise ValueError(f"largest is {largest}; a data set has {data.sizes.max()} rows: give as many")
     data_set = Variable("data", (1 + most * data.columns,), set_columns=data.columns, set_labels=data.names)
     return {
-        **_parameters_of(df, list(df.columns), bounds, discrete),
+        **_parameters_of(df, list(df.columns), bounds, discrete, constraints),
         "statistics": data.padded(most),
         "observed": None if observed is None else observed_set(observed, data_set),
         "statistic_columns": Columns((data_set,)),
     }
 
 
-def _as_pandas(df: Any, asked: list[str] | None = None) -> pd.DataFrame:
+def as_pandas(df: Any, asked: list[str] | None = None) -> pd.DataFrame:
     """A data frame of any package, or a dict of columns, as one of pandas with texts for names."""
     import pandas as pd
 
@@ -300,6 +318,7 @@ def _parameters_of(
     parameters: list[str],
     bounds: Mapping[str, tuple[float | None, float | None]] | None,
     discrete: Sequence[str] | None,
+    constraints: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The fields of a table that are not about its statistics."""
     check_bounds(bounds)
@@ -308,13 +327,31 @@ def _parameters_of(
     if counts and bounds and np.all(np.isfinite(values)):
         # Within the support discrete columns have no bounds: they are never moved.
         check_support(Support.from_bounds(bounds, parameters), values, parameters)
+    if constraints is None:
+        _propose(never_broken(values, parameters))
+    given = [] if constraints is None else constraints
+    support = Support.from_bounds(bounds, parameters, counts, given)
+    if support.constraints and np.all(np.isfinite(values)):
+        ends = [ends_of(name, (bounds or {}).get(name, (None, None))) for name in parameters]
+        check_constraints(support.constraints, values, parameters, ends)
     return {
         "parameters": values,
         "parameter_columns": Columns(tuple(Variable(name, discrete=name in counts) for name in parameters)),
-        "support": Support.from_bounds(bounds, parameters, discrete=counts),
+        "support": support,
         "failures": Failures.none(len(parameters)),
         "provenance": {"simulated_by": "a data frame"},
     }
+
+
+def _propose(orders: list[str]) -> None:
+    """Say which orders of parameters the rows never break."""
+    if orders:
+        warnings.warn(
+            f"no row breaks {', '.join(orders)}, though the values overlap; if the prior says so, give "
+            f"constraints={orders}, and no draw breaks them either, else constraints=[]",
+            UserWarning,
+            stacklevel=users_line(),
+        )
 
 
 def _whole_numbers(df: pd.DataFrame, parameters: list[str]) -> list[str]:

@@ -18,10 +18,11 @@ def free_log_density(
     # Shapes: log_prior (n, p) -> (n,).
     fitted = getattr(log_prior, "__self__", None)
     if not (isinstance(fitted, PriorDensity) and fitted.support == support):
-        return partial(_carried, support, log_prior)
+        density: Callable[[np.ndarray], np.ndarray] = partial(_carried, support, log_prior)
+        return partial(_allowed, support, density) if support.constraints else density
     # What was fitted to draws has mass beside them, too.
     density = fitted.free_log_density
-    return density if support.inside is None else partial(_allowed, support, density)
+    return partial(_allowed, support, density) if support.restricted else density
 
 
 def _allowed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,12 @@ from pymc_kbr.selection.model_choice.rows import (
     check_prior,
     check_tables,
     columns_by_model,
+    tables_of_frame,
 )
 from pymc_kbr.tables.reference_table import ReferenceTable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FAILED_MORE = 0.01
 """Difference of shares of failed simulations from which a warning says so."""
@@ -31,10 +35,12 @@ FAILED_MORE = 0.01
 
 @default_arithmetic
 def compare_models(
-    tables: Mapping[str, ReferenceTable],
+    tables: Mapping[str, ReferenceTable] | pd.DataFrame,
     observed: Any = None,
     prior: Mapping[str, float] | None = None,
     *,
+    model: str | None = None,
+    statistics: Sequence[str] | None = None,
     method: str | Sequence[str] = "auto",
     random_seed: int | np.random.Generator | None = None,
 ) -> ModelChoice:
@@ -42,14 +48,18 @@ def compare_models(
 
     Parameters
     ----------
-    tables : dict of str to ReferenceTable
-        By the models' names. They may differ in parameters and numbers of rows, not in statistics.
+    tables : dict of str to ReferenceTable, or pandas.DataFrame
+        By the models' names. They may differ in parameters and numbers of rows, not in statistics. Or one
+        data frame of the simulations of all models, one a row, with the columns `model` and `statistics`;
+        others, such as parameters, which may be missing, are not read.
     observed : array_like of shape (d,) or (k, d), or labelled rows, optional
         One observation, or k; that of the tables where left out. Statistics that are missing (NaN), the same
         in all, are left out: `ModelChoice.statistics` names those that were used. Of tables of data sets, one
         of any size, (m, q) or (m,), or several as `pymc_kbr.arrays.data_sets.DataSets`.
     prior : dict of str to float, optional
         Prior probability of each model; equal ones where left out. How many rows a table has plays no part.
+    model, statistics : str and sequence of str, optional
+        Columns of the data frame: which model a row is of, and its statistics.
     method : str or sequence of str
         "nearest_rows" (rejection), "local_logistic" (multinomial regression on the nearest tenth of the
         rows: "mnlogistic" of the R package abc), "conditional_mean" (kernel ridge regression of the model's
@@ -67,11 +77,12 @@ def compare_models(
     Raises
     ------
     TypeError, ValueError
-        If there are fewer than two tables, one has fewer than 50 rows, or is of rounds, between bounds or
-        weighted by known densities, their statistics differ, the tables have no observation or different
-        ones, the observation does not fit or is infinite, several have different gaps or one has no
-        statistic, a method is unknown, or the prior probabilities are not of these models, negative or of
-        another sum than one.
+        If a data frame comes without `model` and `statistics`, has no such columns, gaps in them, or is asked
+        for its "evidence", which needs tables; if there are fewer than two tables, one has fewer than 50
+        rows, or is of rounds, between bounds or weighted by known densities, their statistics differ, the
+        tables have no observation or different ones, the observation does not fit or is infinite, several
+        have different gaps or one has no statistic, a method is unknown, or the prior probabilities are not
+        of these models, negative or of another sum than one.
 
     Warns
     -----
@@ -114,6 +125,8 @@ def compare_models(
     >>> choice.probabilities.idxmax()
     'Poisson'
     """
+    if model is not None or statistics is not None or not isinstance(tables, Mapping):
+        tables = tables_of_frame(tables, model, statistics, method)
     held = check_tables(tables)
     names = list(held)
     shares = check_prior(prior, names)

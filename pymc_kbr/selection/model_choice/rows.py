@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.neighbours import Tree
-from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.arrays.refusals import names_of, shown
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets import SetFeatures
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.tables.columns import Columns, Variable
-from pymc_kbr.tables.reference_table import ReferenceTable
+from pymc_kbr.tables.reference_table import ReferenceTable, as_pandas, fields_of
 
 NEAREST, FAR_SHARE, TIMES_FAR = 10, 0.995, 4.0
 """An observation is far where its mean distance to so many rows is so many times that of nearly all rows."""
@@ -157,6 +157,48 @@ def check_tables(tables: Any) -> dict[str, ReferenceTable]:
                 "they must be the same, in the same order"
             )
     return named
+
+
+def tables_of_frame(
+    frame: Any, model: str | None, statistics: Sequence[str] | None, method: Any
+) -> dict[str, ReferenceTable]:
+    """A table for each model of a data frame; its only parameter is the model's number."""
+    if isinstance(frame, Mapping) and all(isinstance(one, ReferenceTable) for one in frame.values()):
+        raise TypeError(
+            "model and statistics name columns of a data frame, and tables are given; leave them out"
+        )
+    if model is None or statistics is None:
+        raise TypeError(
+            f"tables is {shown(frame)}; give a dict of model names to reference tables, or a data frame with "
+            "`model`, its column of the models, and `statistics`, its columns of statistics"
+        )
+    if "evidence" in ([method] if isinstance(method, str) else list(method)):
+        raise ValueError(
+            "method names 'evidence', which needs the parameters of each model; give a dict of model names "
+            "to reference tables"
+        )
+    names = names_of("statistics", statistics, str | tuple | int | np.integer)
+    if model in names:
+        raise ValueError(f"statistics names {model!r}, the column of the models; leave it out there")
+    df = as_pandas(frame, [model, *names])
+    if str(model) not in df.columns or np.ndim(df[str(model)]) != 1:
+        raise ValueError(f"model is {shown(model)}; the data frame has the columns {shown(list(df.columns))}")
+    column = df[str(model)]
+    gaps = np.flatnonzero(column.isna())
+    if len(gaps):
+        raise ValueError(f"{len(gaps)} row(s) have no model, the first of them row {gaps[0]}; leave them out")
+    if column.dtype.kind == "f" and np.all(column == np.rint(column)):
+        column = column.astype(np.int64)
+    labels = column.astype(str).to_numpy()
+    models, numbers = np.unique(labels, return_inverse=True)
+    models = models[np.argsort([np.argmax(labels == one) for one in models])]  # as they come in the frame
+    fields = fields_of(df.assign(**{str(model): numbers}), [str(model)], names, None, None, [str(model)], [])
+    return {
+        str(one): ReferenceTable(
+            **{**fields, **{side: fields[side][labels == one] for side in ("parameters", "statistics")}}
+        )
+        for one in models
+    }
 
 
 def check_prior(prior: Mapping[str, float] | None, names: list[str]) -> np.ndarray:

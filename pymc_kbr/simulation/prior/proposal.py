@@ -62,7 +62,7 @@ class Proposal:
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draws (count, p) of the mixture alone, where the prior has mass."""
         made = self._drawn(count, rng)
-        if self.support.inside is None:
+        if not self.support.restricted:
             return made
         for _ in range(MOST_REDRAWN):
             outside = np.flatnonzero(~self.support.allows(made))
@@ -87,7 +87,7 @@ class Proposal:
         inside = np.isfinite(free).all(axis=1)
         found = np.full(len(parameters), -np.inf)
         found[inside] = self._of_free(free[inside]) - self.support.log_jacobian(free[inside])
-        if self.support.inside is not None:
+        if self.support.restricted:
             found[inside] -= self._log_mass
             found[~self.support.allows(parameters)] = -np.inf
         return found

@@ -56,7 +56,8 @@ def truncated_support(support: Support, columns: Columns, within: Within) -> Sup
             "near where the prior has its mass"
         )
     interval = Interval(tuple(lower.tolist()), tuple(upper.tolist()))
-    return Support(support.size, (Block(tuple(range(support.size)), (interval,)),), support.inside)
+    blocks = (Block(tuple(range(support.size)), (interval,)),)
+    return Support(support.size, blocks, support.inside, support.constraints)
 
 
 def check_can_be_truncated(support: Support, columns: Columns) -> None:
