@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -34,7 +34,7 @@ from pymc_kbr.estimators.checks import (
 )
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive
+from pymc_kbr.estimators.likelihood.autoregressive import NOTHING_KNOWN, Autoregressive, Known
 from pymc_kbr.estimators.likelihood.checks import (
     FunctionOfParameters,
     check_parameters,
@@ -51,15 +51,18 @@ from pymc_kbr.estimators.likelihood.choice import (
     forms_of,
     refuted,
 )
-from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
+from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out, seen_of
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
+from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, start_rows
+from pymc_kbr.estimators.likelihood.structure import Declared, Structure
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, tempered
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
+from pymc_kbr.estimators.summaries.transformed import Cells
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 
@@ -554,18 +557,26 @@ class KernelLikelihood(LearnedDensity):
     takes_draws = draws_as_asked = multiplies_prior = True
     _to_be_compared = tries_all = False
     settled: Choice | None = None
+    structure_: Structure | None = None
+    shift = lower = upper = None  # which what was saved before they could be declared lacks
 
     def __init__(
         self,
         form: str = "auto",
         particles: int = 4000,
         *,
-        scale: bool | str | Summary = True,
+        scale: bool | str | Summary | Mapping[Any, Any] = True,
+        shift: Mapping[Any, Any] | None = None,
+        lower: Mapping[Any, Any] | None = None,
+        upper: Mapping[Any, Any] | None = None,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.form = form
         self.particles = particles
         self.scale = scale
+        self.shift = shift
+        self.lower = lower
+        self.upper = upper
         self.parameter_bandwidth = parameter_bandwidth
 
     def scale_of_statistics(self) -> bool | str | Summary:
@@ -576,31 +587,83 @@ class KernelLikelihood(LearnedDensity):
         bool, str or Summary
             The argument `scale`; for True "transformed", or "common" for the form "exchangeable".
         """
-        if self.scale is not True:
+        if self.scale is not True and not isinstance(self.scale, Mapping):
             return self.scale
         exchangeable = isinstance(self.form, str) and self.form == "exchangeable"
         return "common" if exchangeable else "transformed"
 
     def _check(self, n: int, streamed: bool) -> None:
         check_settings(self.particles, self.form, tuple(FORMS), self.scale)
+        if (declared := self._declared()) and self.names_.parameters and self.names_.statistics:
+            Structure.of(declared, self.names_, len(self.names_.parameters), len(self.names_.statistics))
+
+    def _declared(self) -> Declared:
+        """What is declared of statistics, refused where it cannot be."""
+        scale = self.scale if isinstance(self.scale, Mapping) else None
+        declared = Declared.of(self.shift, scale, self.lower, self.upper)
+        if declared and (self.scale_of_statistics() != "transformed"):
+            raise ValueError(
+                "shift, scale, lower or upper is declared of some statistics, and "
+                + ("the form is 'exchangeable'" if self.form == "exchangeable" else f"scale={self.scale!r}")
+                + "; what is declared is of the statistics themselves: leave one of the two out"
+            )
+        return declared
+
+    def _structure_of(self, table: FittedTable) -> Structure | None:
+        """What is declared, of the columns of a table."""
+        if not (declared := self._declared()):
+            return None
+        p, d = table.parameters.shape[1], table.scaler.size
+        structure = Structure.of(declared, self.names_, p, d)
+        assert table.raw is not None
+        structure.check_rows(table.raw, table.parameters, self.names_)
+        return structure
 
     _log_mass = 0.0  # which what was saved by 0.2.0.dev0 lacks
 
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_
         of_parameters = ParameterScale.fit(table.parameters, table.support)
-        theta, points = of_parameters(table.parameters), table.statistics
+        theta = every = of_parameters(table.parameters)
+        points = table.statistics
         scaler, fitted = table.scaler, table.scaler.kept
         if isinstance(table.scaler, Dependent):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
+        structure = self._structure_of(table)
+        known = NOTHING_KNOWN
+        if structure is not None:
+            assert table.raw is not None
+            discrete = [column for column in structure.edges if Cells.of(table.raw[:, column]) is not None]
+            edges = {column: structure.edges[column] for column in discrete}
+            structure = structure.without(discrete)
+            reduced = structure.reduced(table.raw, table.parameters)
+            ranges = dict(zip(structure.columns.tolist(), structure.ranges, strict=True))
+            scaler = Transformed.fit(reduced, table.parameters, ranges, edges)
+            if np.any(lost := table.scaler.kept & ~scaler.kept):
+                raise FunctionOfParameters(int(np.flatnonzero(lost)[0]))
+            points, fitted, theta = scaler.transform(reduced), scaler.kept, seen_of(theta, structure.used)
+            known = Known(structure.inputs(fitted))
+        self.structure_ = structure
         points, levels = dequantise(scaler, points, self.form, rng)
-        few, known, every = self._to_be_compared, self.settled, self.tries_all
+        if structure is not None and len(structure.columns) and any(levels):
+            # What has few values is first: of those after it there is then a law for each.
+            first = np.argsort([each is None for each in levels], kind="stable")
+            known = known._replace(order=tuple(first.tolist()))
+        grids = scaler.grids(levels) if isinstance(scaler, Transformed) else ()
+        if self.form in ("auto", "autoregressive", "location_scale"):
+            known = known._replace(grids=grids) if grids else known
+        few, settled = self._to_be_compared, self.settled
         self.settled = None  # for one fit
-        check_rows(theta, points, fitted, draws=self.form == "exchangeable", seen=known is not None)
+        check_rows(every, points, fitted, draws=self.form == "exchangeable", seen=settled is not None)
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
-        self.choice_ = known or choose_form(theta, points, names, rng, levels, sparingly=few, every=every)
-        self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng, levels)
+        self.choice_ = settled or choose_form(
+            theta, points, names, rng, levels, known=known, sparingly=few, every=self.tries_all
+        )
+        chosen = self.choice_
+        self.form_ = chosen.form if few else fit_chosen(chosen, theta, points, rng, levels, known)
+        if isinstance(self.form_, LocationScale) and points.shape[1] == 1:
+            self.form_ = replace(self.form_, grids=known.grids)
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
         if isinstance(self.form_, Exchangeable) and not few:
@@ -610,7 +673,8 @@ class KernelLikelihood(LearnedDensity):
             self.transforms_worst_ = int(np.flatnonzero(fitted)[self.choice_.worst])
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         outcome = None if table.success is None or table.success.condition else table.success
-        self._evaluation = Evaluation(self.form_, of_parameters, table.scaler, outcome)
+        summary = table.scaler if structure is None else scaler
+        self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure)
         self._start(rng)
 
     def _start(self, rng: np.random.Generator) -> None:
