@@ -16,7 +16,7 @@ from scipy.spatial import KDTree
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from pymc_kbr.arrays.names import by_name, parameters_by_name
+from pymc_kbr.arrays.names import Names, by_name, parameters_by_name
 from pymc_kbr.arrays.observations import trials_of
 from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.scaling import Scaler
@@ -162,18 +162,42 @@ class LearnedDensity(Estimator):
         """
         return self._prepare(self._possible(self._trials(observed)))
 
+    def refuse_impossible(self, observed: ArrayLike) -> None:
+        """Refuse observations that have a value which the model does not make.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (n, d)
+
+        Raises
+        ------
+        ValueError
+            If a value lies beyond the edge of its statistic for all simulated parameters, or between the
+            values of a discrete one.
+        """
+        rows = self._trials(observed)
+        read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
+        self._prepare(read, conditioned=True)
+
     def _prepare(self, rows: np.ndarray, *, conditioned: bool = False) -> Prepared:
         """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
         prepared = self._evaluation.prepare(rows)
-        unseen = np.flatnonzero(prepared.off())
+        beyond_edges = np.zeros(len(rows), dtype=bool)
+        if self._evaluation.structure is not None:
+            beyond_edges = self._evaluation.structure.impossible(rows, *self.simulated_range_)
+        unseen = np.flatnonzero(prepared.off() | beyond_edges)
         if conditioned and len(unseen):
+            why = (
+                "beyond the edge that its statistic has for all simulated parameters"
+                if beyond_edges[unseen[0]]
+                else "that a discrete statistic does not take"
+            )
             raise ImpossibleObservation(
                 unseen,
-                f"row {unseen[0]} of the observations, {rows[unseen[0]]}, has a value that a statistic of "
-                "few values does not take in the table: the model does not make it; look at the data, "
-                "or leave the statistic out",
+                f"row {unseen[0]} of the observations, {rows[unseen[0]]}, has a value {why}: the model does "
+                "not make it; look at the data, or leave the statistic out",
             )
-        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True)
+        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True) | beyond_edges[:, None]
         return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
@@ -340,7 +364,9 @@ class LearnedDensity(Estimator):
     def _near(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
         read = self._possible(rows)
-        check_scaled(self.table_.scaler.transform(read), read)
+        # What is declared has units of its own, in which every value is a number.
+        if self._evaluation.structure is None:
+            check_scaled(self.table_.scaler.transform(read), read)
         return read
 
 
@@ -573,7 +599,7 @@ class KernelLikelihood(LearnedDensity):
     ) -> None:
         self.form = form
         self.particles = particles
-        self.scale = scale
+        self.scale: Any = scale
         self.shift = shift
         self.lower = lower
         self.upper = upper
@@ -609,14 +635,25 @@ class KernelLikelihood(LearnedDensity):
             )
         return declared
 
+    @property
+    def declares(self) -> bool:
+        """Whether shifts, scales or edges of statistics are declared."""
+        return bool(self._declared())
+
+    @property
+    def declared_parameters(self) -> set[Any]:
+        """Names, or columns, of the parameters that shift, scale or bound statistics."""
+        return {of for given in self._declared() for of in given.values() if not isinstance(of, float)}
+
     def _structure_of(self, table: FittedTable) -> Structure | None:
         """What is declared, of the columns of a table."""
         if not (declared := self._declared()):
             return None
         p, d = table.parameters.shape[1], table.scaler.size
-        structure = Structure.of(declared, self.names_, p, d)
+        names = table.names if self.names_ == Names() and table.names is not None else self.names_
+        structure = Structure.of(declared, names, p, d)
         assert table.raw is not None
-        structure.check_rows(table.raw, table.parameters, self.names_)
+        structure.check_rows(table.raw, table.parameters, names)
         return structure
 
     _log_mass = 0.0  # which what was saved by 0.2.0.dev0 lacks
@@ -642,6 +679,10 @@ class KernelLikelihood(LearnedDensity):
             scaler = Transformed.fit(reduced, table.parameters, ranges, edges)
             if np.any(lost := table.scaler.kept & ~scaler.kept):
                 raise FunctionOfParameters(int(np.flatnonzero(lost)[0]))
+            kinds = [curve.kind for curve in scaler.curves]
+            structure = structure.with_curves(
+                dict(zip(np.flatnonzero(scaler.kept).tolist(), kinds, strict=True))
+            )
             points, fitted, theta = scaler.transform(reduced), scaler.kept, seen_of(theta, structure.used)
             known = Known(structure.inputs(fitted))
         self.structure_ = structure

@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import constants_named
 from pymc_kbr.arrays.users_line import users_line
@@ -136,7 +137,8 @@ def _best(
         if ratio is None:
             draws = new.draws if success is None else success.seen((new.draws, np.ones(len(new.draws))))
             ratio = ratio_of_draws(table.parameters, draws, support, rng)
-    rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio, success)
+    names = Names.of_table(table)
+    rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio, success, names)
     if new is not None:
         warn_of_few(rows.effective_size, len(rows))
     chosen = choose(rows, rng=rng, near=table.observed, progressbar=progressbar, **selection)

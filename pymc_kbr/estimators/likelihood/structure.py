@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ KINDS = ("shift", "scale", "lower", "upper")
 
 
 class Declared(NamedTuple):
-    """What the arguments of a `KernelLikelihood` say: for some statistics a parameter, or an edge's number."""
+    """What the arguments of a `KernelLikelihood` say: of statistics a parameter, or the number of an edge."""
 
     shift: dict[Any, Any]
     scale: dict[Any, Any]
@@ -64,6 +64,8 @@ def column_of(name: Any, names: Sequence[str] | None, count: int, what: str) -> 
                 f"{what} is {name!r}, and the columns have no names: fit to a table or to data frames, or "
                 "give the number of the column"
             )
+        if name not in names and f"{name}[0]" in names and f"{name}[1]" not in names:
+            name = f"{name}[0]"  # the one column of a variable
         if name not in names:
             raise ValueError(f"{what} is {name!r}, which the table lacks; it has {list(names)}")
         return list(names).index(name)
@@ -157,6 +159,14 @@ class Structure:
             self.free,
             self.edges,
         )
+
+    def with_curves(self, kinds: Mapping[int, str]) -> Structure:
+        """The same where curves, by the statistics' numbers, have an end that was not declared."""
+        ranges = tuple(
+            "positive" if kinds[int(column)] in ("log", "softplus") else kind
+            for column, kind in zip(self.columns, self.ranges, strict=True)
+        )
+        return replace(self, ranges=ranges)
 
     def of_columns(self, columns: np.ndarray) -> Structure:
         """Of some of the statistics, by their numbers, in this order."""

@@ -139,7 +139,7 @@ class Transformed:
         return tuple(found) if any(found) else ()
 
     def grids(self, levels: tuple[Levels | None, ...] = ()) -> tuple[Grid | None, ...]:
-        """Of each discrete statistic without `levels` its cells in coordinates; empty where there are none."""
+        """Of each discrete statistic without `levels` its cells; empty where there are none."""
         few = levels or (None,) * len(self.cells)
         places = zip(self.cells, self.curves, self.scaler.centre, self.scaler.scale, few, strict=True)
         found = tuple(
@@ -391,7 +391,8 @@ def choose_curves(
     wide = {found.column for found in outliers(statistics)}
     known = ranges or [None] * d
     for number, (column, cell) in enumerate(zip(statistics.T, cells, strict=True)):
-        candidates = _candidates(column, cell) if known[number] is None else _onto(column, known[number])
+        kind = known[number]
+        candidates = _candidates(column, cell) if kind is None else _onto(column, kind)
         found = [(_density(curve, column[rows], features, basis.penalties), curve) for curve in candidates]
         best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
         # The few rows that make up a deviation need not be among those looked at here; on a straight line
@@ -644,8 +645,9 @@ class Grid:
         return found
 
     def ends(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates of the ends of the cells of values (n,), `FAR` off where there is none; equal ends of
-        values that are not discrete.
+        """Coordinates of the ends of the cells of values (n,), `FAR` off where there is none.
+
+        Values that are not discrete have equal ends.
         """
         cells = self.cells
         lower, upper = cells.ends(values)
@@ -723,7 +725,8 @@ class Cells:
         steps = gaps / gaps.min()
         if np.all(np.abs(steps - np.round(steps)) < EVEN * np.maximum(steps, 1)):
             spacing = float(gaps.min())
-            return cls(spacing, float(values[0]) - spacing / 2, *[np.empty(0)] * 3)
+            none = np.empty(0)
+            return cls(spacing, float(values[0]) - spacing / 2, none, none, none)
         # So many different values are those of a continuous statistic, but for atoms at its ends.
         if len(values) > len(column) / 4:
             return cls._edges(column, values, counts)

@@ -147,7 +147,10 @@ def register_learned(
     value = observed if isinstance(observed, Variable) else _as_array(name, observed, known.statistics)
     data = _data_now(name, value)
     layout = _layout(name, data, likelihood.statistics_size)
-    likelihood.prepare(data.reshape(-1, likelihood.statistics_size))  # refuses what no simulation can be
+    trials = data.reshape(-1, likelihood.statistics_size)
+    likelihood.prepare(trials)  # refuses what no simulation can be
+    if hasattr(likelihood, "refuse_impossible"):
+        likelihood.refuse_impossible(trials)
     rows = _rows(name, layout, value, data, parameters_, group)
     op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
     theta = parameters_.theta
