@@ -18,7 +18,8 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.names import Names, by_name, parameters_by_name
 from pymc_kbr.arrays.observations import trials_of
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import generator_of, shown
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import parallel_map, row_parts
@@ -51,14 +52,20 @@ from pymc_kbr.estimators.likelihood.choice import (
     forms_of,
     refuted,
 )
-from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out, seen_of
+from pymc_kbr.estimators.likelihood.evaluation import (
+    AtConditions,
+    ConditionedData,
+    Evaluation,
+    integrated_out,
+    seen_of,
+)
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, start_rows
-from pymc_kbr.estimators.likelihood.structure import Declared, Structure
+from pymc_kbr.estimators.likelihood.structure import Declared, Structure, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, tempered
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
@@ -76,16 +83,22 @@ class LearnedDensity(Estimator):
     reads_missed = True
     """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
     _evaluation: Evaluation
+    _inputs: np.ndarray | None = None
 
     @cached_property
     def simulated_region_(self) -> SimulatedRegion:
         """Which combinations within `simulated_range_` rows are near: all that `LearnedSimulator` takes."""
-        return SimulatedRegion.of(self.table_.parameters)
+        return SimulatedRegion.of(self.table_.parameters if self._inputs is None else self._inputs)
 
     @property
     def parameters_size(self) -> int:
         """Number of parameters, p."""
         return self.simulated_range_.shape[1]
+
+    @property
+    def input_names_(self) -> tuple[str, ...] | None:
+        """Names of the p parameters, with those that are conditions; None where they have none."""
+        return self.names_.parameters
 
     @property
     def statistics_size(self) -> int:
@@ -276,7 +289,7 @@ class LearnedDensity(Estimator):
 
     def _parameters(self, parameters: ArrayLike) -> np.ndarray:
         """Parameters (k, p), a data frame's in the order of the table."""
-        given = parameters_by_name(parameters, self.names_.parameters)
+        given = parameters_by_name(parameters, self.input_names_)
         return check_parameters(given, self.parameters_size)
 
     def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
@@ -584,7 +597,9 @@ class KernelLikelihood(LearnedDensity):
     _to_be_compared = tries_all = False
     settled: Choice | None = None
     structure_: Structure | None = None
-    shift = lower = upper = None  # which what was saved before they could be declared lacks
+    conditions_: np.ndarray | None = None
+    _every_name: tuple[str, ...] | None = None
+    shift = lower = upper = conditions = None  # which what was saved before they could be declared lacks
 
     def __init__(
         self,
@@ -595,6 +610,7 @@ class KernelLikelihood(LearnedDensity):
         shift: Mapping[Any, Any] | None = None,
         lower: Mapping[Any, Any] | None = None,
         upper: Mapping[Any, Any] | None = None,
+        conditions: Sequence[Any] | None = None,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.form = form
@@ -603,6 +619,7 @@ class KernelLikelihood(LearnedDensity):
         self.shift = shift
         self.lower = lower
         self.upper = upper
+        self.conditions = conditions
         self.parameter_bandwidth = parameter_bandwidth
 
     def scale_of_statistics(self) -> bool | str | Summary:
@@ -622,6 +639,24 @@ class KernelLikelihood(LearnedDensity):
         check_settings(self.particles, self.form, tuple(FORMS), self.scale)
         if (declared := self._declared()) and self.names_.parameters and self.names_.statistics:
             Structure.of(declared, self.names_, len(self.names_.parameters), len(self.names_.statistics))
+        if self.conditions is not None and self.names_.parameters:
+            self._columns_of_conditions(self.names_, len(self.names_.parameters))
+
+    def _columns_of_conditions(self, names: Names, p: int) -> np.ndarray | None:
+        """Numbers of the parameters that are conditions."""
+        if self.conditions is None:
+            return None
+        if isinstance(self.conditions, str) or not isinstance(self.conditions, Sequence):
+            raise TypeError(
+                f"conditions is {shown(self.conditions)}; give a list of parameters, by names or columns"
+            )
+        found = [column_of(each, names.parameters, p, "a condition") for each in self.conditions]
+        if len(set(found)) < len(found) or not 0 < len(found) < p:
+            raise ValueError(
+                f"conditions is {list(self.conditions)}, of {p} parameters; give some of them, each once: "
+                "what is left is inferred"
+            )
+        return np.array(found)
 
     def _declared(self) -> Declared:
         """What is declared of statistics, refused where it cannot be."""
@@ -650,7 +685,7 @@ class KernelLikelihood(LearnedDensity):
         if not (declared := self._declared()):
             return None
         p, d = table.parameters.shape[1], table.scaler.size
-        names = table.names if self.names_ == Names() and table.names is not None else self.names_
+        names = self._names_of(table)
         structure = Structure.of(declared, names, p, d)
         assert table.raw is not None
         structure.check_rows(table.raw, table.parameters, names)
@@ -698,6 +733,12 @@ class KernelLikelihood(LearnedDensity):
         self.settled = None  # for one fit
         check_rows(every, points, fitted, draws=self.form == "exchangeable", seen=settled is not None)
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
+        if not np.any(np.ptp(theta, axis=0)) and not levels:
+            names = ["location_scale"]  # one law for all parameters
+        elif self.form == "auto" and points.shape[1] == 1 and any(grids):
+            # Where cells are wide beside the spread, no density follows their steps.
+            wide = grids[0] is not None and grids[0].lowest(points[:, 0], 1) is not None
+            names = ["autoregressive"] if wide else names
         self.choice_ = settled or choose_form(
             theta, points, names, rng, levels, known=known, sparingly=few, every=self.tries_all
         )
@@ -716,7 +757,31 @@ class KernelLikelihood(LearnedDensity):
         outcome = None if table.success is None or table.success.condition else table.success
         summary = table.scaler if structure is None else scaler
         self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure)
+        self._inputs = None
+        self.conditions_ = self._columns_of_conditions(self._names_of(table), table.parameters.shape[1])
+        if self.conditions_ is not None:
+            self._set_conditions_aside(self.conditions_)
         self._start(rng)
+
+    def _names_of(self, table: FittedTable) -> Names:
+        return table.names if self.names_ == Names() and table.names is not None else self.names_
+
+    def _set_conditions_aside(self, conditions: np.ndarray) -> None:
+        """Leave as parameters of the posterior those that are no conditions."""
+        table, names = self.table_, self.names_
+        if table.draws is not None or table.success is not None:
+            raise ValueError(
+                "conditions are declared, and the table has failures or the prior is given by draws, of all "
+                "parameters together; leave one of the two out"
+            )
+        others = np.delete(np.arange(table.parameters.shape[1]), conditions)
+        self.table_ = replace(
+            table, parameters=table.parameters[:, others], support=table.support.of_columns(others)
+        )
+        self._every_name, self._inputs = names.parameters, table.parameters
+        if names.parameters is not None:
+            self.names_ = replace(names, parameters=tuple(names.parameters[i] for i in others))
+        self.parameter_kernel_ = self._parameter_kernel()
 
     def _start(self, rng: np.random.Generator) -> None:
         """The prior, and rows with log weights that make them draws of it."""
@@ -726,7 +791,20 @@ class KernelLikelihood(LearnedDensity):
         self.__dict__.pop("log_prior_", None)  # that of the fit before
         if self._given_log_prior is not None:
             self.log_prior_ = self._given_log_prior
-        self._described = self._evaluation.describe(self._rows)
+        self._described = self._of_posteriors.describe(self._rows)
+
+    @property
+    def input_names_(self) -> tuple[str, ...] | None:
+        """Names of the p parameters, with those that are conditions; None where they have none."""
+        return self.names_.parameters if self.conditions_ is None else self._every_name
+
+    @property
+    def _of_posteriors(self) -> Any:
+        """The evaluation at parameters of the posterior."""
+        if self.conditions_ is None:
+            return self._evaluation
+        others = np.delete(np.arange(self.parameters_size), self.conditions_)
+        return AtConditions(self._evaluation, self.conditions_, others)
 
     @property
     def weighs_rows(self) -> bool:
@@ -741,6 +819,10 @@ class KernelLikelihood(LearnedDensity):
         KernelLikelihood
             A copy that makes few draws of each; if not fitted yet, it is fitted to fewer rows.
         """
+        if self.conditions is not None:
+            raise ValueError(
+                "the likelihood has conditions, which no held-out row is scored at; fit it to the table"
+            )
         few: Self = copy(self) if hasattr(self, "table_") else clone(self)
         few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
         return few
@@ -839,7 +921,7 @@ class KernelLikelihood(LearnedDensity):
             return log_prior
         return lambda theta: np.where(success.reached(theta), log_prior(theta), -np.inf)
 
-    def condition(self, observed: Any, *, trials: bool = False) -> Any:
+    def condition(self, observed: Any, *, trials: bool = False, conditions: Any = None) -> Any:
         """The posterior given an observation, or given the independent trials of a data set.
 
         Parameters
@@ -848,6 +930,9 @@ class KernelLikelihood(LearnedDensity):
         trials : bool
             Whether rows are independent trials under the same parameters, whose likelihoods multiply, and
             not observations of their own. Data sets in a list may differ in their number r.
+        conditions : ndarray of shape (k, c), (r, c) or (c,), optional
+            Where the likelihood has conditions: those of each observation, or trial, or of all of them. A
+            list of such where data sets are in a list.
 
         Returns
         -------
@@ -860,14 +945,38 @@ class KernelLikelihood(LearnedDensity):
         Raises
         ------
         TypeError, ValueError
-            As `Estimator.condition`, and if trials are not of shape (r, d) or have gaps.
+            As `Estimator.condition`, if trials are not of shape (r, d) or have gaps, and if conditions are
+            missing, or given where none are declared.
         """
-        if not trials:
-            return super().condition(observed)
         self._refuse_unfitted()
-        sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
+        if conditions is None and self.conditions_ is not None:
+            raise ValueError(
+                f"the likelihood was fitted with the conditions {self.conditions}; say under which ones the "
+                "observations were made: `condition(observed, conditions=...)`"
+            )
+        if conditions is not None and self.conditions_ is None:
+            raise ValueError(
+                "conditions are given, and the likelihood was fitted without any; fit "
+                "KernelLikelihood(conditions=[...]) with the names of the parameters that are conditions"
+            )
+        if not trials and conditions is None:
+            return super().condition(observed)
+        if trials:
+            sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
+        else:
+            given = self.read(observed)
+            sets, single = [row[None] for row in given.rows], given.single
         with self._threads():
-            posteriors = self._posteriors([self._prepare(self._near(x), conditioned=True) for x in sets])
+            prepared: list[Any] = [self._prepare(self._near(x), conditioned=True) for x in sets]
+            if self.conditions_ is not None:
+                each = conditions if trials and not single else [conditions]
+                if not trials and not single:
+                    each = rows_of_conditions(conditions, len(sets), len(self.conditions_))[:, None]
+                prepared = [
+                    ConditionedData(data, rows_of_conditions(one, len(x), len(self.conditions_)))
+                    for data, x, one in zip(prepared, sets, each, strict=True)
+                ]
+            posteriors = self._posteriors(prepared)
         return posteriors[0] if single else posteriors
 
     def _prepared(self, rows: np.ndarray) -> Sequence[Prepared]:
@@ -885,13 +994,16 @@ class KernelLikelihood(LearnedDensity):
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
         start = self._beginning()
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
+        evaluation = self._of_posteriors
+        if self.conditions_ is not None:
+            seen = seen[:, evaluation.others]
         if not all(block.smooth and not any(block.atoms) for block in support.blocks):
             # Which particles cannot move in.
-            weighted = weighted_rows(self._evaluation, start, prepared)
+            weighted = weighted_rows(evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"
         else:
             free = free_log_density(support, self._within(self.log_prior_))
-            made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
+            made = drawn_posteriors(evaluation, start, prepared, support, free, self.particles)
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]
         kernel, names = self.parameter_kernel_, self.names_.parameters
@@ -904,6 +1016,23 @@ class KernelLikelihood(LearnedDensity):
     def _row_weights(self, x: Any) -> RowWeights:
         values = [weights for weights, _ in weighted_rows(self._evaluation, self._beginning(), x)]
         return RowWeights(np.stack(values), points=None if self.table_.draws is None else self._rows)
+
+
+def rows_of_conditions(conditions: Any, count: int, size: int) -> np.ndarray:
+    """Conditions (n, c) of n observations, from those of each or of all."""
+    found = np.asarray(as_rows("the conditions", conditions), dtype=float)
+    if found.ndim == 1 and len(found) == count and size == 1:
+        found = found[:, None]
+    if found.shape == (size,) or (found.ndim == 0 and size == 1):
+        found = np.tile(found.reshape(1, size), (count, 1))
+    if found.shape != (count, size):
+        raise ValueError(
+            f"the conditions have shape {found.shape}; there are {count} observations and {size} conditions: "
+            f"give ({count}, {size}), or ({size},) where they are the same for all"
+        )
+    if not np.all(np.isfinite(found)):
+        raise ValueError("a condition is NaN or infinite; leave the observation out")
+    return found
 
 
 # --- posterior draws and weights ---

@@ -56,6 +56,9 @@ ROWS_FITTED_ONCE = 5000
 TIMES = 10
 """At which series of different lags are compared."""
 
+LOWEST_VALUES = 12
+"""Of counts, whose probabilities are learnt one by one."""
+
 SPARING = Effort(120, 600, 900, 40, 15)
 """Of one that is only compared."""
 
@@ -158,7 +161,7 @@ class Autoregressive:
                     alike = False
                     columns = [moved.get(i, values[:, :, i]) for i in range(size)]
                     before = np.stack(np.broadcast_arrays(*columns), axis=-1)
-            if celled and j in cells:
+            if celled and j in cells and not isinstance(conditional, Categorical):
                 place = size + cells.index(j)
                 ends = points[:, :, place], points[:, :, place + len(cells)]
                 between = self.grids[j].cells.between  # type: ignore[union-attr]
@@ -340,7 +343,9 @@ class _Single:
             past = self._past(j, rng)
             inputs, y = Inputs(self._seen(j, self._theta), past(self._values)), self._points[:, j]
             grid = self.known.grids[j] if self.known.grids else None
-            lowest = None if grid is None else grid.lowest(y)
+            # Of many statistics each has fewer values of its own: together they cost as much as one.
+            most = max(1, LOWEST_VALUES // self._points.shape[1])
+            lowest = None if grid is None else grid.lowest(y, most)
             if (levels := self._levels[j]) is not None:
                 self._fitted[j] = fit_categorical(inputs, y, levels, rng, self.effort), past
             elif lowest is not None:

@@ -219,6 +219,71 @@ class Evaluation:
         return whole
 
 
+@dataclass(frozen=True, eq=False)
+class ConditionedData:
+    """The observations of a data set, each with the conditions under which it was made."""
+
+    # Shapes: conditions (n, c).
+
+    prepared: Prepared
+    conditions: np.ndarray
+
+    @property
+    def points(self) -> np.ndarray:
+        """Of the observations, in the units of the fit."""
+        return self.prepared.points
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the model cannot make one of the observations."""
+        return self.prepared.impossible
+
+    def of_the_rest(self) -> ConditionedData:
+        """As if what the model cannot make were possible: see `Prepared`."""
+        return replace(self, prepared=self.prepared.of_the_rest())
+
+
+@dataclass(frozen=True, eq=False)
+class AtConditions:
+    """An evaluation at parameters without those that are conditions, which each observation has."""
+
+    # Shapes: conditions, others (c,), (q,).
+
+    whole: Evaluation
+    conditions: np.ndarray
+    others: np.ndarray
+
+    @property
+    def form(self) -> Form:
+        """That of the whole."""
+        return self.whole.form
+
+    def describe(self, parameters: Any, xp: Any = np) -> Any:
+        """The parameters (k, q) themselves: what there is more depends on conditions."""
+        return parameters
+
+    def log_likelihood(self, described: np.ndarray, data: ConditionedData) -> np.ndarray:
+        """Log-likelihoods (k,) of one data set at parameters (k, q)."""
+        values, places = np.unique(data.conditions, axis=0, return_inverse=True)
+        theta = np.empty((len(described), len(self.conditions) + len(self.others)))
+        theta[:, self.others] = described
+        total = np.zeros(len(described))
+        for number, value in enumerate(values):
+            theta[:, self.conditions] = value
+            rows = places.reshape(-1) == number
+            some = Prepared(data.prepared.points[rows], data.prepared.log_volume[rows])
+            total += self.whole.log_likelihood(self.whole.describe(theta), some)
+        return total
+
+    def log_likelihoods(self, described: np.ndarray, trials: Sequence[ConditionedData]) -> np.ndarray:
+        """Log-likelihoods (g, m) of g data sets, each at its own parameters (g, m, q)."""
+        return np.stack([self.log_likelihood(*pair) for pair in zip(described, trials, strict=True)])
+
+    def at_rows(self, described: np.ndarray, trials: Sequence[ConditionedData]) -> np.ndarray:
+        """Log-likelihoods (g, k) of g data sets, at every row of parameters (k, q)."""
+        return np.stack([self.log_likelihood(described, data) for data in trials])
+
+
 def seen_of(theta: Any, used: np.ndarray) -> Any:
     """Parameters (k, q) that matter, or one that never varies where none does."""
     if not len(used):

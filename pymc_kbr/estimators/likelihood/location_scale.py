@@ -152,6 +152,8 @@ def fit_location_scale(
     held_out = np.zeros(n, dtype=bool)
     held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
     seed = int(rng.integers(2**31))
+    if not np.any(np.ptp(theta, axis=0)):
+        return _of_no_parameter(points, theta.shape[1], held_out, seed)
     # Where statistics are correlated, what little noise there is between them says the most.
     into, points = _decorrelated(theta, points)
     known = compared if isinstance(compared, LocationScale) else None
@@ -197,6 +199,16 @@ def fit_location_scale(
         shape.mixture,
         choice,
     )
+
+
+def _of_no_parameter(points: np.ndarray, q: int, held_out: np.ndarray, seed: int) -> LocationScale:
+    """One law for all of q parameters."""
+    mean, e = points.mean(axis=0), points.shape[1]
+    none = Landmarks(np.empty((0, q)), np.empty((0, q)))
+    whiten = whitening(points - mean)
+    coefficients = np.vstack([mean, np.zeros((q, e))])
+    mixture = fit_mixture((points - mean) @ whiten.T, held_out, seed)
+    return LocationScale(none, none, coefficients, np.zeros((1 + q, e)), whiten, mixture)
 
 
 class _Shape(NamedTuple):

@@ -667,7 +667,7 @@ class Grid:
         )
 
     def lowest(
-        self, y: np.ndarray, most: int = 12, share: float = 0.05, fewest: int = 100
+        self, y: np.ndarray, most: int, share: float = 0.05, fewest: int = 100
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Ends of the cells of the lowest values in which points y (n,) lie, and of the next one; or None.
 

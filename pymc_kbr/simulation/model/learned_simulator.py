@@ -143,7 +143,8 @@ def register_learned(
 ) -> Any:
     """As `LearnedSimulator`, in this model, of a likelihood that was looked at before."""
     known = getattr(likelihood, "names_", None) or Names()
-    parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns, known.parameters)
+    inputs = getattr(likelihood, "input_names_", known.parameters)
+    parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns, inputs)
     value = observed if isinstance(observed, Variable) else _as_array(name, observed, known.statistics)
     data = _data_now(name, value)
     layout = _layout(name, data, likelihood.statistics_size)
