@@ -555,11 +555,23 @@ class KernelLikelihood(LearnedDensity):
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
-    scale : bool, str or Summary
+    scale : bool, str, Summary or dict
         True for the curve of each statistic that evidence is for, discrete ones spread over their cells;
         False for their own units; "dependent" for the curves of those that depend on the parameters, the
         others left out; or summaries of them, whose likelihood then is learnt. The form
-        "exchangeable" has one unit for all, and takes True alone.
+        "exchangeable" has one unit for all, and takes True alone. A dict declares scales: see `shift`.
+    shift : dict, optional
+        Of statistics x, by names or columns, the parameter t that shifts each: the law of x - t, given the
+        statistics before it, does not depend on t. The same of ``scale={"x": "s"}`` is said of x / s, or
+        of (x - t) / s, with s above zero. What is declared is exact, and is not learnt.
+    lower, upper : dict, optional
+        Of statistics the lowest, or highest, value: a number, or the name of a parameter. Beyond it the
+        density is zero. The edge of a statistic that is shifted is the parameter that shifts it; of one that
+        is scaled alone, 0, or as the upper edge the scale.
+    conditions : sequence, optional
+        Parameters, by names or columns, that are given and not inferred, such as a stimulus: `condition`
+        takes their values, and its posteriors are those of the others. Elsewhere, as in `log_likelihood` and
+        `LearnedSimulator`, they stay among the parameters.
     parameter_bandwidth : float, optional
         As of the other estimators; weights here need no projection.
 
@@ -567,6 +579,8 @@ class KernelLikelihood(LearnedDensity):
     ----------
     choice_ : Choice
         Which form was taken, and how held-out rows are distributed under it.
+    structure_ : Structure or None
+        What is declared, and `conditions_` the columns of conditions.
     statistics_left_out_ : int
         With ``scale="dependent"``, how many are constant or found to be independent of the parameters.
     simulated_range_ : ndarray of shape (2, p)
@@ -575,7 +589,8 @@ class KernelLikelihood(LearnedDensity):
     Raises
     ------
     ValueError
-        For arguments out of range, and before `fit`; by `fit`, for too few rows.
+        For arguments out of range, and before `fit`; by `fit`, for too few rows, for names that the table
+        lacks, scales that are not positive, and edges with simulated values on or beyond them.
 
     Notes
     -----

@@ -58,7 +58,7 @@ def log_density(theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
 def _log_standard(time: np.ndarray, w: np.ndarray, terms: int = 8) -> np.ndarray:
     """Log density of the first passage at 0 between 0 and 1, from w on, without drift.
 
-    Below a time of 0.2 the series of images, above that of sines: with eight terms either side both are exact.
+    Below a time of 0.2 the series of images, above that of sines: with eight terms both are exact.
     """
     short, long = np.minimum(time, 0.2), np.maximum(time, 0.2)
     images = sum(

@@ -1,8 +1,8 @@
 """How far posteriors of a learned likelihood of trials are from exact ones.
 
-``python -m tests.statistical.trials drift --rows 20000`` (with the shift declared; ``--undeclared`` without) has four
-data sets of 200 trials of the drift diffusion model, ``python -m tests.statistical.trials counts`` data sets of
-400 counts. Errors of posterior means are in exact posterior deviations.
+``python -m tests.statistical.trials drift --rows 20000`` (with the shift declared; ``--undeclared`` without)
+has four data sets of 200 trials of the drift diffusion model, ``python -m tests.statistical.trials counts``
+data sets of 400 counts. Errors of posterior means are in exact posterior deviations.
 """
 
 from __future__ import annotations

@@ -161,8 +161,10 @@ class Evaluation:
         if prepared.log_volume.shape[1] == 1:
             return logs[:, 0]
         highest = xp.maximum(xp.max(logs, axis=1), LEAST_LOG)
-        with np.errstate(divide="ignore"):
-            return highest + xp.log(xp.mean(xp.exp(logs - highest[:, None]), axis=1))
+        mean = xp.mean(xp.exp(logs - highest[:, None]), axis=1)
+        # The logarithm of zero has no gradient, not even where it is not taken.
+        some = mean > 0
+        return xp.where(some, highest + xp.log(xp.where(some, mean, 1.0)), -np.inf)
 
     def log_likelihood(self, described: np.ndarray, trials: Prepared) -> np.ndarray:
         """Log-likelihoods (k,) of one data set of r trials, summed over these."""
