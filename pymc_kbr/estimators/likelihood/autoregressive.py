@@ -600,6 +600,8 @@ class Conditional:
 
         Where a statistic is continuous `between` atoms, its ends are equal where it has a density.
         """
+        if shared and xp is np:
+            y, *ends = (for_rows(each, len(theta)) for each in (y, *ends))  # type: ignore[assignment]
         z, half = self.standardised(theta, ends[0], past, xp, shared=shared)
         # The other end is as many units away as it is in the statistic.
         other = z + (ends[1] - ends[0]) / self.scale * xp.exp(-half)

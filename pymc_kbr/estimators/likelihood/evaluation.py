@@ -72,6 +72,8 @@ class Evaluation:
             if xp is np and isinstance(self.form, Autoregressive) and len(points) == 1:
                 return self.form.log_density(described, points, moved=moved) + more
             like = 0.0 * moved[self._places[0]]
+            if xp is np:
+                points = for_rows(points, len(described))
             columns = [moved.get(j, points[:, :, j] + like) for j in range(self._width)]
             points = xp.stack(columns, axis=-1)
         found = self.form.log_density(described, points, xp)

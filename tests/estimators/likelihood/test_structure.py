@@ -245,3 +245,24 @@ def test_conditions_are_missing_or_too_many(under_conditions):
     for wrong in (["q"], "k", ["k", "k"], ["k", "t", "s", "u"]):
         with pytest.raises((TypeError, ValueError), match="condition"):
             pk.KernelLikelihood(conditions=wrong).fit(THETA, X)
+
+
+def test_several_observations_are_evaluated_as_each_alone(whole):
+    """Those of a population of particles together, and with counts beside what is moved."""
+    x = some(X, ["choice", "time"]) | {"count": RNG.poisson(K).astype(float)}
+    likelihood = pk.KernelLikelihood(shift={"time": "t"}).for_scores()
+    likelihood.fit(some(THETA, ["k", "t"]), x, random_seed=1)
+    rows = np.array([[1.0, 2.5, 0.0], [0.0, 3.0, 4.0], [1.0, 2.2, 30.0]])
+    evaluation, theta = likelihood._evaluation, RNG.uniform(0.5, 1.5, (3, 5, 2))
+    prepared = evaluation.prepare(rows).each()
+    described = evaluation.describe(theta.reshape(15, 2)).reshape(3, 5, -1)
+    together = evaluation.log_likelihoods(described, prepared)
+    alone = [likelihood.log_likelihood(at, row) for at, row in zip(theta, rows, strict=True)]
+    np.testing.assert_allclose(together, alone, rtol=1e-9)
+    for posterior in likelihood.condition(rows):
+        assert posterior.draw(200, 1)[:, 1].max() < 3
+    described = whole._evaluation.describe(np.tile([2.0, 0.5, 1.0, 2.5], (15, 1))).reshape(3, 5, -1)
+    rows = np.array([[1.0, 1.9, 1.2], [0.0, 3.0, 2.0], [1.0, 1.3, 1.4]])
+    found = whole._evaluation.log_likelihoods(described, whole._evaluation.prepare(rows).each())
+    expected = whole.log_likelihoods([[2.0, 0.5, 1.0, 2.5]], rows)[0]
+    np.testing.assert_allclose(found, np.tile(expected[:, None], (1, 5)), rtol=1e-9)
