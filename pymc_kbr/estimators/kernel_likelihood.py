@@ -833,6 +833,11 @@ class KernelLikelihood(LearnedDensity):
         -------
         KernelLikelihood
             A copy that makes few draws of each; if not fitted yet, it is fitted to fewer rows.
+
+        Raises
+        ------
+        ValueError
+            If it has conditions.
         """
         if self.conditions is not None:
             raise ValueError(

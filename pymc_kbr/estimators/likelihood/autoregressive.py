@@ -17,6 +17,7 @@ from pymc_kbr.estimators.likelihood.categorical import (
     fit_hurdles,
 )
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
+    ROWS_FOR_SHAPE,
     ConditionalMixture,
     fit_conditional_mixture,
     log_densities,
@@ -58,6 +59,9 @@ TIMES = 10
 
 LOWEST_VALUES = 12
 """Of counts, whose probabilities are learnt one by one."""
+
+ROWS_FOR_SHAPES = 40_000
+"""From which the shapes of all statistics together are learnt."""
 
 SPARING = Effort(120, 600, 900, 40, 15)
 """Of one that is only compared."""
@@ -349,11 +353,16 @@ class _Single:
             if (levels := self._levels[j]) is not None:
                 self._fitted[j] = fit_categorical(inputs, y, levels, rng, self.effort), past
             elif lowest is not None:
-                tail = partial(fit_conditional, rng=rng, effort=self.effort)
+                tail = partial(fit_conditional, rng=rng, effort=self.effort, rows_for_shape=self._shape_rows)
                 self._fitted[j] = fit_hurdles(inputs, y, lowest, tail, rng, self.effort), past
             else:
-                self._fitted[j] = fit_conditional(inputs, y, rng, self.effort), past
+                self._fitted[j] = fit_conditional(inputs, y, rng, self.effort, self._shape_rows), past
         return self._fitted[j]
+
+    @property
+    def _shape_rows(self) -> int:
+        """From which a shape is learnt: of few statistics from more, as together they take as long."""
+        return max(ROWS_FOR_SHAPE, ROWS_FOR_SHAPES // self._points.shape[1])
 
     def _past(self, j: int, rng: np.random.Generator) -> Past:
         order = self.known.order
@@ -629,7 +638,13 @@ class Conditional:
         return self.centre + self.scale * (self.mean.at(inputs) + deviation * z)
 
 
-def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, effort: Effort) -> Conditional:
+def fit_conditional(
+    inputs: Inputs,
+    y: np.ndarray,
+    rng: np.random.Generator,
+    effort: Effort,
+    rows_for_shape: int = ROWS_FOR_SHAPE,
+) -> Conditional:
     """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows."""
     # Shapes: y (n,).
     centre, scale = float(y.mean()), float(y.std())
@@ -648,7 +663,8 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
         log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
-    shape = fit_conditional_mixture(fit_shape(z, rng), inputs, z, rng)
+    rows = {"searched": rows_for_shape, "learnt": rows_for_shape}
+    shape = fit_conditional_mixture(fit_shape(z, rng), inputs, z, rng, **rows)
     # Of log variances, which go twice as far as log deviations.
     limits = (float(g.min()) - 2 * BEYOND_FITTED, float(g.max()) + 2 * BEYOND_FITTED)
     return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
