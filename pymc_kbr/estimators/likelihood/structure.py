@@ -29,7 +29,7 @@ class Declared(NamedTuple):
         for kind, given in zip(KINDS, (shift, scale, lower, upper), strict=True):
             edge = kind in ("lower", "upper")
             value = "a parameter or a number" if edge else "a parameter"
-            if not isinstance(given, Mapping | None):
+            if not isinstance(given, Mapping | None) or (given is not None and not given):
                 raise TypeError(
                     f"{kind} is {shown(given)}; it must be a dict from statistics to {value}, such as "
                     f"{kind}={{'rt': 't0'}}"
