@@ -611,19 +611,19 @@ class Conditional:
         """
         if shared and xp is np:
             y, *ends = (for_rows(each, len(theta)) for each in (y, *ends))  # type: ignore[assignment]
-        z, half = self.standardised(theta, ends[0], past, xp, shared=shared)
-        # The other end is as many units away as it is in the statistic.
-        other = z + (ends[1] - ends[0]) / self.scale * xp.exp(-half)
+        z, half = self.standardised(theta, y, past, xp, shared=shared)
+        # From the value on: an end may be so far off that differences from it lose their digits.
+        unit = xp.exp(-half) / self.scale
+        lower, upper = (z + (end - y) * unit for end in ends)
         if shared and xp is np:
             past = for_rows(past, len(theta))
         parts = self.shape.parts(theta, past, xp)
         if not between:
-            return log_mass(parts, z, other, xp)
+            return log_mass(parts, lower, upper, xp)
         cell = ends[1] > ends[0]
-        inside = log_mass(parts, z, xp.where(cell, other, z + 1.0), xp)
-        at = z + (y - ends[0]) / self.scale * xp.exp(-half)
-        at = xp.where(cell, 0.0, at)
-        return xp.where(cell, inside, log_densities(parts, at, xp) - half - float(np.log(self.scale)))
+        inside = log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
+        density = log_densities(parts, xp.where(cell, 0.0, z), xp) - half - float(np.log(self.scale))
+        return xp.where(cell, inside, density)
 
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of statistics (k,) given parameters (k, q) and the past (k, l)."""
