@@ -25,6 +25,7 @@ class CheckedRows:
     ratio: np.ndarray | None
     carrying: np.ndarray
     success: Any = None
+    names: Any = None
 
     @classmethod
     def of(
@@ -51,12 +52,13 @@ class CheckedRows:
         support: Support,
         ratio: Any = None,
         success: Any = None,
+        names: Any = None,
     ) -> CheckedRows:
         """Of arrays that were checked before, as those of a `ReferenceTable`; the ratio is looked at."""
         if ratio is not None:
             ratio = as_rows("the density ratio", ratio)
         carrying = _rows_with_density(ratio, len(parameters))
-        return cls(parameters, statistics, support, ratio, carrying, success)
+        return cls(parameters, statistics, support, ratio, carrying, success, names)
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -76,7 +78,7 @@ class CheckedRows:
         theta, x = self.parameters[rows], self.statistics[rows]
         theta.flags.writeable = x.flags.writeable = False  # nobody has to copy what nobody can change
         ratio = None if self.ratio is None else self.ratio[rows]
-        return CheckedRows(theta, x, self.support, ratio, np.arange(len(rows)), self.success)
+        return CheckedRows(theta, x, self.support, ratio, np.arange(len(rows)), self.success, self.names)
 
 
 def _rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:

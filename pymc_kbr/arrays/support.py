@@ -188,6 +188,46 @@ class Support:
             blocks += [Block((c,), (Lattice.of(parameters[:, c]),)) for c in lattices]
         return self if tuple(blocks) == self.blocks else replace(self, blocks=tuple(blocks))
 
+    def of_columns(self, columns: np.ndarray) -> Support:
+        """The support of some columns.
+
+        Parameters
+        ----------
+        columns : ndarray of int, shape (m,)
+
+        Returns
+        -------
+        Support
+            Without what it says of them together with others.
+
+        Raises
+        ------
+        ValueError
+            If bounds of theirs depend on columns that are left out.
+        """
+        places = {int(column): place for place, column in enumerate(columns)}
+        blocks: list[Block] = []
+        for block in self.blocks:
+            kept = [i for i, column in enumerate(block.columns) if column in places]
+            whole = len(kept) == len(block.columns)
+            numbers = tuple(places[block.columns[i]] for i in kept)
+            steps: list[Step] = []
+            for step in block.steps:
+                if isinstance(step, Interval) and step.lower_slopes is None and step.upper_slopes is None:
+                    lower, upper = (tuple(end[i] for i in kept) for end in (step.lower, step.upper))
+                    steps.append(Interval(lower, upper))
+                elif kept and (not whole or isinstance(step, Interval)):
+                    raise ValueError(
+                        f"the bounds of the parameters in columns {block.columns} depend on each other, and "
+                        f"only {[block.columns[i] for i in kept]} of them are taken; take all or none"
+                    )
+                else:
+                    steps.append(step)
+            if kept:
+                atoms = tuple(block.atoms[i] for i in kept) if block.atoms else ()
+                blocks.append(replace(block, columns=numbers, steps=tuple(steps), atoms=atoms))
+        return Support(len(columns), tuple(blocks))
+
     def lattices(self) -> np.ndarray:
         """Which parameters are whole numbers that are moved.
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.neighbours import Neighbours, neighbours_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.likelihood.success import Success
@@ -47,6 +48,7 @@ class FittedTable:
     first: np.ndarray | None = None
     raw: np.ndarray | None = None
     success: Success | None = None
+    names: Names | None = None
 
     def __len__(self) -> int:
         return len(self.statistics)
@@ -76,6 +78,7 @@ class FittedTable:
             statistics=self.statistics[:, places],
             first=None if self.first is None else self.first[columns],
             raw=None if self.raw is None else self.raw[:, columns],
+            names=None if self.names is None else self.names.of_statistics(columns),
         )
 
     def nearest(self, count: int, units: tuple[float, ...] = ()) -> Neighbours:
@@ -146,7 +149,7 @@ def scaled(
         simulated = np.vstack([simulated, draws[0]])
     support = rows.support.of_rows(simulated)
     of_all: dict[str, Any] = {"support": support, "size": len(rows), "draws": draws, "first": raw[0]}
-    of_all["success"] = rows.success
+    of_all |= {"success": rows.success, "names": rows.names}
     if rows.ratio is None:
         own = theta.copy() if theta.flags.writeable else theta
         return FittedTable(scaler, coordinate, own, raw=raw, **of_all)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -16,9 +16,10 @@ from scipy.spatial import KDTree
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from pymc_kbr.arrays.names import by_name, parameters_by_name
+from pymc_kbr.arrays.names import Names, by_name, parameters_by_name
 from pymc_kbr.arrays.observations import trials_of
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import generator_of, shown
+from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import parallel_map, row_parts
@@ -34,7 +35,7 @@ from pymc_kbr.estimators.checks import (
 )
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive
+from pymc_kbr.estimators.likelihood.autoregressive import NOTHING_KNOWN, Autoregressive, Known
 from pymc_kbr.estimators.likelihood.checks import (
     FunctionOfParameters,
     check_parameters,
@@ -50,15 +51,24 @@ from pymc_kbr.estimators.likelihood.choice import (
     forms_of,
     refuted,
 )
-from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
+from pymc_kbr.estimators.likelihood.evaluation import (
+    AtConditions,
+    ConditionedData,
+    Evaluation,
+    integrated_out,
+    seen_of,
+)
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.free_density import free_log_density
+from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, start_rows
+from pymc_kbr.estimators.likelihood.structure import Declared, Structure, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, tempered
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
+from pymc_kbr.estimators.summaries.transformed import Cells
 from pymc_kbr.posterior.doubt import PosteriorWarning
 from pymc_kbr.posterior.posterior import Posterior
 
@@ -72,16 +82,22 @@ class LearnedDensity(Estimator):
     reads_missed = True
     """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
     _evaluation: Evaluation
+    _inputs: np.ndarray | None = None
 
     @cached_property
     def simulated_region_(self) -> SimulatedRegion:
         """Which combinations within `simulated_range_` rows are near: all that `LearnedSimulator` takes."""
-        return SimulatedRegion.of(self.table_.parameters)
+        return SimulatedRegion.of(self.table_.parameters if self._inputs is None else self._inputs)
 
     @property
     def parameters_size(self) -> int:
         """Number of parameters, p."""
         return self.simulated_range_.shape[1]
+
+    @property
+    def input_names_(self) -> tuple[str, ...] | None:
+        """Names of the p parameters, with those that are conditions; None where they have none."""
+        return self.names_.parameters
 
     @property
     def statistics_size(self) -> int:
@@ -158,18 +174,42 @@ class LearnedDensity(Estimator):
         """
         return self._prepare(self._possible(self._trials(observed)))
 
+    def refuse_impossible(self, observed: ArrayLike) -> None:
+        """Refuse observations that have a value which the model does not make.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (n, d)
+
+        Raises
+        ------
+        ValueError
+            If a value lies beyond the edge of its statistic for all simulated parameters, or between the
+            values of a discrete one.
+        """
+        rows = self._trials(observed)
+        read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
+        self._prepare(read, conditioned=True)
+
     def _prepare(self, rows: np.ndarray, *, conditioned: bool = False) -> Prepared:
         """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
         prepared = self._evaluation.prepare(rows)
-        unseen = np.flatnonzero(prepared.off())
+        beyond_edges = np.zeros(len(rows), dtype=bool)
+        if self._evaluation.structure is not None:
+            beyond_edges = self._evaluation.structure.impossible(rows, *self.simulated_range_)
+        unseen = np.flatnonzero(prepared.off() | beyond_edges)
         if conditioned and len(unseen):
+            why = (
+                "beyond the edge that its statistic has for all simulated parameters"
+                if beyond_edges[unseen[0]]
+                else "that a discrete statistic does not take"
+            )
             raise ImpossibleObservation(
                 unseen,
-                f"row {unseen[0]} of the observations, {rows[unseen[0]]}, has a value that a statistic of "
-                "few values does not take in the table: the model does not make it; look at the data, "
-                "or leave the statistic out",
+                f"row {unseen[0]} of the observations, {rows[unseen[0]]}, has a value {why}: the model does "
+                "not make it; look at the data, or leave the statistic out",
             )
-        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True)
+        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True) | beyond_edges[:, None]
         return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
 
     def _trials(self, observed: ArrayLike) -> np.ndarray:
@@ -248,7 +288,7 @@ class LearnedDensity(Estimator):
 
     def _parameters(self, parameters: ArrayLike) -> np.ndarray:
         """Parameters (k, p), a data frame's in the order of the table."""
-        given = parameters_by_name(parameters, self.names_.parameters)
+        given = parameters_by_name(parameters, self.input_names_)
         return check_parameters(given, self.parameters_size)
 
     def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
@@ -336,7 +376,9 @@ class LearnedDensity(Estimator):
     def _near(self, rows: np.ndarray) -> np.ndarray:
         """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
         read = self._possible(rows)
-        check_scaled(self.table_.scaler.transform(read), read)
+        # What is declared has units of its own, in which every value is a number.
+        if self._evaluation.structure is None:
+            check_scaled(self.table_.scaler.transform(read), read)
         return read
 
 
@@ -513,11 +555,23 @@ class KernelLikelihood(LearnedDensity):
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
-    scale : bool, str or Summary
+    scale : bool, str, Summary or dict
         True for the curve of each statistic that evidence is for, discrete ones spread over their cells;
         False for their own units; "dependent" for the curves of those that depend on the parameters, the
         others left out; or summaries of them, whose likelihood then is learnt. The form
-        "exchangeable" has one unit for all, and takes True alone.
+        "exchangeable" has one unit for all, and takes True alone. A dict declares scales: see `shift`.
+    shift : dict, optional
+        Of statistics x, by names or columns, the parameter t that shifts each: the law of x - t, given the
+        statistics before it, does not depend on t. The same of ``scale={"x": "s"}`` is said of x / s, or
+        of (x - t) / s, with s above zero. What is declared is exact, and is not learnt.
+    lower, upper : dict, optional
+        Of statistics the lowest, or highest, value: a number, or the name of a parameter. Beyond it the
+        density is zero. The edge of a statistic that is shifted is the parameter that shifts it; of one that
+        is scaled alone, 0, or as the upper edge the scale.
+    conditions : sequence, optional
+        Parameters, by names or columns, that are given and not inferred, such as a stimulus: `condition`
+        takes their values, and its posteriors are those of the others. Elsewhere, as in `log_likelihood` and
+        `LearnedSimulator`, they stay among the parameters.
     parameter_bandwidth : float, optional
         As of the other estimators; weights here need no projection.
 
@@ -525,6 +579,8 @@ class KernelLikelihood(LearnedDensity):
     ----------
     choice_ : Choice
         Which form was taken, and how held-out rows are distributed under it.
+    structure_ : Structure or None
+        What is declared, and `conditions_` the columns of conditions.
     statistics_left_out_ : int
         With ``scale="dependent"``, how many are constant or found to be independent of the parameters.
     simulated_range_ : ndarray of shape (2, p)
@@ -533,7 +589,8 @@ class KernelLikelihood(LearnedDensity):
     Raises
     ------
     ValueError
-        For arguments out of range, and before `fit`; by `fit`, for too few rows.
+        For arguments out of range, and before `fit`; by `fit`, for too few rows, for names that the table
+        lacks, scales that are not positive, and edges with simulated values on or beyond them.
 
     Notes
     -----
@@ -553,18 +610,30 @@ class KernelLikelihood(LearnedDensity):
     smoothing = "repeats"
     takes_draws = draws_as_asked = multiplies_prior = True
     _to_be_compared = False
+    structure_: Structure | None = None
+    conditions_: np.ndarray | None = None
+    _every_name: tuple[str, ...] | None = None
+    shift = lower = upper = conditions = None  # which what was saved before they could be declared lacks
 
     def __init__(
         self,
         form: str = "auto",
         particles: int = 4000,
         *,
-        scale: bool | str | Summary = True,
+        scale: bool | str | Summary | Mapping[Any, Any] = True,
+        shift: Mapping[Any, Any] | None = None,
+        lower: Mapping[Any, Any] | None = None,
+        upper: Mapping[Any, Any] | None = None,
+        conditions: Sequence[Any] | None = None,
         parameter_bandwidth: float | None = None,
     ) -> None:
         self.form = form
         self.particles = particles
-        self.scale = scale
+        self.scale: Any = scale
+        self.shift = shift
+        self.lower = lower
+        self.upper = upper
+        self.conditions = conditions
         self.parameter_bandwidth = parameter_bandwidth
 
     def scale_of_statistics(self) -> bool | str | Summary:
@@ -575,30 +644,118 @@ class KernelLikelihood(LearnedDensity):
         bool, str or Summary
             The argument `scale`; for True "transformed", or "common" for the form "exchangeable".
         """
-        if self.scale is not True:
+        if self.scale is not True and not isinstance(self.scale, Mapping):
             return self.scale
         exchangeable = isinstance(self.form, str) and self.form == "exchangeable"
         return "common" if exchangeable else "transformed"
 
     def _check(self, n: int, streamed: bool) -> None:
         check_settings(self.particles, self.form, tuple(FORMS), self.scale)
+        if (declared := self._declared()) and self.names_.parameters and self.names_.statistics:
+            Structure.of(declared, self.names_, len(self.names_.parameters), len(self.names_.statistics))
+        if self.conditions is not None and self.names_.parameters:
+            self._columns_of_conditions(self.names_, len(self.names_.parameters))
+
+    def _columns_of_conditions(self, names: Names, p: int) -> np.ndarray | None:
+        """Numbers of the parameters that are conditions."""
+        if self.conditions is None:
+            return None
+        if isinstance(self.conditions, str) or not isinstance(self.conditions, Sequence):
+            raise TypeError(
+                f"conditions is {shown(self.conditions)}; give a list of parameters, by names or columns"
+            )
+        found = [column_of(each, names.parameters, p, "a condition") for each in self.conditions]
+        if len(set(found)) < len(found) or not 0 < len(found) < p:
+            raise ValueError(
+                f"conditions is {list(self.conditions)}, of {p} parameters; give some of them, each once: "
+                "what is left is inferred"
+            )
+        return np.array(found)
+
+    def _declared(self) -> Declared:
+        """What is declared of statistics, refused where it cannot be."""
+        scale = self.scale if isinstance(self.scale, Mapping) else None
+        declared = Declared.of(self.shift, scale, self.lower, self.upper)
+        if declared and (self.scale_of_statistics() != "transformed"):
+            raise ValueError(
+                "shift, scale, lower or upper is declared of some statistics, and "
+                + ("the form is 'exchangeable'" if self.form == "exchangeable" else f"scale={self.scale!r}")
+                + "; what is declared is of the statistics themselves: leave one of the two out"
+            )
+        return declared
+
+    @property
+    def declares(self) -> bool:
+        """Whether shifts, scales or edges of statistics are declared."""
+        return bool(self._declared())
+
+    @property
+    def declared_parameters(self) -> set[Any]:
+        """Names, or columns, of the parameters that shift, scale or bound statistics."""
+        return {of for given in self._declared() for of in given.values() if not isinstance(of, float)}
+
+    def _structure_of(self, table: FittedTable) -> Structure | None:
+        """What is declared, of the columns of a table."""
+        if not (declared := self._declared()):
+            return None
+        p, d = table.parameters.shape[1], table.scaler.size
+        names = self._names_of(table)
+        structure = Structure.of(declared, names, p, d)
+        assert table.raw is not None
+        structure.check_rows(table.raw, table.parameters, names)
+        return structure
 
     _log_mass = 0.0  # which what was saved by 0.2.0.dev0 lacks
 
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_
         of_parameters = ParameterScale.fit(table.parameters, table.support)
-        theta, points = of_parameters(table.parameters), table.statistics
+        theta = every = of_parameters(table.parameters)
+        points = table.statistics
         scaler, fitted = table.scaler, table.scaler.kept
         if isinstance(table.scaler, Dependent):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
+        structure = self._structure_of(table)
+        known = NOTHING_KNOWN
+        if structure is not None:
+            assert table.raw is not None
+            discrete = [column for column in structure.edges if Cells.of(table.raw[:, column]) is not None]
+            edges = {column: structure.edges[column] for column in discrete}
+            structure = structure.without(discrete)
+            reduced = structure.reduced(table.raw, table.parameters)
+            ranges = dict(zip(structure.columns.tolist(), structure.ranges, strict=True))
+            scaler = Transformed.fit(reduced, table.parameters, ranges, edges)
+            if np.any(lost := table.scaler.kept & ~scaler.kept):
+                raise FunctionOfParameters(int(np.flatnonzero(lost)[0]))
+            kinds = [curve.kind for curve in scaler.curves]
+            structure = structure.with_curves(
+                dict(zip(np.flatnonzero(scaler.kept).tolist(), kinds, strict=True))
+            )
+            points, fitted, theta = scaler.transform(reduced), scaler.kept, seen_of(theta, structure.used)
+            known = Known(structure.inputs(fitted))
+        self.structure_ = structure
         points, levels = dequantise(scaler, points, self.form, rng)
+        if structure is not None and len(structure.columns) and any(levels):
+            # What has few values is first: of those after it there is then a law for each.
+            first = np.argsort([each is None for each in levels], kind="stable")
+            known = known._replace(order=tuple(first.tolist()))
+        grids = scaler.grids(levels) if isinstance(scaler, Transformed) else ()
+        if self.form in ("auto", "autoregressive", "location_scale"):
+            known = known._replace(grids=grids) if grids else known
         few = self._to_be_compared
-        check_rows(theta, points, fitted, draws=self.form == "exchangeable")
+        check_rows(every, points, fitted, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
-        self.choice_ = choose_form(theta, points, names, rng, levels)
-        self.form_ = self.choice_.form if few else fit_chosen(self.choice_, theta, points, rng, levels)
+        if not np.any(np.ptp(theta, axis=0)) and not levels:
+            names = ["location_scale"]  # one law for all parameters
+        elif self.form == "auto" and points.shape[1] == 1 and any(grids):
+            # Where cells are wide beside the spread, no density follows their steps.
+            wide = grids[0] is not None and grids[0].lowest(points[:, 0], 1) is not None
+            names = ["autoregressive"] if wide else names
+        self.choice_ = chosen = choose_form(theta, points, names, rng, levels, known)
+        self.form_ = chosen.form if few else fit_chosen(chosen, theta, points, rng, levels, known)
+        if isinstance(self.form_, LocationScale) and points.shape[1] == 1:
+            self.form_ = replace(self.form_, grids=known.grids)
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
         if isinstance(self.form_, Exchangeable) and not few:
@@ -608,8 +765,33 @@ class KernelLikelihood(LearnedDensity):
             self.transforms_worst_ = int(np.flatnonzero(fitted)[self.choice_.worst])
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         outcome = None if table.success is None or table.success.condition else table.success
-        self._evaluation = Evaluation(self.form_, of_parameters, table.scaler, outcome)
+        summary = table.scaler if structure is None else scaler
+        self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure)
+        self._inputs = None
+        self.conditions_ = self._columns_of_conditions(self._names_of(table), table.parameters.shape[1])
+        if self.conditions_ is not None:
+            self._set_conditions_aside(self.conditions_)
         self._start(rng)
+
+    def _names_of(self, table: FittedTable) -> Names:
+        return table.names if self.names_ == Names() and table.names is not None else self.names_
+
+    def _set_conditions_aside(self, conditions: np.ndarray) -> None:
+        """Leave as parameters of the posterior those that are no conditions."""
+        table, names = self.table_, self.names_
+        if table.draws is not None or table.success is not None:
+            raise ValueError(
+                "conditions are declared, and the table has failures or the prior is given by draws, of all "
+                "parameters together; leave one of the two out"
+            )
+        others = np.delete(np.arange(table.parameters.shape[1]), conditions)
+        self.table_ = replace(
+            table, parameters=table.parameters[:, others], support=table.support.of_columns(others)
+        )
+        self._every_name, self._inputs = names.parameters, table.parameters
+        if names.parameters is not None:
+            self.names_ = replace(names, parameters=tuple(names.parameters[i] for i in others))
+        self.parameter_kernel_ = self._parameter_kernel()
 
     def _start(self, rng: np.random.Generator) -> None:
         """The prior, and rows with log weights that make them draws of it."""
@@ -619,7 +801,20 @@ class KernelLikelihood(LearnedDensity):
         self.__dict__.pop("log_prior_", None)  # that of the fit before
         if self._given_log_prior is not None:
             self.log_prior_ = self._given_log_prior
-        self._described = self._evaluation.describe(self._rows)
+        self._described = self._of_posteriors.describe(self._rows)
+
+    @property
+    def input_names_(self) -> tuple[str, ...] | None:
+        """Names of the p parameters, with those that are conditions; None where they have none."""
+        return self.names_.parameters if self.conditions_ is None else self._every_name
+
+    @property
+    def _of_posteriors(self) -> Any:
+        """The evaluation at parameters of the posterior."""
+        if self.conditions_ is None:
+            return self._evaluation
+        others = np.delete(np.arange(self.parameters_size), self.conditions_)
+        return AtConditions(self._evaluation, self.conditions_, others)
 
     @property
     def weighs_rows(self) -> bool:
@@ -633,7 +828,16 @@ class KernelLikelihood(LearnedDensity):
         -------
         KernelLikelihood
             A copy that makes few draws of each; if not fitted yet, it is fitted to fewer rows.
+
+        Raises
+        ------
+        ValueError
+            If it has conditions.
         """
+        if self.conditions is not None:
+            raise ValueError(
+                "the likelihood has conditions, which no held-out row is scored at; fit it to the table"
+            )
         few: Self = copy(self) if hasattr(self, "table_") else clone(self)
         few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
         return few
@@ -732,7 +936,7 @@ class KernelLikelihood(LearnedDensity):
             return log_prior
         return lambda theta: np.where(success.reached(theta), log_prior(theta), -np.inf)
 
-    def condition(self, observed: Any, *, trials: bool = False) -> Any:
+    def condition(self, observed: Any, *, trials: bool = False, conditions: Any = None) -> Any:
         """The posterior given an observation, or given the independent trials of a data set.
 
         Parameters
@@ -741,6 +945,9 @@ class KernelLikelihood(LearnedDensity):
         trials : bool
             Whether rows are independent trials under the same parameters, whose likelihoods multiply, and
             not observations of their own. Data sets in a list may differ in their number r.
+        conditions : ndarray of shape (k, c), (r, c) or (c,), optional
+            Where the likelihood has conditions: those of each observation, or trial, or of all of them. A
+            list of such where data sets are in a list.
 
         Returns
         -------
@@ -753,14 +960,38 @@ class KernelLikelihood(LearnedDensity):
         Raises
         ------
         TypeError, ValueError
-            As `Estimator.condition`, and if trials are not of shape (r, d) or have gaps.
+            As `Estimator.condition`, if trials are not of shape (r, d) or have gaps, and if conditions are
+            missing, or given where none are declared.
         """
-        if not trials:
-            return super().condition(observed)
         self._refuse_unfitted()
-        sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
+        if conditions is None and self.conditions_ is not None:
+            raise ValueError(
+                f"the likelihood was fitted with the conditions {self.conditions}; say under which ones the "
+                "observations were made: `condition(observed, conditions=...)`"
+            )
+        if conditions is not None and self.conditions_ is None:
+            raise ValueError(
+                "conditions are given, and the likelihood was fitted without any; fit "
+                "KernelLikelihood(conditions=[...]) with the names of the parameters that are conditions"
+            )
+        if not trials and conditions is None:
+            return super().condition(observed)
+        if trials:
+            sets, single = trials_of(observed, self.statistics_size, self.names_.statistics)
+        else:
+            given = self.read(observed)
+            sets, single = [row[None] for row in given.rows], given.single
         with self._threads():
-            posteriors = self._posteriors([self._prepare(self._near(x), conditioned=True) for x in sets])
+            prepared: list[Any] = [self._prepare(self._near(x), conditioned=True) for x in sets]
+            if self.conditions_ is not None:
+                each = conditions if trials and not single else [conditions]
+                if not trials and not single:
+                    each = rows_of_conditions(conditions, len(sets), len(self.conditions_))[:, None]
+                prepared = [
+                    ConditionedData(data, rows_of_conditions(one, len(x), len(self.conditions_)))
+                    for data, x, one in zip(prepared, sets, each, strict=True)
+                ]
+            posteriors = self._posteriors(prepared)
         return posteriors[0] if single else posteriors
 
     def _prepared(self, rows: np.ndarray) -> Sequence[Prepared]:
@@ -778,13 +1009,16 @@ class KernelLikelihood(LearnedDensity):
     def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
         start = self._beginning()
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
+        evaluation = self._of_posteriors
+        if self.conditions_ is not None:
+            seen = seen[:, evaluation.others]
         if not all(block.smooth and not any(block.atoms) for block in support.blocks):
             # Which particles cannot move in.
-            weighted = weighted_rows(self._evaluation, start, prepared)
+            weighted = weighted_rows(evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"
         else:
             free = free_log_density(support, self._within(self.log_prior_))
-            made = drawn_posteriors(self._evaluation, start, prepared, support, free, self.particles)
+            made = drawn_posteriors(evaluation, start, prepared, support, free, self.particles)
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]
         kernel, names = self.parameter_kernel_, self.names_.parameters
@@ -797,6 +1031,23 @@ class KernelLikelihood(LearnedDensity):
     def _row_weights(self, x: Any) -> RowWeights:
         values = [weights for weights, _ in weighted_rows(self._evaluation, self._beginning(), x)]
         return RowWeights(np.stack(values), points=None if self.table_.draws is None else self._rows)
+
+
+def rows_of_conditions(conditions: Any, count: int, size: int) -> np.ndarray:
+    """Conditions (n, c) of n observations, from those of each or of all."""
+    found = np.asarray(as_rows("the conditions", conditions), dtype=float)
+    if found.ndim == 1 and len(found) == count and size == 1:
+        found = found[:, None]
+    if found.shape == (size,) or (found.ndim == 0 and size == 1):
+        found = np.tile(found.reshape(1, size), (count, 1))
+    if found.shape != (count, size):
+        raise ValueError(
+            f"the conditions have shape {found.shape}; there are {count} observations and {size} conditions: "
+            f"give ({count}, {size}), or ({size},) where they are the same for all"
+        )
+    if not np.all(np.isfinite(found)):
+        raise ValueError("a condition is NaN or infinite; leave the observation out")
+    return found
 
 
 # --- posterior draws and weights ---

@@ -59,7 +59,9 @@ def learn_simulators(
         Rows of the table that each simulator is learned from. Simulators of the same function and shapes,
         such as one for each region, share a table and a likelihood.
     likelihood : KernelLikelihood, optional
-        One that is not fitted, with settings of your own.
+        One that is not fitted, with settings of your own. What it declares of statistics (`shift`, `scale`,
+        `lower`, `upper`) names parameters as the model names a simulator's inputs, or as its function names
+        its arguments.
     trials : str or collection of str
         Names of simulators of PyMC's default signature whose entries are independent trials of the same
         parameters. Without it they are learned as one vector: they may be a series.
@@ -170,7 +172,14 @@ def _fitted(kind: Learnable, table: Any, likelihood: Any, seed: int) -> Learned:
             if success.condition and not success.constant:
                 further["ratio"] = 1 / success(theta[:, columns])
     try:
-        likelihood.fit(theta[:, columns], table.statistics, support, random_seed=seed, **further)
+        sides: tuple[Any, Any] = (theta[:, columns], table.statistics)
+        if isinstance(likelihood, KernelLikelihood) and likelihood.declares:
+            names = kind.input_names(likelihood.declared_parameters)
+            sides = (
+                {names[column]: theta[:, column] for column in columns},
+                dict(zip(kind.statistic_names(table), np.asarray(table.statistics).T, strict=True)),
+            )
+        likelihood.fit(*sides, support, random_seed=seed, **further)
     except FunctionOfParameters as error:
         names = table.statistic_names
         raise FunctionOfParameters(error.column, names[error.column], kind.names[0]) from None

@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
+from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.rows import constants_named
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
@@ -140,7 +141,8 @@ def _best(
         if ratio is None:
             draws = new.draws if success is None else success.seen((new.draws, np.ones(len(new.draws))))
             ratio = ratio_of_draws(table.parameters, draws, support, rng)
-    rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio, success)
+    names = Names.of_table(table)
+    rows = CheckedRows.trusted(table.parameters, table.statistics, support, ratio, success, names)
     if new is not None:
         warn_of_few(rows.effective_size, len(rows))
     known: dict[str, Any] = {"log_prior": log_prior, "near": table.observed, "progressbar": progressbar}
@@ -150,7 +152,7 @@ def _best(
 def _rows_of(table: ReferenceTable) -> CheckedRows:
     weighting = weighting_of(table)
     sides = table.parameters, table.statistics, table.support
-    return CheckedRows.trusted(*sides, weighting.ratio, weighting.success)
+    return CheckedRows.trusted(*sides, weighting.ratio, weighting.success, Names.of_table(table))
 
 
 def warn_of_few(effective_sample_size: float, rows: int) -> None:

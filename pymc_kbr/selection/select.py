@@ -12,7 +12,7 @@ from sklearn.base import clone
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.exchangeable import seems_exchangeable
-from pymc_kbr.arrays.names import refuse_sets
+from pymc_kbr.arrays.names import Names, refuse_sets
 from pymc_kbr.arrays.refusals import flag, generator_of, of_type, shown
 from pymc_kbr.arrays.rows import constants_named
 from pymc_kbr.arrays.threads import one_blas_thread
@@ -107,7 +107,7 @@ def select(
     loaded = table.load(IN_MEMORY) if isinstance(table, StoredTable) else table
     weighting = weighting_of(loaded)
     sides = loaded.parameters, loaded.statistics, loaded.support
-    rows = CheckedRows.trusted(*sides, weighting.ratio, weighting.success)
+    rows = CheckedRows.trusted(*sides, weighting.ratio, weighting.success, Names.of_table(loaded))
     with constants_named(loaded.statistics, loaded.statistic_names):
         chosen = choose(rows, candidates=candidates, rng=rng, progressbar=progressbar).named(loaded)
         if isinstance(table, StoredTable):

@@ -61,7 +61,8 @@ def test_values_between_and_beyond_those_of_a_table_stand_for_themselves():
     strange = np.array([-5.0, 0.4, 3.0, 100.0])
     for end in cells.ends(strange):
         np.testing.assert_array_equal(end, strange)
-    np.testing.assert_array_equal(cells.nearest(np.array([-5.0, 100.0])), [-5.0, 100.0])
+    # A draw beyond all values is the outermost one, which has the mass that lies there.
+    np.testing.assert_array_equal(cells.nearest(np.array([-5.0, 100.0])), [0.0, 10.0])
     np.testing.assert_array_equal(cells.nearest(np.array([0.4, 3.0, 10.1])), [0.0, 2.7, 10.0])
 
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pymc_kbr.arrays.threads import parallel_map
-from pymc_kbr.estimators.likelihood.categorical import Categorical, fit_categorical
-from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture, fit_conditional_mixture
-from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape
+from pymc_kbr.estimators.likelihood.categorical import (
+    Categorical,
+    Hurdles,
+    fit_categorical,
+    fit_hurdles,
+)
+from pymc_kbr.estimators.likelihood.conditional_mixture import (
+    ROWS_FOR_SHAPE,
+    ConditionalMixture,
+    fit_conditional_mixture,
+    log_densities,
+)
+from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape, log_mass
 from pymc_kbr.estimators.likelihood.screening import screen
 from pymc_kbr.estimators.likelihood.smooth_function import (
     Effort,
@@ -25,7 +37,7 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
     for_rows,
 )
 from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE, UNEVEN
-from pymc_kbr.estimators.summaries.transformed import Levels
+from pymc_kbr.estimators.summaries.transformed import Grid, Levels
 
 MOST_EARLIER = 10
 """Earlier statistics that a conditional sees."""
@@ -45,6 +57,12 @@ ROWS_FITTED_ONCE = 5000
 TIMES = 10
 """At which series of different lags are compared."""
 
+LOWEST_VALUES = 12
+"""Of counts, whose probabilities are learnt one by one."""
+
+ROWS_FOR_SHAPES = 40_000
+"""From which the shapes of all statistics together are learnt."""
+
 SPARING = Effort(120, 600, 900, 40, 15)
 """Of one that is only compared."""
 
@@ -63,13 +81,30 @@ CELLS_AT_ONCE = 1_000_000
 """Pairs of parameters and points times landmarks that are in memory at once."""
 
 
+class Known(NamedTuple):
+    """What is known of statistics before a fit: see `Autoregressive`."""
+
+    inputs: tuple[tuple[int, ...], ...] = ()
+    order: tuple[int, ...] = ()
+    grids: tuple[Grid | None, ...] = ()
+
+
+NOTHING_KNOWN = Known()
+
+
 @dataclass(frozen=True)
 class Autoregressive:
     """p(x | theta) = prod_j p(x_j | theta, x_<j), a `Form`."""
 
-    conditionals: tuple[Conditional | Categorical, ...]
+    conditionals: tuple[Conditional | Categorical | Hurdles, ...]
     pasts: tuple[Past, ...]
     series: Series | None = None
+    inputs: tuple[tuple[int, ...], ...] = ()
+    """The parameters that each conditional sees; empty where each sees all of them."""
+    order: tuple[int, ...] = ()
+    """In which statistics are drawn, each given those before; empty for that of the columns."""
+    grids: tuple[Grid | None, ...] = ()
+    """Of statistics that have probabilities of cells, which those after them see as their values."""
 
     @property
     def levels(self) -> tuple[Levels | None, ...]:
@@ -80,8 +115,13 @@ class Autoregressive:
         """The parameters themselves, (k, q): what is computed from them differs by statistic."""
         return theta
 
-    def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
-        """Log densities (k, r) of points (k, r, e) or (1, r, e); see `Form`."""
+    def log_density(
+        self, described: Any, points: Any, xp: Any = np, moved: Mapping[int, np.ndarray] | None = None
+    ) -> Any:
+        """Log densities (k, r) of points (k, r, e) or (1, r, e), or with the ends of cells; see `Form`.
+
+        Of points that are the same for all parameters some columns may be `moved`, each (k, r).
+        """
         if xp is not np:
             return self._log_density(
                 described, points, xp, shared=getattr(points, "type", points).shape[0] == 1
@@ -89,39 +129,103 @@ class Autoregressive:
         if 1 < len(points) < len(described):
             return self._log_density(described, points, np, shared=True)
         shared = len(points) == 1
-        rows = max(1, CELLS_AT_ONCE // (300 * (1 if shared else points.shape[1])))
+        rows = max(1, CELLS_AT_ONCE // (300 * (points.shape[1] if moved or not shared else 1)))
         parts = [slice(i, i + rows) for i in range(0, len(described), rows)]
         blocks = [
-            self._log_density(described[p], points if shared else points[p], np, shared=shared) for p in parts
+            self._log_density(
+                described[p],
+                points if shared else points[p],
+                np,
+                shared=shared,
+                moved={j: column[p] for j, column in (moved or {}).items()},
+            )
+            for p in parts
         ]
         return np.concatenate(blocks) if blocks else np.zeros((0, points.shape[1]))
 
-    def _log_density(self, theta: Any, points: Any, xp: Any, *, shared: bool) -> Any:
-        total = 0.0
+    def _log_density(
+        self,
+        theta: Any,
+        points: Any,
+        xp: Any,
+        *,
+        shared: bool,
+        moved: Mapping[int, np.ndarray] | None = None,
+    ) -> Any:
+        total, size = 0.0, len(self.pasts)
+        cells = [j for j, grid in enumerate(self.grids) if grid is not None]
+        # Of a table's points the ends of cells are not known, and what counts is a density.
+        celled = bool(cells) and (xp is not np or points.shape[-1] > size)
+        values = points[:, :, :size] if celled else self._values(points)
         for j, (conditional, past) in enumerate(zip(self.conditionals, self.pasts, strict=True)):
-            y = points[:, :, j]
-            total = total + conditional.log_density(theta, y, past(points), xp, shared=shared)
+            y, seen, alike, before = points[:, :, j], self._seen(j, theta), shared, values
+            if moved:
+                y = moved.get(j, y)
+                if any(column in moved for column in past.columns):
+                    alike = False
+                    columns = [moved.get(i, values[:, :, i]) for i in range(size)]
+                    before = np.stack(np.broadcast_arrays(*columns), axis=-1)
+            if celled and j in cells and not isinstance(conditional, Categorical):
+                place = size + cells.index(j)
+                ends = points[:, :, place], points[:, :, place + len(cells)]
+                between = self.grids[j].cells.between  # type: ignore[union-attr]
+                total = total + conditional.log_mass(
+                    seen, y, ends, past(before), xp, shared=alike, between=between
+                )
+            else:
+                total = total + conditional.log_density(seen, y, past(before), xp, shared=alike)
         if self.series is not None:
             total = total + self.series.log_density(theta, points, xp, shared=shared)
         return total
+
+    def _seen(self, j: int, theta: Any) -> Any:
+        """What the conditional of statistic j sees of parameters (k, q)."""
+        return some_of(theta, self.inputs[j]) if self.inputs else theta
+
+    def _values(self, points: Any) -> Any:
+        """Points (..., e) with those of cells in the places of their values."""
+        return at_values(points, self.grids)
 
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, e) for each row of parameters (k, q)."""
         size = len(self.pasts) if self.series is None else self.series.size
         drawn = np.zeros((len(described), size))
-        for j, (conditional, past) in enumerate(zip(self.conditionals, self.pasts, strict=True)):
-            drawn[:, j] = conditional.draw(described, past(drawn), rng)
+        for j in self.order or range(len(self.pasts)):
+            column = self.conditionals[j].draw(self._seen(j, described), self.pasts[j](drawn), rng)
+            grid = self.grids[j] if self.grids else None
+            drawn[:, j] = column if grid is None else grid.at(column)
         if self.series is not None:
             self.series.extend(described, drawn, rng)
         return drawn
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Conditional distribution functions (k, e) of points (k, e)."""
-        pairs = zip(self.conditionals, self.pasts, strict=True)
-        columns = [c.distribution(described, points[:, j], past(points)) for j, (c, past) in enumerate(pairs)]
+        pairs, values = zip(self.conditionals, self.pasts, strict=True), self._values(points)
+        columns = [
+            c.distribution(self._seen(j, described), points[:, j], past(values))
+            for j, (c, past) in enumerate(pairs)
+        ]
         if self.series is not None:
             columns.append(self.series.transforms(described, points))
         return np.column_stack(columns)
+
+
+def at_values(points: np.ndarray, grids: tuple[Grid | None, ...]) -> np.ndarray:
+    """Points (..., e) with those of cells in the places of their values."""
+    if not grids:
+        return points
+    found = np.array(points)
+    for j, grid in enumerate(grids):
+        if grid is not None:
+            found[..., j] = grid.at(points[..., j])
+    return found
+
+
+def some_of(theta: Any, columns: tuple[int, ...]) -> Any:
+    """Some of the parameters (k, q), or one that never varies where there are none."""
+    if not columns:
+        return 0.0 * theta[:, :1]
+    return theta[:, list(columns)]
 
 
 def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | None:
@@ -143,7 +247,17 @@ def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | N
         for j in single
     )
     series = None if form.series is None or m <= form.series.start else replace(form.series, size=m)
-    return Autoregressive(tuple(form.conditionals[j] for j in single), pasts, series)
+    inputs = tuple(form.inputs[j] for j in single) if form.inputs else ()
+    grids = tuple(form.grids[j] for j in single) if form.grids else ()
+    order = tuple(places[j] for j in form.order if j in places)
+    return Autoregressive(
+        tuple(form.conditionals[j] for j in single),
+        pasts,
+        series,
+        inputs,
+        order,
+        grids if any(grids) else (),
+    )
 
 
 def fit_autoregressive(
@@ -152,6 +266,7 @@ def fit_autoregressive(
     rng: np.random.Generator,
     effort: Effort | None = None,
     levels: tuple[Levels | None, ...] = (),
+    known: Known = NOTHING_KNOWN,
     single: bool = True,
 ) -> Autoregressive:
     """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
@@ -161,8 +276,8 @@ def fit_autoregressive(
     # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
     own = effort or next(effort for most, effort in EFFORTS if size <= most)
-    each_alone = _Single(theta, points, rng, own, levels)
-    tried = size >= SHORTEST_SERIES and not levels
+    each_alone = _Single(theta, points, rng, own, levels, known)
+    tried = size >= SHORTEST_SERIES and not levels and not known.inputs
     lags = _lags_of_series(theta, points, each_alone, rng, effort) if tried else None
     if lags is None and not single:
         raise ValueError(
@@ -170,10 +285,13 @@ def fit_autoregressive(
             "another form"
         )
     series = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
+    if series is not None and known.grids:  # one conditional for all values has no cells
+        each_alone, known = _Single(theta, points, rng, own, levels), NOTHING_KNOWN
     alone = range(size if series is None else series.start)
     with parallel_map(len(alone)) as map_:
         each = map_(each_alone, alone)
-    return Autoregressive(tuple(c for c, _ in each), tuple(past for _, past in each), series)
+    conditionals, pasts = tuple(c for c, _ in each), tuple(past for _, past in each)
+    return Autoregressive(conditionals, pasts, series, known.inputs, known.order, known.grids)
 
 
 def _lags_of_series(
@@ -193,7 +311,7 @@ def _lags_of_series(
     first = max(each.start for each in tried)
     times = np.unique(np.linspace(first, size - 1, TIMES).astype(int))
     best = max(tried, key=lambda each: each.log_densities(*seen, times).mean())
-    probing = _Single(*some, rng, single.effort)
+    probing = _Single(*some, rng, single.effort, known=single.known)
     probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
     with parallel_map(len(probes)) as map_:
         own = np.column_stack(map_(lambda j: probing.log_density(j, *seen), probes.tolist()))
@@ -216,41 +334,62 @@ class _Single:
         rng: np.random.Generator,
         effort: Effort,
         levels: tuple[Levels | None, ...] = (),
+        known: Known = NOTHING_KNOWN,
     ) -> None:
-        self._theta, self._points = theta, points
+        self._theta, self._points, self.known = theta, points, known
+        self._values = at_values(points, known.grids)
         self._levels = levels or (None,) * points.shape[1]
         # Each has its own random numbers, in whatever order they are asked for.
         self._seeds = rng.integers(2**63, size=(points.shape[1],))
-        self._known: dict[int, tuple[Conditional | Categorical, Past]] = {}
+        self._fitted: dict[int, tuple[Conditional | Categorical | Hurdles, Past]] = {}
         self.effort = effort
 
-    def __call__(self, j: int) -> tuple[Conditional | Categorical, Past]:
+    def __call__(self, j: int) -> tuple[Conditional | Categorical | Hurdles, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
-        if j not in self._known:
+        if j not in self._fitted:
             rng = np.random.default_rng(self._seeds[j])
             past = self._past(j, rng)
-            inputs, y = Inputs(self._theta, past(self._points)), self._points[:, j]
-            if (levels := self._levels[j]) is None:
-                self._known[j] = fit_conditional(inputs, y, rng, self.effort), past
+            inputs, y = Inputs(self._seen(j, self._theta), past(self._values)), self._points[:, j]
+            grid = self.known.grids[j] if self.known.grids else None
+            # Of many statistics each has fewer values of its own: together they cost as much as one.
+            most = max(1, LOWEST_VALUES // self._points.shape[1])
+            lowest = None if grid is None else grid.lowest(y, most)
+            if (levels := self._levels[j]) is not None:
+                self._fitted[j] = fit_categorical(inputs, y, levels, rng, self.effort), past
+            elif lowest is not None:
+                tail = partial(fit_conditional, rng=rng, effort=self.effort, rows_for_shape=self._shape_rows)
+                self._fitted[j] = fit_hurdles(inputs, y, lowest, tail, rng, self.effort), past
             else:
-                self._known[j] = fit_categorical(inputs, y, levels, rng, self.effort), past
-        return self._known[j]
+                self._fitted[j] = fit_conditional(inputs, y, rng, self.effort, self._shape_rows), past
+        return self._fitted[j]
+
+    @property
+    def _shape_rows(self) -> int:
+        """From which a shape is learnt: of few statistics from more, as together they take as long."""
+        return max(ROWS_FOR_SHAPE, ROWS_FOR_SHAPES // self._points.shape[1])
 
     def _past(self, j: int, rng: np.random.Generator) -> Past:
-        columns = np.arange(j)
-        if j > MOST_EARLIER:
+        order = self.known.order
+        columns = np.array(order[: order.index(j)], dtype=int) if order else np.arange(j)
+        if len(columns) > MOST_EARLIER:
             rows = rng.permutation(len(self._points))[:ROWS_FOR_INPUTS]
-            columns = screen(self._theta[rows], self._points[rows, :j], self._points[rows, j], MOST_EARLIER)
-        return Past.of(self._points, columns, self._levels)
+            earlier = self._values[np.ix_(rows, columns)]
+            columns = columns[screen(self._theta[rows], earlier, self._points[rows, j], MOST_EARLIER)]
+        return Past.of(self._values, columns, self._levels)
 
     def log_density(self, j: int, theta: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Log densities (k,) of statistic j of other rows."""
         conditional, past = self(j)
-        return conditional.log_density(theta, points[:, None, j], past(points)[:, None])[:, 0]
+        seen = self._seen(j, theta)
+        before = past(at_values(points, self.known.grids))
+        return conditional.log_density(seen, points[:, None, j], before[:, None])[:, 0]
+
+    def _seen(self, j: int, theta: np.ndarray) -> np.ndarray:
+        return some_of(theta, self.known.inputs[j]) if self.known.inputs else theta
 
     def adopt(self, other: _Single) -> None:
         """Keep the conditionals that another has fitted."""
-        self._known |= other._known
+        self._fitted |= other._fitted
 
 
 # --- which earlier statistics matter ---
@@ -459,6 +598,37 @@ class Conditional:
             past = for_rows(past, len(theta))
         return self.shape.log_density(z, theta, past, xp) - log_deviation - float(np.log(self.scale))
 
+    def log_mass(
+        self,
+        theta: Any,
+        y: Any,
+        ends: tuple[Any, Any],
+        past: Any,
+        xp: Any = np,
+        *,
+        shared: bool = False,
+        between: bool = False,
+    ) -> Any:
+        """Log probabilities (k, r) of cells between two `ends`, each (k, r); or log densities at y.
+
+        Where a statistic is continuous `between` atoms, its ends are equal where it has a density.
+        """
+        if shared and xp is np:
+            y, *ends = (for_rows(each, len(theta)) for each in (y, *ends))  # type: ignore[assignment]
+        z, half = self.standardised(theta, y, past, xp, shared=shared)
+        # From the value on: an end may be so far off that differences from it lose their digits.
+        unit = xp.exp(-half) / self.scale
+        lower, upper = (z + (end - y) * unit for end in ends)
+        if shared and xp is np:
+            past = for_rows(past, len(theta))
+        parts = self.shape.parts(theta, past, xp)
+        if not between:
+            return log_mass(parts, lower, upper, xp)
+        cell = ends[1] > ends[0]
+        inside = log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
+        density = log_densities(parts, xp.where(cell, 0.0, z), xp) - half - float(np.log(self.scale))
+        return xp.where(cell, inside, density)
+
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of statistics (k,) given parameters (k, q) and the past (k, l)."""
         z, _ = self.standardised(theta, y[:, None], past[:, None])
@@ -472,7 +642,13 @@ class Conditional:
         return self.centre + self.scale * (self.mean.at(inputs) + deviation * z)
 
 
-def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, effort: Effort) -> Conditional:
+def fit_conditional(
+    inputs: Inputs,
+    y: np.ndarray,
+    rng: np.random.Generator,
+    effort: Effort,
+    rows_for_shape: int = ROWS_FOR_SHAPE,
+) -> Conditional:
     """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows."""
     # Shapes: y (n,).
     centre, scale = float(y.mean()), float(y.std())
@@ -492,7 +668,8 @@ def fit_conditional(inputs: Inputs, y: np.ndarray, rng: np.random.Generator, eff
         log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
-    shape = fit_conditional_mixture(fit_shape(z, rng), inputs, z, rng)
+    counts = {"searched": rows_for_shape, "learnt": rows_for_shape}
+    shape = fit_conditional_mixture(fit_shape(z, rng), inputs, z, rng, **counts)
     # Of log variances, which go twice as far as log deviations.
     limits = (float(g.min()) - 2 * BEYOND_FITTED, float(g.max()) + 2 * BEYOND_FITTED)
     return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -24,7 +25,7 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
     start_kernel,
     with_unit_prior,
 )
-from pymc_kbr.estimators.summaries.transformed import Levels
+from pymc_kbr.estimators.summaries.transformed import FAR, Levels
 
 FEWEST_OF_A_KIND = 5
 """Rows, and one more for each input, that a function takes of those with the value and of those beyond it."""
@@ -94,6 +95,141 @@ class Categorical:
         at_least = self._at_least(theta, past)[:, 1:-1]
         numbers = np.sum(rng.random((len(theta), 1)) < at_least, axis=1)
         return self.levels.spread(numbers, rng.random(len(theta)))
+
+
+# --- counts: the lowest values by their probabilities, those above by a density ---
+
+
+class Tail(Protocol):
+    """The conditional of values from one on: see `Conditional` of `autoregressive.py`."""
+
+    def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Log densities (k, r) of points (k, r), or of `shared` ones."""
+
+    def log_mass(
+        self,
+        theta: Any,
+        y: Any,
+        ends: tuple[Any, Any],
+        past: Any,
+        xp: Any = np,
+        *,
+        shared: bool = False,
+        between: bool = False,
+    ) -> Any:
+        """Log probabilities (k, r) of cells."""
+
+    def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Distribution functions (k,)."""
+
+    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One point for each row of the inputs, shape (k,)."""
+
+
+@dataclass(frozen=True)
+class Hurdles:
+    """P(y = v_k) by continuation ratios for the lowest values of a lattice, and a density for the others.
+
+    Spread over its cell, a value that many rows have is a step, which no smooth density follows.
+    """
+
+    # Shapes: lower, upper (v,), of the lowest v - 1 values and of the first of the others.
+
+    lower: np.ndarray
+    upper: np.ndarray
+    logits: tuple[Logit, ...]
+    tail: Tail
+
+    @property
+    def _ends(self) -> np.ndarray:
+        """Where one value ends and the next begins (v - 1,)."""
+        return self.lower[1:]
+
+    def _reached(self, theta: Any, y: Any, past: Any, xp: Any, shared: bool) -> Any:
+        """Log probabilities (k, r) of each value's number, of the others together."""
+        total, reached = 0.0, 1.0
+        for end, logit in zip(self._ends, self.logits, strict=True):
+            beyond = 1.0 * (y >= end)
+            away = (1 - 2 * beyond) * logit(theta, past, xp, shared=shared)
+            total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
+            reached = beyond
+        return total
+
+    def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """Log densities (k, r) of points (k, r), or of `shared` ones: even over the cells of low values."""
+        if shared and xp is np:
+            y = for_rows(y, len(theta))
+        last, even = self._ends[-1], 0.0
+        for place in range(len(self.logits)):
+            within = (y >= self.lower[place]) & (y < self.upper[place])
+            even = even - xp.where(within, float(np.log(self.upper[place] - self.lower[place])), 0.0)
+        far = self.tail.log_density(theta, xp.maximum(y, last), past, xp, shared=shared)
+        return self._reached(theta, y, past, xp, shared) + xp.where(y >= last, far, even)
+
+    def log_mass(
+        self,
+        theta: Any,
+        y: Any,
+        ends: tuple[Any, Any],
+        past: Any,
+        xp: Any = np,
+        *,
+        shared: bool = False,
+        between: bool = False,
+    ) -> Any:
+        """Log probabilities (k, r) of cells: see `Conditional`."""
+        if shared and xp is np:
+            y = for_rows(y, len(theta))
+        last, first = self._ends[-1], self.upper[-1]
+        # What the density has below the first of its values belongs to that one.
+        lower = xp.where(ends[0] < (last + first) / 2, -FAR, ends[0])
+        upper = xp.maximum(ends[1], first)
+        far = self.tail.log_mass(theta, y, (lower, upper), past, xp, shared=shared)
+        return self._reached(theta, y, past, xp, shared) + xp.where(y >= last, far, 0.0)
+
+    def _at_least(self, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Probabilities (k, v + 1) of each value or a higher one; of none above the last."""
+        ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in self.logits]))
+        return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
+
+    def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Distribution functions (k,) of points (k,) given parameters (k, q) and the past (k, l)."""
+        at_least, numbers = self._at_least(theta, past), np.searchsorted(self._ends, y, side="right")
+        share = np.clip((y - self.lower[numbers]) / (self.upper - self.lower)[numbers], 0, 1)
+        far = self.tail.distribution(theta, np.maximum(y, self._ends[-1]), past)
+        share = np.where(numbers == len(self._ends), far, share)
+        higher, other = (at_least[np.arange(len(y)), numbers + step] for step in (0, 1))
+        return 1 - higher + (higher - other) * share
+
+    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One point for each row of the inputs, shape (k,)."""
+        at_least = self._at_least(theta, past)[:, 1:-1]
+        numbers = np.sum(rng.random((len(theta), 1)) < at_least, axis=1)
+        middle = (self.lower + self.upper) / 2
+        far = np.maximum(self.tail.draw(theta, past, rng), middle[-1])
+        return np.where(numbers == len(self._ends), far, middle[numbers])
+
+
+def fit_hurdles(
+    inputs: Inputs,
+    y: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
+    fit_tail: Callable[[Inputs, np.ndarray], Tail],
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Hurdles:
+    """Fit the logit of each low value's excess, and a density to the rows beyond them."""
+    # Shapes: y (n,); ends two of (v,), of the lowest v - 1 values and of the first of the others.
+    numbers = np.searchsorted(ends[0][1:], y, side="right")
+    logits = []
+    for number in range(len(ends[0]) - 1):
+        reached = numbers >= number
+        logits.append(_fit_logit(inputs.rows(reached), numbers[reached] > number, inputs, rng, effort))
+    beyond = numbers == len(ends[0]) - 1
+    return Hurdles(*ends, tuple(logits), fit_tail(inputs.rows(beyond), y[beyond]))
+
+
+# --- the fit ---
 
 
 def fit_categorical(

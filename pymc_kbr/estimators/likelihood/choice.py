@@ -11,7 +11,13 @@ from scipy.stats import kstwo
 
 from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.threads import parallel_map
-from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY, SPARING, fit_autoregressive
+from pymc_kbr.estimators.likelihood.autoregressive import (
+    MOST_SPARINGLY,
+    NOTHING_KNOWN,
+    SPARING,
+    Known,
+    fit_autoregressive,
+)
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 from pymc_kbr.estimators.likelihood.exchangeable import FEW_PENALTIES, fit_exchangeable
 from pymc_kbr.estimators.likelihood.form import Form
@@ -93,12 +99,13 @@ def choose_form(
     names: list[str],
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
-    errors: float = 2.0,
+    known: Known = NOTHING_KNOWN,
+    errors: float = 1.0,
 ) -> Choice:
     """Fit forms to some rows, and take the first unless others are denser under a later one.
 
-    By so many standard errors; by any amount where these refute the first form and not the later one, whose
-    fit and posteriors take several times as long.
+    By one standard error, since its fit and posteriors take several times as long; by any amount where
+    held-out rows refute the first form and not the later one.
     """
     # Shapes: theta (n, q); points (n, e).
     n = len(theta)
@@ -109,8 +116,8 @@ def choose_form(
 
     def fitted(name: str) -> tuple[Choice, np.ndarray]:
         fit: Any = SPARINGLY[name]
-        if levels and name == "autoregressive":
-            fit = partial(fit, levels=levels)
+        if name == "autoregressive" and (levels or known is not NOTHING_KNOWN):
+            fit = partial(fit, levels=levels, known=known)
         form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
         return _checked(name, form, theta[held_out], points[held_out])
 
@@ -132,10 +139,11 @@ def fit_chosen(
     points: np.ndarray,
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
+    known: Known = NOTHING_KNOWN,
 ) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
     if choice.name == "autoregressive":
-        return fit_autoregressive(theta, points, rng, levels=levels)
+        return fit_autoregressive(theta, points, rng, levels=levels, known=known)
     compared = choice.form if len(theta) >= MANY_ROWS else None
     fit: Any = FORMS[choice.name]
     return fit(theta, points, rng, compared=compared)

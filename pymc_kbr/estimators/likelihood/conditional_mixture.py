@@ -205,17 +205,27 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     # A residual far out has a score that looks like dependence on whatever its row's inputs are.
     scores = np.clip(scores, *np.quantile(scores, [0.001, 0.999], axis=0))
     whitened = orthonormal(scores - scores.mean(axis=0), NEGLIGIBLE_DIRECTION)
-    found = []
-    for column in np.hstack([inputs.theta, inputs.past]).T:
-        if column.std() == 0:
-            found.append(-np.inf)
-            continue
-        u = np.clip((column - column.mean()) / column.std(), -3, 3)
-        functions = np.column_stack([u, u**2, u**3, np.abs(u)])
+
+    def surprise(functions: np.ndarray) -> float:
         basis = orthonormal(functions - functions.mean(axis=0), NEGLIGIBLE_DIRECTION)
         freedom = whitened.shape[1] * basis.shape[1]
-        found.append((np.sum((basis.T @ whitened) ** 2) * len(z) - freedom) / np.sqrt(2 * freedom))
-    return np.array(found)
+        return float((np.sum((basis.T @ whitened) ** 2) * len(z) - freedom) / np.sqrt(2 * freedom))
+
+    columns = np.hstack([inputs.theta, inputs.past])
+    deviations = columns.std(axis=0)
+    u = np.clip((columns - columns.mean(axis=0)) / np.where(deviations > 0, deviations, 1), -3, 3)
+    functions = np.stack([u, u**2, u**3, np.abs(u)], axis=-1)  # (n, q + l, 4)
+    varying = np.flatnonzero(deviations > 0).tolist()
+    found = np.full(len(deviations), -np.inf)
+    for j in varying:
+        found[j] = surprise(functions[:, j])
+    # What moves one of two groups upwards may move the other downwards: neither shows by itself.
+    two = [j for j in varying if np.isin(columns[:, j], [columns[:, j].min(), columns[:, j].max()]).all()]
+    for i in two:
+        for j in varying:
+            if j != i:
+                found[[i, j]] = np.maximum(found[[i, j]], surprise(functions[:, j] * u[:, i : i + 1]))
+    return found
 
 
 def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:

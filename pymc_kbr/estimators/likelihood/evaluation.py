@@ -16,10 +16,12 @@ from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, OrderStati
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
+from pymc_kbr.estimators.likelihood.smooth_function import for_rows
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
+from pymc_kbr.estimators.likelihood.structure import Structure
 from pymc_kbr.estimators.likelihood.success import Success
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
-from pymc_kbr.estimators.summaries.transformed import Levels
+from pymc_kbr.estimators.summaries.transformed import Grid, Levels
 
 RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
@@ -41,19 +43,83 @@ class Evaluation:
     of_parameters: ParameterScale
     of_statistics: Summary
     success: Success | None = None
+    structure: Structure | None = None
 
     def describe(self, parameters: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, p) alone, shape (k, w)."""
-        described = self.form.describe(self.of_parameters(parameters, xp), xp)
-        if self.success is None:
-            return described
-        return xp.concatenate([described, self.success.log_probability(parameters, xp)[:, None]], axis=1)
+        described = [self.form.describe(self._seen(parameters, xp), xp)]
+        if self.structure is not None:
+            described.append(self.structure.affine(parameters, xp))
+        if self.success is not None:
+            described.append(self.success.log_probability(parameters, xp)[:, None])
+        return described[0] if len(described) == 1 else xp.concatenate(described, axis=1)
+
+    def _seen(self, parameters: Any, xp: Any = np) -> Any:
+        """What the form sees of parameters (k, p)."""
+        theta = self.of_parameters(parameters, xp)
+        return theta if self.structure is None else seen_of(theta, self.structure.used)
 
     def _logs(self, described: Any, points: Any, xp: Any = np) -> Any:
         """Log densities (k, r) of points, in the units of the fit."""
-        if self.success is None:
-            return self.form.log_density(described, points, xp)
-        return self.form.log_density(described[:, :-1], points, xp) + described[:, -1:]
+        more = 0.0
+        if self.success is not None:
+            more, described = described[:, -1:], described[:, :-1]
+        if self.structure is not None and self.structure.size:
+            size = self.structure.size
+            affine, described = described[:, -size:], described[:, :-size]
+            moved, volume = self._in_units(points, affine, xp)
+            more = more + volume
+            if xp is np and isinstance(self.form, Autoregressive) and len(points) == 1:
+                return self.form.log_density(described, points, moved=moved) + more
+            like = 0.0 * moved[self._places[0]]
+            if xp is np:
+                points = for_rows(points, len(described))
+            columns = [moved.get(j, points[:, :, j] + like) for j in range(self._width)]
+            points = xp.stack(columns, axis=-1)
+        found = self.form.log_density(described, points, xp)
+        return found if isinstance(more, float) else found + more
+
+    def _in_units(self, points: Any, affine: Any, xp: Any) -> tuple[dict[int, Any], Any]:
+        """Coordinates (k, r) of structured statistics by their places, and log volumes (k, r).
+
+        A parameter may lie so that a statistic is beyond its edge: its density there is zero, and what is
+        evaluated in its place has a finite gradient.
+        """
+        # Shapes: points (k, r, w) or (1, r, w), or those of some neighbouring rows together; affine (k, 2 m).
+        structure, summary = self.structure, self.of_statistics
+        assert structure is not None
+        assert isinstance(summary, Transformed)
+        m, moved, volume, inside = len(structure.columns), {}, 0.0, None
+        for i, j in enumerate(self._places):
+            curve, sign = summary.curves[j], float(structure.signs[i])
+            origin, width = affine[:, i : i + 1], affine[:, m + i : m + i + 1]
+            there = sign * width > 0
+            width, x = xp.where(there, width, sign), points[:, :, j]
+            y = ((for_rows(x, len(affine)) if xp is np else x) - origin) / width
+            there = there & curve.inside(y)
+            y = xp.where(there, y, summary.middle_of(j))
+            moved[j] = (curve.forward(y, xp) - summary.scaler.centre[j]) / summary.scaler.scale[j]
+            volume = volume + curve.log_slope(y, xp) - np.log(summary.scaler.scale[j]) - xp.log(sign * width)
+            inside = there if inside is None else inside & there
+        return moved, xp.where(inside, volume, -np.inf)
+
+    @property
+    def _grids(self) -> tuple[Grid | None, ...]:
+        """Of statistics whose cells have probabilities."""
+        return self.form.grids if isinstance(self.form, Autoregressive | LocationScale) else ()
+
+    @property
+    def _width(self) -> int:
+        """Numbers of a prepared observation."""
+        return int(self.of_statistics.kept.sum()) + 2 * sum(grid is not None for grid in self._grids)
+
+    @property
+    def _places(self) -> list[int]:
+        """Of structured statistics among those that vary."""
+        if self.structure is None:
+            return []
+        number = np.cumsum(self.of_statistics.kept) - 1
+        return [int(number[column]) for column in self.structure.columns]
 
     def prepare(self, statistics: np.ndarray) -> Prepared:
         """Observations (n, d) in the units of the fit: see `Prepared`."""
@@ -61,7 +127,7 @@ class Evaluation:
         if isinstance(summary, Dependent):
             summary = summary.curved
         if isinstance(summary, Transformed):
-            return Prepared(*summary.points(statistics, self._levels()))
+            return Prepared(*summary.points(statistics, self._levels(), self._places, self._grids))
         scaled = summary.transform(statistics)
         if isinstance(self.form, Exchangeable | OrderStatistics):
             self.form.check(scaled)
@@ -97,8 +163,10 @@ class Evaluation:
         if prepared.log_volume.shape[1] == 1:
             return logs[:, 0]
         highest = xp.maximum(xp.max(logs, axis=1), LEAST_LOG)
-        with np.errstate(divide="ignore"):
-            return highest + xp.log(xp.mean(xp.exp(logs - highest[:, None]), axis=1))
+        mean = xp.mean(xp.exp(logs - highest[:, None]), axis=1)
+        # The logarithm of zero has no gradient, not even where it is not taken.
+        some = mean > 0
+        return xp.where(some, highest + xp.log(xp.where(some, mean, 1.0)), -np.inf)
 
     def log_likelihood(self, described: np.ndarray, trials: Prepared) -> np.ndarray:
         """Log-likelihoods (k,) of one data set of r trials, summed over these."""
@@ -141,9 +209,10 @@ class Evaluation:
     def draw(self, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, d) of the statistics for each of k parameters."""
         summary = self.of_statistics
-        drawn = self.form.draw(self.form.describe(self.of_parameters(parameters)), rng)
+        drawn = self.form.draw(self.form.describe(self._seen(parameters)), rng)
         if isinstance(summary, Transformed):
-            return summary.complete(summary.backward(drawn))
+            whole = summary.complete(summary.backward(drawn))
+            return whole if self.structure is None else self.structure.restored(whole, parameters)
         if not isinstance(summary, Scaler):
             raise ValueError(
                 f"the likelihood was fitted to the summaries of a {type(summary).__name__}, from which there "
@@ -152,6 +221,78 @@ class Evaluation:
         whole = np.tile(summary.centre, (len(drawn), 1))
         whole[:, summary.kept] = drawn * summary.scale[summary.kept] + summary.centre[summary.kept]
         return whole
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionedData:
+    """The observations of a data set, each with the conditions under which it was made."""
+
+    # Shapes: conditions (n, c).
+
+    prepared: Prepared
+    conditions: np.ndarray
+
+    @property
+    def points(self) -> np.ndarray:
+        """Of the observations, in the units of the fit."""
+        return self.prepared.points
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the model cannot make one of the observations."""
+        return self.prepared.impossible
+
+    def of_the_rest(self) -> ConditionedData:
+        """As if what the model cannot make were possible: see `Prepared`."""
+        return replace(self, prepared=self.prepared.of_the_rest())
+
+
+@dataclass(frozen=True, eq=False)
+class AtConditions:
+    """An evaluation at parameters without those that are conditions, which each observation has."""
+
+    # Shapes: conditions, others (c,), (q,).
+
+    whole: Evaluation
+    conditions: np.ndarray
+    others: np.ndarray
+
+    @property
+    def form(self) -> Form:
+        """That of the whole."""
+        return self.whole.form
+
+    def describe(self, parameters: Any, xp: Any = np) -> Any:
+        """The parameters (k, q) themselves: what there is more depends on conditions."""
+        return parameters
+
+    def log_likelihood(self, described: np.ndarray, data: ConditionedData) -> np.ndarray:
+        """Log-likelihoods (k,) of one data set at parameters (k, q)."""
+        values, places = np.unique(data.conditions, axis=0, return_inverse=True)
+        theta = np.empty((len(described), len(self.conditions) + len(self.others)))
+        theta[:, self.others] = described
+        total = np.zeros(len(described))
+        for number, value in enumerate(values):
+            theta[:, self.conditions] = value
+            rows = places.reshape(-1) == number
+            some = Prepared(data.prepared.points[rows], data.prepared.log_volume[rows])
+            total += self.whole.log_likelihood(self.whole.describe(theta), some)
+        return total
+
+    def log_likelihoods(self, described: np.ndarray, trials: Sequence[ConditionedData]) -> np.ndarray:
+        """Log-likelihoods (g, m) of g data sets, each at its own parameters (g, m, q)."""
+        return np.stack([self.log_likelihood(*pair) for pair in zip(described, trials, strict=True)])
+
+    def at_rows(self, described: np.ndarray, trials: Sequence[ConditionedData]) -> np.ndarray:
+        """Log-likelihoods (g, k) of g data sets, at every row of parameters (k, q)."""
+        return np.stack([self.log_likelihood(described, data) for data in trials])
+
+
+def seen_of(theta: Any, used: np.ndarray) -> Any:
+    """Parameters (k, q) that matter, or one that never varies where none does."""
+    if not len(used):
+        return 0.0 * theta[:, :1]
+    return theta if len(used) == theta.shape[1] else theta[:, list(map(int, used))]
 
 
 def _averaged(each: np.ndarray) -> np.ndarray:
@@ -259,7 +400,8 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
         found = OrderStatistics(form, places) if form.in_order else replace(form, size=len(places))
     if found is None:
         return None
-    return replace(evaluation, form=found, of_statistics=summary.of_columns(columns))
+    structure = None if evaluation.structure is None else evaluation.structure.of_columns(columns)
+    return replace(evaluation, form=found, of_statistics=summary.of_columns(columns), structure=structure)
 
 
 def _solved(root: np.ndarray, away: np.ndarray) -> np.ndarray:

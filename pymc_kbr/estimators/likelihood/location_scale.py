@@ -18,7 +18,7 @@ from pymc_kbr.estimators.likelihood.conditional_mean import (
     regress_weighted,
 )
 from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
-from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture
+from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture, log_mass
 from pymc_kbr.estimators.likelihood.spread import (
     LARGEST_LOG,
     Below,
@@ -31,6 +31,7 @@ from pymc_kbr.estimators.likelihood.spread import (
     standardised,
     whitening,
 )
+from pymc_kbr.estimators.summaries.transformed import Grid
 
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
@@ -55,6 +56,8 @@ class LocationScale:
     whiten: np.ndarray
     mixture: NormalMixture
     chosen: SpreadChoice | None = None
+    grids: tuple[Grid | None, ...] = ()
+    """Of statistics that have probabilities of cells."""
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """m, a and C at parameters (k, q): (k, 2 e + e^2), or (k, 2 e) without C."""
@@ -72,6 +75,9 @@ class LocationScale:
         """Log densities (k, r): see `Form`."""
         e = len(self.whiten)
         logs = xp.maximum(xp.minimum(described[:, e : 2 * e], LARGEST_LOG), -LARGEST_LOG)
+        # Of a table's points the ends of cells are not known, and what counts is a density.
+        if self.grids and (xp is not np or points.shape[-1] > e):
+            return self._of_one(described, logs, points, xp)
         r = xp.matmul(points - described[:, None, :e], self.whiten.T)
         z = xp.exp(logs)[:, None, :] * r
         if self._paired:
@@ -79,6 +85,23 @@ class LocationScale:
             z = z + xp.matmul(z, xp.swapaxes(below, 1, 2))
         volume = xp.sum(logs, axis=1)[:, None] + np.log(np.diag(self.whiten)).sum()
         return self.mixture.log_density(z, xp) + volume
+
+    def _of_one(self, described: Any, logs: Any, points: Any, xp: Any) -> Any:
+        """Log probabilities (k, r) of cells of the one statistic; or densities, where it has no cell."""
+        unit = xp.exp(logs) * float(self.whiten[0, 0])
+        y, lower, upper = ((points[:, :, i] - described[:, :1]) * unit for i in range(3))
+        parts = [
+            (float(np.log(share)), float(mean[0]), float(-np.log(factor[0, 0])))
+            for share, mean, factor in zip(
+                self.mixture.weights, self.mixture.means, self.mixture.factors, strict=True
+            )
+        ]
+        if not self.grids[0].cells.between:  # type: ignore[union-attr]
+            return log_mass(parts, lower, upper, xp)
+        cell = points[:, :, 2] > points[:, :, 1]
+        inside = log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
+        density = self.mixture.log_density(xp.where(cell, 0.0, y)[:, :, None], xp) + xp.log(unit)
+        return xp.where(cell, inside, density)
 
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, e) for each of k parameters."""
@@ -129,6 +152,8 @@ def fit_location_scale(
     held_out = np.zeros(n, dtype=bool)
     held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
     seed = int(rng.integers(2**31))
+    if not np.any(np.ptp(theta, axis=0)):
+        return _of_no_parameter(points, theta.shape[1], held_out, seed)
     # Where statistics are correlated, what little noise there is between them says the most.
     into, points = _decorrelated(theta, points)
     known = compared if isinstance(compared, LocationScale) else None
@@ -174,6 +199,16 @@ def fit_location_scale(
         shape.mixture,
         choice,
     )
+
+
+def _of_no_parameter(points: np.ndarray, q: int, held_out: np.ndarray, seed: int) -> LocationScale:
+    """One law for all of q parameters."""
+    mean, e = points.mean(axis=0), points.shape[1]
+    none = Landmarks(np.empty((0, q)), np.empty((0, q)))
+    whiten = whitening(points - mean)
+    coefficients = np.vstack([mean, np.zeros((q, e))])
+    mixture = fit_mixture((points - mean) @ whiten.T, held_out, seed)
+    return LocationScale(none, none, coefficients, np.zeros((1 + q, e)), whiten, mixture)
 
 
 class _Shape(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
@@ -167,6 +167,13 @@ class ResidualShape:
         ]
         return log_sum_exp(terms, xp)
 
+    def parts(self, theta: Any = None, past: Any = None, xp: Any = np) -> list[tuple[Any, Any, Any]]:
+        """Log share, mean and log deviation of each part."""
+        logs = np.log(self.deviations)
+        return [
+            (float(a), float(m), float(s)) for a, m, s in zip(self.log_shares, self.means, logs, strict=True)
+        ]
+
     def distribution(self, z: np.ndarray, theta: Any = None, past: Any = None) -> np.ndarray:
         """Distribution function, of the shape of z."""
         return ndtr((z[..., None] - self.means) / self.deviations) @ np.exp(self.log_shares)
@@ -176,6 +183,35 @@ class ResidualShape:
         n, shares = len(theta), np.exp(self.log_shares)
         part = rng.choice(len(shares), size=n, p=shares / shares.sum())
         return self.means[part] + self.deviations[part] * rng.standard_normal(n)
+
+
+def log_mass(parts: Sequence[tuple[Any, Any, Any]], lower: Any, upper: Any, xp: Any = np) -> Any:
+    """Log probability between two ends, of a mixture of log shares, means and log deviations."""
+    terms = []
+    for share, mean, log_deviation in parts:
+        unit = xp.exp(-log_deviation)
+        terms.append(share + log_between((lower - mean) * unit, (upper - mean) * unit, xp))
+    return log_sum_exp(terms, xp)
+
+
+def log_between(lower: Any, upper: Any, xp: Any = np) -> Any:
+    """Log probability of a standard normal between two ends, to all digits in either tail."""
+    # In the upper tail by the lower one, where differences lose no digits.
+    flipped = lower + upper > 0
+    a, b = xp.where(flipped, -upper, lower), xp.where(flipped, -lower, upper)
+    log_a, log_b = (log_ndtr(a), log_ndtr(b)) if xp is np else (_log_ndtr(a, xp), _log_ndtr(b, xp))
+    return log_b + xp.log(-xp.expm1(xp.minimum(log_a - log_b, -LEAST_RELATIVE)))
+
+
+LEAST_RELATIVE = 1e-300
+"""Of a difference of logs: of ends that are one number up to rounding it has no logarithm."""
+
+
+def _log_ndtr(z: Any, xp: Any) -> Any:
+    """Log of the normal distribution function, whose gradient is finite everywhere."""
+    low, high = xp.minimum(z, -1.0), xp.maximum(z, -1.0)
+    tail = xp.log(0.5 * xp.erfcx(-low / np.sqrt(2.0))) - 0.5 * low**2
+    return xp.where(z < -1.0, tail, xp.log1p(-0.5 * xp.erfc(high / np.sqrt(2.0))))
 
 
 def log_sum_exp(terms: list[Any], xp: Any = np) -> Any:

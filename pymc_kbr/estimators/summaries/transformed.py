@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 from scipy.stats import qmc, rankdata
 
 from pymc_kbr.arrays.bijections import MOST_LEVELS, ROWS_MISSED_BY_CHANCE
@@ -54,21 +54,37 @@ class Transformed:
     scaler: Scaler
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> Transformed:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        ranges: Mapping[int, str] | None = None,
+        edges: Mapping[int, tuple[float, float]] | None = None,
+    ) -> Transformed:
         """Choose a curve for each statistic of a table.
 
         Parameters
         ----------
         statistics : ndarray of shape (n, d)
         parameters : ndarray of shape (n, p)
+        ranges : dict of int to {"line", "positive", "unit"}, optional
+            Of continuous statistics, by their numbers, whose curves are then onto the whole line.
+        edges : dict of int to pair of float, optional
+            Lowest and highest value of discrete statistics, by their numbers.
         """
         kept = Scaler.fit(statistics).kept
-        x = statistics[:, kept]
-        cells = tuple(Cells.of(column) for column in x.T)
+        x, numbers, known = statistics[:, kept], np.flatnonzero(kept).tolist(), ranges or {}
+        cells = tuple(
+            None if number in known else Cells.of(column) for number, column in zip(numbers, x.T, strict=True)
+        )
         spread = spread_over(x, cells, np.random.default_rng(CELL_SEED).random(x.shape))
-        curves = tuple(choose_curves(spread, parameters, cells))
+        curves = tuple(choose_curves(spread, parameters, cells, [known.get(number) for number in numbers]))
         values = np.column_stack([c.forward(column) for c, column in zip(curves, spread.T, strict=True)])
-        return cls(kept, statistics[0].astype(float), cells, curves, Scaler.fit(values))
+        bounded = tuple(
+            None if cell is None else cell.bounded(column, curve, (edges or {}).get(number))
+            for number, column, curve, cell in zip(numbers, x.T, curves, cells, strict=True)
+        )
+        return cls(kept, statistics[0].astype(float), bounded, curves, Scaler.fit(values))
 
     @property
     def size(self) -> int:
@@ -122,6 +138,16 @@ class Transformed:
                 found[j] = Levels(values, ends[0], ends[1], rare(counts) if cell.spacing else None)
         return tuple(found) if any(found) else ()
 
+    def grids(self, levels: tuple[Levels | None, ...] = ()) -> tuple[Grid | None, ...]:
+        """Of each discrete statistic without `levels` its cells; empty where there are none."""
+        few = levels or (None,) * len(self.cells)
+        places = zip(self.cells, self.curves, self.scaler.centre, self.scaler.scale, few, strict=True)
+        found = tuple(
+            None if cell is None or each is not None else Grid(cell, curve, float(centre), float(scale))
+            for cell, curve, centre, scale, each in places
+        )
+        return found if any(found) else ()
+
     def dequantised(
         self, coordinates: np.ndarray, rng: np.random.Generator, levels: tuple[Levels | None, ...] = ()
     ) -> np.ndarray:
@@ -155,7 +181,11 @@ class Transformed:
         return whole
 
     def points(
-        self, statistics: np.ndarray, levels: tuple[Levels | None, ...] = ()
+        self,
+        statistics: np.ndarray,
+        levels: tuple[Levels | None, ...] = (),
+        own: Sequence[int] = (),
+        grids: tuple[Grid | None, ...] = (),
     ) -> tuple[np.ndarray, np.ndarray]:
         """Points in the cells of observations (n, d), and the log volumes that density there stands for.
 
@@ -164,40 +194,78 @@ class Transformed:
         statistics : ndarray of shape (n, d)
         levels : tuple of q Levels or None
             Of the statistics whose density is even over each cell, and zero at all other values.
+        own : sequence of int
+            Places among the q of statistics that stay in their own units, and have no part in the volume.
+        grids : tuple of q Grid or None
+            Of the g statistics that have probabilities of cells: by their values' coordinates, and beside
+            all q, the coordinates of the lower ends of their cells, and then of the upper ones.
 
         Returns
         -------
-        points : ndarray of shape (n, s, q)
+        points : ndarray of shape (n, s, q + 2 g)
         log_volume : ndarray of shape (n, s)
             The likelihood is the mean over s of density times volume: a probability for discrete
             statistics, a density in the statistics' own units for others.
         """
         x = statistics[:, self.kept]
         q, impossible = x.shape[1], np.zeros(len(x), dtype=bool)
+        units, own = x[:, own].copy(), list(own)
+        x[:, own] = [self.middle_of(j) for j in own]  # where every curve is defined
         levels = levels or (None,) * q
         for j, each in enumerate(levels):
             if each is not None:
                 numbers, seen = each.of_values(x[:, j])
                 x[:, j], impossible = each.values[numbers], impossible | ~seen
+        celled = grids or (None,) * q
         # An even density has the same value at all points of a cell.
-        uneven = any(cell is not None and each is None for cell, each in zip(self.cells, levels, strict=True))
+        uneven = any(
+            cell is not None and each is None and grid is None
+            for cell, each, grid in zip(self.cells, levels, celled, strict=True)
+        )
+        for j, grid in enumerate(celled):
+            if grid is not None:
+                impossible = impossible | ~grid.cells.possible(x[:, j])
+                x[:, j] = np.where(impossible, grid.cells.nearest(x[:, j]), x[:, j])
+        ends = {j: grid.ends(x[:, j]) for j, grid in enumerate(celled) if grid is not None}
         # The same places for every observation, or likelihood ratios would hold their noise.
         within = qmc.Sobol(q, seed=CELL_SEED).random(POINTS_A_CELL) if uneven else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
+        for j, grid in enumerate(celled):
+            if grid is not None:
+                spread[:, :, j] = x[:, None, j]
         points = self._coordinates(spread.reshape(-1, q), x).reshape(spread.shape)
         # log |d coordinate / d statistic|, by the scaler and the curve; times its width, of a cell.
         volume = np.full(spread.shape[:2], -np.log(self.scaler.scale).sum())
         for j, (curve, cell) in enumerate(zip(self.curves, self.cells, strict=True)):
+            if j in own:
+                volume += np.log(self.scaler.scale[j])
+                continue
             if (each := levels[j]) is not None:
                 width = (each.upper - each.lower)[each.of_values(x[:, j])[0]]
                 volume += (np.log(self.scaler.scale[j]) + np.log(width))[:, None]
+                continue
+            if j in ends:
+                lower, upper = ends[j]
+                # A probability has no unit; between atoms there is a density.
+                slope = curve.log_slope(spread[:, :, j])
+                volume += np.where((upper > lower)[:, None], np.log(self.scaler.scale[j]), slope)
                 continue
             volume += curve.log_slope(spread[:, :, j])
             if cell is not None:
                 lower, upper = cell.ends(x[:, j])
                 volume += np.log(np.where(upper > lower, upper - lower, 1.0))[:, None]
         volume[impossible] = -np.inf
+        points[:, :, own] = units[:, None]
+        if ends:
+            more = np.column_stack([end for side in zip(*ends.values(), strict=True) for end in side])
+            more = np.broadcast_to(more[:, None], (*points.shape[:2], more.shape[1]))
+            points = np.concatenate([points, more], axis=2)
         return points, volume
+
+    def middle_of(self, place: int) -> float:
+        """The value of the statistic at a place among those that vary at which its coordinate is zero."""
+        centre = self.scaler.centre[place : place + 1]
+        return float(self.curves[place].backward(centre)[0])
 
     def _coordinates(self, spread: np.ndarray, given: np.ndarray) -> np.ndarray:
         """Of points (k s, q), s in the cells of each row of the statistics (k, q) that were given."""
@@ -251,15 +319,19 @@ class Curve(NamedTuple):
     origin: float
     unit: float
 
-    def forward(self, x: np.ndarray) -> np.ndarray:
+    def forward(self, x: Any, xp: Any = np) -> Any:
         """NaN or infinite where the function is not defined."""
         y = (x - self.origin) / self.unit
         with np.errstate(invalid="ignore", divide="ignore"):
             if self.kind == "log":
-                return np.log(y)
+                return xp.log(y)
             if self.kind == "root":
-                return np.sqrt(y)
-        return np.arcsinh(y) if self.kind == "asinh" else y
+                return xp.sqrt(y)
+            if self.kind == "softplus":
+                return y + xp.log(-xp.expm1(-y))
+            if self.kind == "logit":
+                return xp.log(y) - xp.log1p(-y)
+        return xp.arcsinh(y) if self.kind == "asinh" else y
 
     def backward(self, y: np.ndarray) -> np.ndarray:
         """The statistic whose function y is."""
@@ -269,24 +341,42 @@ class Curve(NamedTuple):
             y = np.maximum(y, 0) ** 2
         elif self.kind == "asinh":
             y = np.sinh(y)
+        elif self.kind == "softplus":
+            y = np.logaddexp(0.0, y)
+        elif self.kind == "logit":
+            y = expit(y)
         return self.origin + self.unit * y
 
-    def log_slope(self, x: np.ndarray) -> np.ndarray:
+    def log_slope(self, x: Any, xp: Any = np) -> Any:
         """Log derivative of `forward`."""
         y = (x - self.origin) / self.unit
-        slope = np.zeros_like(y)
+        slope = 0.0 * y
         with np.errstate(invalid="ignore", divide="ignore"):
             if self.kind == "log":
-                slope = -np.log(y)
+                slope = -xp.log(y)
             elif self.kind == "root":
-                slope = -0.5 * np.log(4 * y)
+                slope = -0.5 * xp.log(4 * y)
             elif self.kind == "asinh":
-                slope = -0.5 * np.log1p(y**2)
+                slope = -0.5 * xp.log1p(y**2)
+            elif self.kind == "softplus":
+                slope = -xp.log(-xp.expm1(-y))
+            elif self.kind == "logit":
+                slope = -xp.log(y) - xp.log1p(-y)
         return slope - np.log(self.unit)
+
+    def inside(self, x: Any) -> Any:
+        """Where a curve onto the whole line is defined."""
+        y = (x - self.origin) / self.unit
+        if self.kind in ("log", "softplus"):
+            return y > 0
+        return (y > 0) & (y < 1) if self.kind == "logit" else y == y
 
 
 def choose_curves(
-    statistics: np.ndarray, parameters: np.ndarray, cells: Sequence[Cells | None]
+    statistics: np.ndarray,
+    parameters: np.ndarray,
+    cells: Sequence[Cells | None],
+    ranges: Sequence[str | None] | None = None,
 ) -> list[Curve]:
     """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters."""
     # Shapes: statistics (n, d); parameters (n, p).
@@ -299,11 +389,11 @@ def choose_curves(
     basis, features = make_basis(theta, [group])
     chosen = []
     wide = {found.column for found in outliers(statistics)}
+    known = ranges or [None] * d
     for number, (column, cell) in enumerate(zip(statistics.T, cells, strict=True)):
-        found = [
-            (_density(curve, column[rows], features, basis.penalties), curve)
-            for curve in _candidates(column, cell)
-        ]
+        kind = known[number]
+        candidates = _candidates(column, cell) if kind is None else _onto(column, kind)
+        found = [(_density(curve, column[rows], features, basis.penalties), curve) for curve in candidates]
         best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
         # The few rows that make up a deviation need not be among those looked at here; on a straight line
         # all others would be one point.
@@ -330,6 +420,16 @@ def _candidates(column: np.ndarray, cell: Cells | None) -> list[Curve]:
     elif lowest > 0:
         curves += [Curve("root", 0.0, unit), Curve("log", 0.0, unit)]
     return curves
+
+
+def _onto(column: np.ndarray, kind: str) -> list[Curve]:
+    """Curves onto the whole line of a continuous column in a range: see `Transformed.fit`."""
+    unit = float(unit_deviations(column[:, None])[0])
+    if kind == "unit":
+        return [Curve("logit", 0.0, 1.0)]
+    if kind == "positive":
+        return [Curve("log", 0.0, unit), Curve("softplus", 0.0, unit)]
+    return [curve for curve in _candidates(column, None) if curve.kind != "root"]
 
 
 def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> float:
@@ -521,6 +621,79 @@ class Levels(NamedTuple):
         return float(np.diff(self.values).min())
 
 
+FAR = 1e8
+"""Of an end that is infinite, in coordinates: no distribution function has mass beyond."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Where the cells of a discrete statistic lie in the coordinates of a fit."""
+
+    cells: Cells
+    curve: Curve
+    centre: float
+    scale: float
+
+    def at(self, y: np.ndarray) -> np.ndarray:
+        """The coordinates of the values in whose cells the points y lie."""
+        values = self.cells.nearest(self.curve.backward(y * self.scale + self.centre))
+        return self.coordinates(values)
+
+    def coordinates(self, values: np.ndarray) -> np.ndarray:
+        """Of values of any shape."""
+        found: np.ndarray = (self.curve.forward(values) - self.centre) / self.scale
+        return found
+
+    def ends(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates of the ends of the cells of values (n,), `FAR` off where there is none.
+
+        Values that are not discrete have equal ends.
+        """
+        cells = self.cells
+        lower, upper = cells.ends(values)
+        if cells.spacing:
+            near = EVEN * cells.spacing
+            low, high = values <= cells.first + near, values >= cells.last - near
+        else:
+            place = np.minimum(np.searchsorted(cells.values, values), len(cells.values) - 1)
+            low, high = (each[place] & (cells.values[place] == values) for each in cells.open_ends)
+        apart = upper > lower
+        # Where a cell has no end, its curve need not be defined there.
+        middle = (lower + upper) / 2
+        ends = self.coordinates(np.where(low, middle, lower)), self.coordinates(np.where(high, middle, upper))
+        return (
+            np.where(apart & low, -FAR, np.clip(ends[0], -FAR, FAR)),
+            np.where(apart & high, FAR, np.clip(ends[1], -FAR, FAR)),
+        )
+
+    def lowest(
+        self, y: np.ndarray, most: int, share: float = 0.05, fewest: int = 100
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Ends of the cells of the lowest values in which points y (n,) lie, and of the next one; or None.
+
+        Each of those values has at least a `share` of the rows with it or a higher one, so that its cell is
+        wide beside their spread, and at least so many rows are beyond them.
+        """
+        cells = self.cells
+        if not cells.spacing or np.isinf(cells.first):
+            return None
+        values = cells.nearest(self.curve.backward(y * self.scale + self.centre))
+        steps = np.round((values - cells.first) / cells.spacing).astype(int)
+        counts = np.bincount(steps, minlength=most + 1)
+        beyond = len(y) - np.cumsum(counts)
+        reached = beyond + counts
+        enough = (counts[:most] >= share * reached[:most]) & (beyond[:most] >= fewest)
+        number = most if enough.all() else int(np.argmin(enough))
+        if not number:
+            return None
+        ends = self.ends(cells.first + np.arange(number + 1) * cells.spacing)
+        lower, upper = (np.array(end) for end in ends)
+        # The first cell has no end below; where it is even, it is as wide as on its other side.
+        middle = self.coordinates(np.array([cells.first]))[0]
+        lower[0] = 2 * middle - upper[0]
+        return lower, upper
+
+
 def rare(counts: np.ndarray) -> np.ndarray:
     """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed."""
     found: np.ndarray = counts**2 < 2 * ROWS_MISSED_BY_CHANCE * counts.sum()
@@ -538,6 +711,9 @@ class Cells:
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    first: float = -np.inf
+    """The lowest value there is, whose stretch has no end below; of a lattice, else that of the values."""
+    last: float = np.inf
 
     @classmethod
     def of(cls, column: np.ndarray) -> Cells | None:
@@ -549,7 +725,8 @@ class Cells:
         steps = gaps / gaps.min()
         if np.all(np.abs(steps - np.round(steps)) < EVEN * np.maximum(steps, 1)):
             spacing = float(gaps.min())
-            return cls(spacing, float(values[0]) - spacing / 2, *[np.empty(0)] * 3)
+            none = np.empty(0)
+            return cls(spacing, float(values[0]) - spacing / 2, none, none, none)
         # So many different values are those of a continuous statistic, but for atoms at its ends.
         if len(values) > len(column) / 4:
             return cls._edges(column, values, counts)
@@ -589,7 +766,51 @@ class Cells:
         """The value (n,) in whose stretch each point (n,) lies; the point itself where it lies in none."""
         if self.spacing:
             steps = np.floor((column - self.offset) / self.spacing)
-            return self.offset + (steps + 0.5) * self.spacing
+            return np.clip(self.offset + (steps + 0.5) * self.spacing, self.first, self.last)
         place = np.clip(np.searchsorted(self.lower, column, side="right") - 1, 0, len(self.values) - 1)
-        inside = (column >= self.lower[place]) & (column <= self.upper[place])
+        low, high = self.open_ends
+        inside = (column >= np.where(low[place], -np.inf, self.lower[place])) & (
+            column <= np.where(high[place], np.inf, self.upper[place])
+        )
         return np.where(inside, self.values[place], column)
+
+    @property
+    def between(self) -> bool:
+        """Whether the statistic is continuous but for atoms at its ends."""
+        return not self.spacing and bool(np.any((self.values == self.lower) | (self.values == self.upper)))
+
+    @property
+    def open_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of which of the listed values the stretch has no end below, and above."""
+        low, high = np.zeros(len(self.values), dtype=bool), np.zeros(len(self.values), dtype=bool)
+        if len(self.values):
+            # An atom reaches outwards from itself; other values lie within their stretches.
+            low[0] = not self.between or self.values[0] == self.upper[0]
+            high[-1] = not self.between or self.values[-1] == self.lower[-1]
+        return low, high
+
+    def possible(self, column: np.ndarray) -> np.ndarray:
+        """Which values (n,) there are; of what is no lattice it is not known which values there may be."""
+        if not self.spacing:
+            return np.ones(len(column), dtype=bool)
+        found: np.ndarray = np.abs(column - self.nearest(column)) <= EVEN * self.spacing
+        return found
+
+    def bounded(self, column: np.ndarray, curve: Curve, edges: tuple[float, float] | None) -> Cells:
+        """The same with the ends of a lattice: those that are known, or those of counts and of its curve."""
+        if not self.spacing:
+            return self
+        low, high = (-np.inf, np.inf) if edges is None else edges
+        # The lowest and the highest value of the lattice within.
+        steps = (np.array([low, high]) - self.offset) / self.spacing - 0.5
+        first, last = (
+            self.offset
+            + (np.array([np.ceil(steps[0] - EVEN), np.floor(steps[1] + EVEN)]) + 0.5) * self.spacing
+        )
+        if curve.kind in ("root", "log"):
+            start = curve.origin if curve.kind == "root" else curve.origin + self.spacing / 2
+            first = max(first, start + self.spacing / 2)
+        elif np.isinf(first) and column.min() >= 0:
+            zero = float(self.nearest(np.zeros(1))[0])
+            first = zero if abs(zero) <= EVEN * self.spacing else first
+        return replace(self, first=float(first), last=float(last))

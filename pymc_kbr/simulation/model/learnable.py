@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pytensor import tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT
 
@@ -45,6 +47,34 @@ class Learnable:
     widths: list[int]
     original: tuple[pm.Model, list[SimulatorRows]]
 
+    def input_names(self, asked: Collection[Any] = ()) -> list[str]:
+        """Of the columns of the inputs: names of variables, or of the function's arguments."""
+        op = self.original[1][0].op
+        arguments = [
+            each.name
+            for each in inspect.signature(function_of(op)).parameters.values()
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ][1:]  # the first is the generator of random numbers
+        found: list[str] = []
+        for place in self.inputs:
+            variables = {_name_of(rows.inputs[place]) for rows in self.original[1]}
+            name = variables.pop() if len(variables) == 1 else None
+            argument = arguments[place] if place < len(arguments) else f"input_{place}"
+            if name is None or (argument in asked and name not in asked):
+                name = argument
+            width = self.widths[place]
+            found += [name] if width == 1 else [f"{name}[{entry}]" for entry in range(width)]
+        return found
+
+    def statistic_names(self, table: ReferenceTable) -> list[str]:
+        """Of the columns of a table of `model`: by the coordinates of the original, where it has these."""
+        model, members = self.original
+        name = members[0].name
+        coordinates = model.coords.get((model.named_vars_to_dims.get(name) or [None])[-1])
+        if coordinates is None or len(coordinates) != len(table.statistic_names):
+            return table.statistic_names
+        return [f"{name}[{label}]" for label in coordinates]
+
     def theta_of_rows(self, table: ReferenceTable, parameters: np.ndarray | None = None) -> np.ndarray:
         """The inputs (n, q) at parameters (n, p) of a table of `model`; of its rows where left out."""
         parameters = table.parameters[0 : len(table)] if parameters is None else parameters
@@ -72,6 +102,13 @@ class Learnable:
             ends += [bounds] * self.widths[place]
         names = [f"input_{column}" for column in columns]
         return Support.from_bounds({n: ends[c] for n, c in zip(names, columns, strict=True)}, names)
+
+
+def _name_of(variable: Variable) -> str | None:
+    """Of a variable, or of the one whose dimensions it has in another order or number."""
+    while variable.name is None and isinstance(getattr(variable.owner, "op", None), DimShuffle):
+        variable = variable.owner.inputs[0]
+    return variable.name
 
 
 def learnables(model: pm.Model, simulators: list[SimulatorRows]) -> list[Learnable]:

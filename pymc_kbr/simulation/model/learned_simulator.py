@@ -143,11 +143,15 @@ def register_learned(
 ) -> Any:
     """As `LearnedSimulator`, in this model, of a likelihood that was looked at before."""
     known = getattr(likelihood, "names_", None) or Names()
-    parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns, known.parameters)
+    inputs = getattr(likelihood, "input_names_", known.parameters)
+    parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns, inputs)
     value = observed if isinstance(observed, Variable) else _as_array(name, observed, known.statistics)
     data = _data_now(name, value)
     layout = _layout(name, data, likelihood.statistics_size)
-    likelihood.prepare(data.reshape(-1, likelihood.statistics_size))  # refuses what no simulation can be
+    trials = data.reshape(-1, likelihood.statistics_size)
+    likelihood.prepare(trials)  # refuses what no simulation can be
+    if hasattr(likelihood, "refuse_impossible"):
+        likelihood.refuse_impossible(trials)
     rows = _rows(name, layout, value, data, parameters_, group)
     op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
     theta = parameters_.theta
