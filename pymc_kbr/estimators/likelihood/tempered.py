@@ -191,6 +191,18 @@ class Sample(NamedTuple):
         weights = self.tempered(np.zeros(b))
         return next_step(self.values, np.full(b, highest), np.broadcast_to(size, b), weights)
 
+    def extended(self, other: Sample) -> Sample:
+        """With more draws of the same mixtures, each sample weighted by its size."""
+        sizes = np.array([self.free.shape[1], other.free.shape[1]])
+        logs = np.log(sizes / sizes.sum())
+        return Sample(
+            np.concatenate([self.free, other.free], axis=1),
+            np.concatenate([self.values, other.values], axis=1),
+            np.concatenate([self.prior, other.prior], axis=1),
+            np.concatenate([self.log_weights + logs[0], other.log_weights + logs[1]], axis=1),
+            np.arange(sizes.sum()),
+        )
+
     def picked(self, temperature: np.ndarray, size: int, streams: Streams) -> np.ndarray:
         """Numbers (b, size) by the weights, in random order, so that the two halves of them are alike."""
         weights = self.tempered(temperature)
@@ -267,16 +279,22 @@ def beginnings(
     ratio = effective_if_normal ** (-2 / q)
     highest = 1 / (ratio + np.sqrt(ratio * (ratio - 1)))
     spread = _spread(rows.free[0][np.isfinite(rows.free[0]).all(axis=1)])
+    # Mixtures are fitted to as many draws as scouts need; where their weights are good, more are made.
     m = min(particles, SCOUTS)
+    count = 2 * max(m, 2 * learnt_from)
     # What a mixture says of few different rows, its own draws would only confirm.
     wanted = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
     at, sample, left = np.arange(k), rows, np.ones(k, dtype=bool)
+    mixture: LocalMixture | None = None
     for stage in range(mixtures + 1):
-        good = effective_size(sample.tempered(np.ones(len(at)))) >= m
+        good = effective_size(sample.tempered(np.ones(len(at)))) >= (count / 2 if mixture else particles)
         if good.any():
             left[at[good]] = False
-            own, one = streams.rows(at[good]), np.ones(np.count_nonzero(good))
-            yield at[good], sample.rows(good).beginning(one, m, own, independent=True)
+            which, own, one = sample.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
+            if mixture is not None and 2 * particles > count:
+                of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
+                which = which.extended(weighted_draws(*of_same, at[good], own))
+            yield at[good], which.beginning(one, particles, own, independent=True)
         temperature = sample.temperature(wanted, highest)
         going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
         if stage == mixtures or not going.any():
@@ -286,7 +304,7 @@ def beginnings(
         clouds = sample.picked(temperature, 2 * learnt_from, own)
         clouds = np.take_along_axis(sample.free, clouds[..., None], axis=1)
         mixture = fit_mixtures(clouds, spread, _sizes(2 * learnt_from, q), own)
-        sample = weighted_draws(log_likelihood, log_prior, mixture, 2 * max(m, 2 * learnt_from), at, own)
+        sample = weighted_draws(log_likelihood, log_prior, mixture, count, at, own)
     if left.any():
         at, sample = np.flatnonzero(left), rows.rows(left)
         # More than there are particles is lost by resampling: the step may as well be longer.
