@@ -12,6 +12,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.embedding.rules import Rule
+from pymc_kbr.filtering.gaussian import Moments, normal_atoms
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Joint, Training, gram_of, of_columns
 from pymc_kbr.filtering.transitions import (
@@ -205,6 +206,21 @@ def _of_states(settings: FilterSettings) -> tuple[Any, ...]:
 # --- the belief at one time ---
 
 
+class OnDemand:
+    """A field that is an array, or a function that makes it when it is first asked for."""
+
+    def __get__(self, owner: Any, kind: type) -> np.ndarray:
+        if owner is None:  # so that the field has no default
+            raise AttributeError("weights")
+        held = owner.__dict__["weights"]
+        if callable(held):
+            held = owner.__dict__["weights"] = held()
+        return held
+
+    def __set__(self, owner: Any, weights: Any) -> None:
+        owner.__dict__["weights"] = weights
+
+
 @dataclass(frozen=True, eq=False)
 class Belief:
     """Weighted training states: the embedding of the state's distribution at one time.
@@ -212,13 +228,15 @@ class Belief:
     Parameters
     ----------
     weights : ndarray of shape (N,)
-        Of either sign, as the rule gave them.
+        Of either sign, as the rule gave them; may be a function that makes them when they are asked for.
     atoms : Atoms
         The training states and the kernel in which weights are projected.
     support : Support
     point : callable
         From a weighted mean (p,) to the point that is reported.
     names : tuple of str, length p
+    moments : Moments, optional
+        Of the corrected belief, a normal distribution, in whose place the weights then are not used.
     """
 
     weights: np.ndarray
@@ -226,14 +244,27 @@ class Belief:
     support: Support
     point: Point
     names: tuple[str, ...] = field(default=())
+    moments: Moments | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A function that makes the weights cannot be stored: they are made.
+        return self.__dict__ | {"weights": self.weights}
 
     def mean(self) -> np.ndarray:
-        """The weighted mean (p,), moved to a point of the state space where the filter has one."""
-        return self.point(self.weights @ self.atoms.points)
+        """The mean (p,), moved to a point of the state space where the filter has one."""
+        return self.point(self.weights @ self.atoms.points if self.moments is None else self.moments.mean)
 
     def posterior(self) -> Posterior:
         """The belief as a `Posterior`: covariance, quantiles, mode, draws.
 
-        All times share the training states and the factor of their Gram matrix.
+        All times share the training states and the factor of their Gram matrix; a belief by its moments has
+        atoms of its own.
         """
+        if self.moments is not None:
+            points = normal_atoms(self.moments)
+            atoms, weights = Atoms(points, self.atoms.kernel), np.full(len(points), 1 / len(points))
+            return Posterior.of(atoms, weights, self.support, names=self.names or None)
         return Posterior.of(self.atoms, self.weights, self.support, names=self.names or None)
+
+
+Belief.weights = OnDemand()  # type: ignore[assignment]
