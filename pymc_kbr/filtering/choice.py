@@ -149,7 +149,7 @@ class Held:
 
     def __init__(self, search: Search, settings: FilterSettings) -> None:
         self._search, self.settings, self._squares = search, settings, search.squares(settings)
-        self.recursion = search.last
+        self.recursion: Recursion | None = getattr(search, "last", None)
 
     @property
     def error(self) -> float:
@@ -164,7 +164,7 @@ class Held:
         for one in others:
             found.append(self._search.squares(one))
             if found[-1].mean() < lowest:
-                lowest, recursion = float(found[-1].mean()), self._search.last
+                lowest, recursion = float(found[-1].mean()), getattr(self._search, "last", None)
         squares = np.array(found)
         means = np.where(np.isfinite(squares).all(axis=1), squares.mean(axis=1), np.inf)
         best = int(np.argmin(means))

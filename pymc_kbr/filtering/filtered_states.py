@@ -16,6 +16,7 @@ from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR, TRUTH
 from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.embedding.projection import project_rows_to_simplex
 from pymc_kbr.filtering.gaussian import Moments, roots_of
 from pymc_kbr.filtering.recursion import Belief, OnDemand
 from pymc_kbr.filtering.validation import Point, as_it_is
@@ -321,8 +322,13 @@ class FilteredStates:
         """
         return plot_states(self, truth, ax=ax, **options)
 
-    def _posteriors(self) -> list[Posterior]:
-        return [self.posterior(t) for t in range(len(self))]
+    def _posteriors(self, together: int = 256) -> list[Posterior]:
+        found = []
+        # All at once would hold several arrays of the weights' size.
+        for first in range(0, len(self), together):
+            rows = project_rows_to_simplex(self.atoms, self.weights[first : first + together])
+            found += [self[first + i].projected(row) for i, row in enumerate(rows)]
+        return found
 
 
 FilteredStates.weights = OnDemand()  # type: ignore[assignment]

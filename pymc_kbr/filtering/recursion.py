@@ -11,6 +11,7 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.embedding.projection import project_rows_to_simplex
 from pymc_kbr.embedding.rules import Rule
 from pymc_kbr.filtering.gaussian import Moments, normal_atoms
 from pymc_kbr.filtering.settings import FilterSettings
@@ -264,7 +265,14 @@ class Belief:
             points = normal_atoms(self.moments)
             atoms, weights = Atoms(points, self.atoms.kernel), np.full(len(points), 1 / len(points))
             return Posterior.of(atoms, weights, self.support, names=self.names or None)
-        return Posterior.of(self.atoms, self.weights, self.support, names=self.names or None)
+        return self.projected(project_rows_to_simplex(self.atoms, self.weights[None])[0])
+
+    def projected(self, simplex: np.ndarray) -> Posterior:
+        """The posterior of weights whose projection (N,) onto the simplex is known."""
+        posterior = Posterior.of(self.atoms, self.weights, self.support, names=self.names or None)
+        # In the place of its own projection, which has no batches.
+        posterior.__dict__["simplex_weights"] = simplex
+        return posterior
 
 
 Belief.weights = OnDemand()  # type: ignore[assignment]
