@@ -65,9 +65,7 @@ def project_rows_to_simplex(
     norm, objective = np.sum(target**2, axis=1), np.sum((image - target) ** 2, axis=1)
     momentum = np.ones(len(rows))
     for _ in range(iterations):
-        moved, threshold = _rows_onto_simplex(
-            ahead - (length * (image_ahead - target)) @ factor.T, threshold
-        )
+        moved, threshold = _rows_onto_simplex(ahead - (length * (image_ahead - target)) @ factor.T, threshold)
         image_moved = moved @ factor
         lowered = np.sum((image_moved - target) ** 2, axis=1)
         # Momentum overshot: on from there without it.
@@ -75,7 +73,9 @@ def project_rows_to_simplex(
         moved[over], image_moved[over] = v[over], image[over]
         following = np.where(over, 1.0, (1 + np.sqrt(1 + 4 * momentum**2)) / 2)
         push = np.where(over, 0.0, (momentum - 1) / following)[:, None]
-        settled = np.where(over, momentum == 1.0, (objective - lowered <= tolerance * norm) & (momentum > 1.0))
+        settled = np.where(
+            over, momentum == 1.0, (objective - lowered <= tolerance * norm) & (momentum > 1.0)
+        )
         ahead, image_ahead = moved + push * (moved - v), image_moved + push * (image_moved - image)
         v, image, objective, momentum = moved, image_moved, np.where(over, objective, lowered), following
         if settled.any():
