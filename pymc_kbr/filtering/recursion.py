@@ -210,9 +210,9 @@ def _of_states(settings: FilterSettings) -> tuple[Any, ...]:
 class OnDemand:
     """A field that is an array, or a function that makes it when it is first asked for."""
 
-    def __get__(self, owner: Any, kind: type) -> np.ndarray:
-        if owner is None:  # so that the field has no default
-            raise AttributeError("weights")
+    def __get__(self, owner: Any, kind: type) -> Any:
+        if owner is None:
+            return self
         held = owner.__dict__["weights"]
         if callable(held):
             held = owner.__dict__["weights"] = held()
