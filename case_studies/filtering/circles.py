@@ -44,8 +44,8 @@ def kernel_filters(dynamics: Dynamics) -> dict[str, KernelBayesFilter]:
     return {
         "original": KernelBayesFilter("kbr", **PUBLISHED),  # type: ignore[arg-type]
         "importance_weighted": KernelBayesFilter(**PUBLISHED),  # type: ignore[arg-type]
-        "default": KernelBayesFilter(),
-        "known_transition": KernelBayesFilter(transition=dynamics.step),
+        "default": KernelBayesFilter(correction=False),
+        "known_transition": KernelBayesFilter(transition=dynamics.step, correction=False),
     }
 
 

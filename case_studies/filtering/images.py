@@ -60,7 +60,7 @@ def line(problem: str, n: int, run: int, method: str, steps: int = 150) -> dict[
             "original": KernelBayesFilter("kbr", **PUBLISHED),  # type: ignore[arg-type]
             "importance_weighted": KernelBayesFilter(**PUBLISHED),  # type: ignore[arg-type]
             "learnt_features": KernelBayesFilter(
-                features=NeuralFeatures(shape=shape, steps=steps, random_seed=run)
+                correction=False, features=NeuralFeatures(shape=shape, steps=steps, random_seed=run)
             ),
         }
         means = filters[method].fit(states[:n], seen[:n], random_seed=run).filter(seen[n:]).mean()

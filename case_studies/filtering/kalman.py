@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from case_studies.destination import add_destination, folder_of
+from case_studies.filtering.systems import beliefs
 from pymc_kbr.filtering import KernelBayesFilter
 
 HERE = Path(__file__).parent
@@ -57,10 +58,11 @@ def lines(n: int, run: int) -> list[dict[str, object]]:
     rng = np.random.default_rng([SEED, n, run])
     states, observations = simulate(n, rng)
     fresh, seen = simulate(STEPS, rng)
-    kbf = KernelBayesFilter().fit(states, observations, random_seed=run)
+    kbf = KernelBayesFilter(correction=False).fit(states, observations, random_seed=run)
     found: list[dict[str, object]] = []
+    results = beliefs(kbf, seen)
     for kind, exact in kalman(seen).items():
-        result = getattr(kbf, kind)(seen)
+        result = results[kind]
         apart = (result.mean()[:, 0] - exact[:, 0]) / DEVIATION
         few = replace(result, weights=result.weights[::EVERY], times=result.times[::EVERY])
         bands, truth = few.interval(0.9)[:, :, 0], fresh[::EVERY, 0]

@@ -77,9 +77,9 @@ def lines(run: int, pairs: int, years: int) -> list[dict[str, object]]:
         stock[t] = year(stock[t - 1], rng)
     counts = hauls(stock, rng)
     seen, truth = statistics(counts), stock[pairs:, 0]
-    known = KernelBayesFilter(transition=year_model())
+    known = KernelBayesFilter(transition=year_model(), correction=False)
     known.fit(pairs=(drawn, statistics(hauls(drawn, rng))), random_seed=run)
-    learnt = KernelBayesFilter().fit(stock[:pairs], seen[:pairs], random_seed=run)
+    learnt = KernelBayesFilter(correction=False).fit(stock[:pairs], seen[:pairs], random_seed=run)
     first = rng.normal(-0.3, 0.7, size=(5_000, 1))
     found = {"particles": particles(counts[pairs:], first, rng)}
     for name, kbf in (("known transition", known), ("learnt transition", learnt)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import EXACT_ATOMS, Atoms, Embedding
 
 
 def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: float = 1e-4) -> np.ndarray:
@@ -37,6 +37,70 @@ def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: f
         if settled:
             break
     return v
+
+
+def project_rows_to_simplex(
+    atoms: Atoms, weights: np.ndarray, iterations: int = 500, tolerance: float = 1e-7
+) -> np.ndarray:
+    """The same of many embeddings on the same atoms, weights (t, m), side by side: v (t, m).
+
+    A row is finished when a step gains less than the tolerance in its own squared norm: an embedding that is
+    almost a distribution's would else be approached until the iterations are used up.
+    """
+    total = weights.sum(axis=1, keepdims=True)
+    fine = (weights >= 0).all(axis=1) & np.isclose(total[:, 0], 1)
+    found = np.where(fine[:, None], weights / np.where(fine[:, None], total, 1.0), 0.0)
+    rows = np.flatnonzero(~fine)
+    if not len(rows):
+        return found
+    length = 1 / _largest_eigenvalue(atoms)
+    factor = atoms.gram
+    if len(atoms.points) <= EXACT_ATOMS:
+        values, vectors = np.linalg.eigh(factor)
+        factor = vectors * np.sqrt(np.maximum(values, 0))
+    positive = np.maximum(weights[rows], 0)
+    v, threshold = _rows_onto_simplex(positive / positive.sum(axis=1, keepdims=True).clip(1e-300), None)
+    target, ahead = weights[rows] @ factor, v
+    image = image_ahead = v @ factor
+    norm, objective = np.sum(target**2, axis=1), np.sum((image - target) ** 2, axis=1)
+    momentum = np.ones(len(rows))
+    for _ in range(iterations):
+        moved, threshold = _rows_onto_simplex(ahead - (length * (image_ahead - target)) @ factor.T, threshold)
+        image_moved = moved @ factor
+        lowered = np.sum((image_moved - target) ** 2, axis=1)
+        # Momentum overshot: on from there without it.
+        over = lowered > objective
+        moved[over], image_moved[over] = v[over], image[over]
+        following = np.where(over, 1.0, (1 + np.sqrt(1 + 4 * momentum**2)) / 2)
+        push = np.where(over, 0.0, (momentum - 1) / following)[:, None]
+        settled = np.where(
+            over, momentum == 1.0, (objective - lowered <= tolerance * norm) & (momentum > 1.0)
+        )
+        ahead, image_ahead = moved + push * (moved - v), image_moved + push * (image_moved - image)
+        v, image, objective, momentum = moved, image_moved, np.where(over, objective, lowered), following
+        if settled.any():
+            found[rows[settled]], go = v[settled], ~settled
+            rows, threshold, target, norm, v, image, ahead, image_ahead, objective, momentum = (
+                a[go]
+                for a in (rows, threshold, target, norm, v, image, ahead, image_ahead, objective, momentum)
+            )
+            if not len(rows):
+                return found
+    found[rows] = v
+    return found
+
+
+def _rows_onto_simplex(rows: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """`onto_simplex` of each row (t, m), by Newton's steps to its threshold, and the thresholds (t,)."""
+    threshold = (rows.sum(axis=1) - 1) / rows.shape[1] if start is None else start
+    while True:
+        # The largest one is above every threshold that may be the right one.
+        threshold = np.minimum(threshold, rows.max(axis=1) - 1 / rows.shape[1])
+        positive = np.maximum(rows - threshold[:, None], 0)
+        moved = threshold + (positive.sum(axis=1) - 1) / np.count_nonzero(positive, axis=1)
+        if np.all(np.abs(moved - threshold) <= 1e-15 * (1 + np.abs(threshold))):
+            return positive, threshold
+        threshold = moved
 
 
 def onto_simplex(weights: np.ndarray) -> np.ndarray:

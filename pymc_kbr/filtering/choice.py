@@ -51,11 +51,13 @@ FEWEST_STEPS = 20
 
 @dataclass(frozen=True)
 class Chosen:
-    """Settings, and the squared error a step that they had on the held-out part, NaN where none was."""
+    """Settings, the squared error a step that they had on the held-out part, and the filter there."""
 
     settings: FilterSettings
     error: float
     tried: int
+    search: Search
+    part: Recursion | None = None
 
 
 def steps_held_out(training: Training) -> int:
@@ -119,6 +121,12 @@ class Search:
         )
         return replace(settings, observation_kernel=kernel, regularisation=regularisation)
 
+    @property
+    def last(self) -> Recursion:
+        """The filter that was tried last."""
+        assert self._last is not None
+        return self._last
+
     def error(self, settings: FilterSettings) -> float:
         """Squared error a step on the held-out part; infinity where it is not finite."""
         error = float(self.squares(settings).mean())
@@ -141,6 +149,7 @@ class Held:
 
     def __init__(self, search: Search, settings: FilterSettings) -> None:
         self._search, self.settings, self._squares = search, settings, search.squares(settings)
+        self.recursion: Recursion | None = getattr(search, "last", None)
 
     @property
     def error(self) -> float:
@@ -151,12 +160,17 @@ class Held:
         """Take the best of some other settings if it is better on evidence, and say which it was."""
         if not others:
             return None
-        squares = np.array([self._search.squares(one) for one in others])
+        found, lowest, recursion = [], np.inf, self.recursion
+        for one in others:
+            found.append(self._search.squares(one))
+            if found[-1].mean() < lowest:
+                lowest, recursion = float(found[-1].mean()), getattr(self._search, "last", None)
+        squares = np.array(found)
         means = np.where(np.isfinite(squares).all(axis=1), squares.mean(axis=1), np.inf)
         best = int(np.argmin(means))
         if not np.isfinite(means[best]) or not is_better(squares[best], self._squares):
             return None
-        self.settings, self._squares = others[best], squares[best]
+        self.settings, self._squares, self.recursion = others[best], squares[best], recursion
         return best
 
 
@@ -176,7 +190,7 @@ def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
     search = Search(training, how, given, steps_held_out(training))
     state, observation, strength = START[given.rule]
     if not search.held:
-        return Chosen(finished(_by_regression(search, state), search), float("nan"), 0)
+        return Chosen(finished(_by_regression(search, state), search), float("nan"), 0, search)
     free = isinstance(given.state_kernel, str) and given.state_bandwidth is None
     first = search.of_state_scale(state, search.part)
     ridge = given.regularisation or strength / len(training.pairs)
@@ -198,7 +212,7 @@ def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
         eta = search.kulsif(held.settings, search.part)
         if held.challenge([replace(held.settings, prior_regularisation=eta)]) is not None:
             settings = replace(settings, prior_regularisation=search.kulsif(settings, training))
-    return Chosen(finished(settings, search), held.error, search.tried)
+    return Chosen(finished(settings, search), held.error, search.tried, search, held.recursion)
 
 
 def _below(

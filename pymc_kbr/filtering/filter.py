@@ -25,12 +25,20 @@ from pymc_kbr.filtering.choice import (
 )
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
+from pymc_kbr.filtering.gaussian import GaussianFilter, applies
 from pymc_kbr.filtering.given import FREE, GivenSettings, of_family
 from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings
+from pymc_kbr.filtering.smoothing import choose_belief
 from pymc_kbr.filtering.training import Training, Units, evenly_spaced
 from pymc_kbr.filtering.transitions import RULES
-from pymc_kbr.filtering.validation import check_arguments, make_point, training_of, warn_of_outliers
+from pymc_kbr.filtering.validation import (
+    NUMBERS,
+    check_arguments,
+    make_point,
+    training_of,
+    warn_of_outliers,
+)
 from pymc_kbr.gram import Solver
 from pymc_kbr.kernels import Kernel, Linear, parameter_kernel
 
@@ -82,6 +90,13 @@ class KernelBayesFilter:
     point : {"mean", "rotation"} or callable
         What is reported as the mean: the weighted mean, the nearest rotation, or a projection (p,) -> (p,).
 
+    correction : bool, optional
+        Whether the belief is one by its moments: the Gaussian filter and smoother [3]_ on kernel regressions
+        of the next state and of the observation, with their errors as mixtures of normal components. Where
+        left out, it is taken unless the weights have a lower error on the held-out training steps, by two
+        standard errors; it is not taken with ``tuning="published"``, where all numbers are given, or without
+        held-out steps. False leaves the papers' equations alone.
+
     Attributes
     ----------
     settings_ : FilterSettings
@@ -103,6 +118,7 @@ class KernelBayesFilter:
     .. [1] K. Fukumizu, L. Song, A. Gretton, Kernel Bayes' rule, JMLR 14 (2013), section 4.3.
     .. [2] L. Xu, Y. Chen, A. Doucet, A. Gretton, Importance weighting approach in kernel Bayes' rule,
        arXiv:2202.02474 (2022), section 4.
+    .. [3] S. Särkkä, L. Svensson, Bayesian Filtering and Smoothing, 2nd edition (2023), chapters 8 and 14.
 
     Examples
     --------
@@ -135,6 +151,7 @@ class KernelBayesFilter:
         solver: str | Solver = "auto",
         tuning: str = "held_out",
         point: Any = "mean",
+        correction: bool | None = None,
     ) -> None:
         self.rule = rule
         self.state_kernel = state_kernel
@@ -154,6 +171,7 @@ class KernelBayesFilter:
         self.solver = solver
         self.tuning = tuning
         self.point = point
+        self.correction = correction
 
     def fit(
         self,
@@ -240,9 +258,7 @@ class KernelBayesFilter:
         PosteriorWarning
             If observations lie ten deviations or more beyond all those of the training.
         """
-        fitted = self._ready
-        weights, _ = fitted.filtered(observations, initial, controls, times)
-        return fitted.states(weights, "filtered", times)
+        return self._ready.run(observations, initial, controls, times)
 
     def smooth(
         self, observations: Any, *, initial: Any = None, controls: Any = None, times: Any = None
@@ -263,8 +279,7 @@ class KernelBayesFilter:
         TypeError, ValueError
             As `filter`, and if there are no training transitions to learn the step back from.
         """
-        fitted = self._ready
-        return fitted.states(fitted.smoothed(observations, initial, controls, times), "smoothed", times)
+        return self._ready.run(observations, initial, controls, times, smooth=True)
 
     def predict(self, steps: int, belief: Belief | None = None, *, controls: Any = None) -> FilteredStates:
         """The state 1 to `steps` steps after a belief, without observations.
@@ -286,8 +301,7 @@ class KernelBayesFilter:
         TypeError, ValueError
             If it is not fitted, steps are not whole or below one, or belief or controls do not fit.
         """
-        fitted = self._ready
-        return fitted.states(fitted.predicted(steps, belief, controls), "predicted")
+        return self._ready.predicted(steps, belief, controls)
 
     def step(self, belief: Belief | None, observation: Any, *, control: Any = None) -> Belief:
         """One time step of a stream: a prediction from the last belief, and its update.
@@ -309,8 +323,7 @@ class KernelBayesFilter:
         TypeError, ValueError
             As `filter`.
         """
-        fitted = self._ready
-        return fitted.belief(fitted.stepped(belief, observation, control))
+        return self._ready.stepped(belief, observation, control)
 
     @property
     def _ready(self) -> FittedFilter:
@@ -335,10 +348,32 @@ def learn(
         part, _ = training.split(steps)
         for_choice = units.of_features(part, arguments.features)
     choice = choose if arguments.tuning == "held_out" else choose_as_published
-    chosen = choice(for_choice.scaled(training), how, given)
-    recursion = Recursion(units.scaled(training), chosen.settings, how)
+    scaled = units.scaled(training)
+    for_search = scaled if for_choice is units else for_choice.scaled(training)
+    chosen = choice(for_search, how, given)
+    final, correction = None, corrected(arguments, scaled)
+    if correction is not False:
+        final = GaussianFilter(scaled, how.draw, seed)
+    belief = choose_belief(chosen, correction, final)
+    recursion = Recursion(scaled, chosen.settings, how)
     atoms = Atoms(training.states, parameter_kernel(training.states))
-    return chosen, FittedFilter(units, recursion, atoms, point, names, training.labels)
+    return chosen, FittedFilter(units, recursion, atoms, point, names, training.labels, belief)
+
+
+def corrected(arguments: Any, training: Training) -> bool | None:
+    """Whether a belief by its moments is taken; None where held-out steps decide."""
+    if arguments.correction is None:
+        given = all(getattr(arguments, name) is not None for name in NUMBERS)
+        known = not training.lengths or arguments.tuning == "published" or given
+        return False if known or not applies(training) else None
+    if arguments.correction and not applies(training):
+        raise ValueError(
+            f"correction is True, and {len(training.pairs)} training rows are too few for regressions of "
+            f"states of {training.states.shape[1]} columns and observations of "
+            f"{training.observations.shape[1]}; ten rows for each column are needed: leave it out, or give "
+            "features of the observations"
+        )
+    return arguments.correction
 
 
 def _how(arguments: Any, training: Training, units: Units, seed: int) -> How:
@@ -389,7 +424,10 @@ class DrawnTransition:
         if self.controlled:
             assert control is not None
             known = self.unscale_controls(control)
-            given.append(np.tile(known, (len(rows), 1)))  # the function may write into what it is given
+            # One control for all states, or one for each.
+            given.append(
+                np.repeat(np.broadcast_to(known, (n, known.shape[-1])), self.draws, axis=0)
+            )  # the function may write into what it is given
         # The same seed at each step: a filter is a function of the observations.
         found = np.asarray(self.function(*given, np.random.default_rng(self.seed)), dtype=float)
         if found.shape != rows.shape:
@@ -452,15 +490,16 @@ def choose_as_published(training: Training, how: How, given: GivenSettings) -> C
         steps = min(LAST_STEPS, steps)
     search = Search(training, how, given, steps)
     best: tuple[float, tuple[float, float]] = (np.inf, (1.0, 1e-2))
+    part = None
     for beta in BETAS:
         base = _of_beta(search.part, how, given, beta)
         for ridge in PUBLISHED_REGULARISATIONS:
             error = search.error(_with(base, given.rule, ridge))
             if error < best[0]:
-                best = error, (beta, ridge)
+                best, part = (error, (beta, ridge)), search.last
     beta, ridge = best[1]
     settings = _with(_of_beta(training, how, given, beta), given.rule, ridge)
-    return Chosen(finished(settings, search), best[0], search.tried)
+    return Chosen(finished(settings, search), best[0], search.tried, search, part)
 
 
 def _of_beta(data: Training, how: How, given: GivenSettings, beta: float) -> FilterSettings:

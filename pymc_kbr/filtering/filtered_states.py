@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from scipy.stats import norm
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
@@ -14,9 +16,11 @@ from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR, TRUTH
 from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.filtering.recursion import Belief
+from pymc_kbr.embedding.projection import project_rows_to_simplex
+from pymc_kbr.filtering.gaussian import Moments, roots_of
+from pymc_kbr.filtering.recursion import Belief, OnDemand
 from pymc_kbr.filtering.validation import Point, as_it_is
-from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.posterior.posterior import Posterior, check_levels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,12 +29,12 @@ if TYPE_CHECKING:
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class FilteredStates:
-    """Weights of the training states at each of T times.
+    """What is known of the state at each of T times: weights of the training states, or moments.
 
     Parameters
     ----------
     weights : ndarray of shape (T, N)
-        Of either sign, as the rule gave them.
+        Of either sign, as the rule gave them; may be a function that makes them when they are asked for.
     atoms : Atoms
         Training states (N, p), and the kernel on them in which weights are projected.
     support : Support
@@ -41,6 +45,15 @@ class FilteredStates:
         Of the states' columns.
     times : ndarray of shape (T,), optional
         0, 1, ... where left out.
+    moments : tuple of ndarray, (T, p) and (T, p, p), optional
+        Means and covariances of the corrected belief: where they are there, means, covariances, quantiles
+        and draws are those of normal distributions with these moments; otherwise those of the weights.
+    flags : mapping of str to ndarray of bool, shape (T,)
+        Steps in doubt: "outside" (the observation, or the belief's mean, is beyond the training rows),
+        "effective_sample_size" (below one, which no probabilities have: negative weights cancel), "edge"
+        (for two steps one outermost training state has most of the weight).
+    warnings : tuple of str
+        What was said of these steps.
     """
 
     weights: np.ndarray
@@ -50,6 +63,9 @@ class FilteredStates:
     point: Point = as_it_is
     names: tuple[str, ...] = ()
     times: np.ndarray = field(default_factory=lambda: np.empty(0))
+    moments: tuple[np.ndarray, np.ndarray] | None = None
+    flags: Mapping[str, np.ndarray] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -57,17 +73,29 @@ class FilteredStates:
         if not self.names:
             columns = self.atoms.points.shape[1]
             object.__setattr__(self, "names", tuple(f"state_{i}" for i in range(columns)))
+        if self.moments is not None and len(self.moments[0]) != len(self.times):
+            raise ValueError(
+                f"there are moments of {len(self.moments[0])} times, and {len(self.times)} times; give those "
+                "of the same times"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A function that makes the weights cannot be stored: they are made.
+        return self.__dict__ | {"weights": self.weights}
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return len(self.times)
 
     def __repr__(self) -> str:
-        steps, states = self.weights.shape
+        steps, states = len(self), len(self.atoms.points)
         named = ", ".join(self.names)
         return f"<FilteredStates: {self.kind}, {steps} times, {states} training states of {named}>"
 
     def __getitem__(self, t: int) -> Belief:
-        return Belief(self.weights[t], self.atoms, self.support, self.point, self.names)
+        moments = None if self.moments is None else Moments(self.moments[0][t], self.moments[1][t])
+        # Made when it is asked for, as the weights of all times are.
+        weights: Any = self.weights[t] if moments is None else lambda: self.weights[t]
+        return Belief(weights, self.atoms, self.support, self.point, self.names, moments)
 
     @property
     def last(self) -> Belief:
@@ -100,29 +128,33 @@ class FilteredStates:
         -------
         ndarray of shape (T, p)
         """
-        means = self.weights @ self.atoms.points
+        means = self.weights @ self.atoms.points if self.moments is None else self.moments[0]
         return np.array([self.point(mean) for mean in means])
 
     def cov(self) -> np.ndarray:
-        """Covariances of the weights projected onto the simplex.
+        """Covariances: the moments', or those of the weights projected onto the simplex.
 
         Returns
         -------
         ndarray of shape (T, p, p)
         """
+        if self.moments is not None:
+            return self.moments[1].copy()
         return np.array([posterior.cov() for posterior in self._posteriors()])
 
     def mode(self) -> np.ndarray:
-        """Modes: see `Posterior.mode`.
+        """Modes: the moments' means, or see `Posterior.mode`.
 
         Returns
         -------
         ndarray of shape (T, p)
         """
+        if self.moments is not None:
+            return self.moments[0].copy()
         return np.array([posterior.mode() for posterior in self._posteriors()])
 
     def quantile(self, q: float | list[float] | np.ndarray) -> np.ndarray:
-        """Marginal quantiles of the weights projected onto the simplex.
+        """Marginal quantiles: the moments', or those of the weights projected onto the simplex.
 
         Parameters
         ----------
@@ -138,7 +170,13 @@ class FilteredStates:
         ValueError
             If one is no probability.
         """
-        return np.array([posterior.quantile(q) for posterior in self._posteriors()])
+        if self.moments is None:
+            return np.array([posterior.quantile(q) for posterior in self._posteriors()])
+        levels = check_levels(q)
+        means, covariances = self.moments
+        deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+        found = means[:, None] + norm.ppf(levels)[:, None] * deviations[:, None]
+        return found[:, 0] if np.ndim(q) == 0 else found
 
     def interval(self, probability: float = 0.9) -> np.ndarray:
         """Central intervals of each column.
@@ -179,6 +217,10 @@ class FilteredStates:
         """
         whole("draws", draws)
         rng = generator_of(random_seed)
+        if self.moments is not None:
+            means, covariances = self.moments
+            noise = rng.normal(size=(len(self), draws, means.shape[1]))
+            return means[:, None] + noise @ np.swapaxes(roots_of(covariances), 1, 2)
         return np.array([posterior.draw(draws, rng) for posterior in self._posteriors()])
 
     @property
@@ -213,7 +255,7 @@ class FilteredStates:
             raise ValueError(
                 f"{len(names)} names are given for {self.atoms.points.shape[1]} columns of the states"
             )
-        return replace(self, names=tuple(names))
+        return replace(self, weights=self.__dict__["weights"], names=tuple(names))
 
     def to_xarray(self, probability: float = 0.9) -> xr.Dataset:
         """Means, deviations, intervals and weights, with labels.
@@ -280,8 +322,16 @@ class FilteredStates:
         """
         return plot_states(self, truth, ax=ax, **options)
 
-    def _posteriors(self) -> list[Posterior]:
-        return [self.posterior(t) for t in range(len(self))]
+    def _posteriors(self, together: int = 256) -> list[Posterior]:
+        found = []
+        # All at once would hold several arrays of the weights' size.
+        for first in range(0, len(self), together):
+            rows = project_rows_to_simplex(self.atoms, self.weights[first : first + together])
+            found += [self[first + i].projected(row) for i, row in enumerate(rows)]
+        return found
+
+
+FilteredStates.weights = OnDemand()  # type: ignore[assignment]
 
 
 # --- export to xarray and ArviZ ---

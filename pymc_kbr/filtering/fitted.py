@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from pymc_kbr.arrays.labelled import in_order
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.embedding.rules import ImportanceWeighted
+from pymc_kbr.filtering.doubt import Surroundings, far_beyond, flags_of, warn_of_doubt
 from pymc_kbr.filtering.filtered_states import FilteredStates
+from pymc_kbr.filtering.gaussian import Moments, Step, as_step, merged, moments_of_draws
 from pymc_kbr.filtering.recursion import Belief, Recursion
+from pymc_kbr.filtering.smoothing import PLAIN, BackwardPass, BeliefChoice
 from pymc_kbr.filtering.training import UNLABELLED, Labels, Units, evenly_spaced
-from pymc_kbr.filtering.transitions import Predicted, SumRule, conditioned
-from pymc_kbr.filtering.validation import Point, controls_for, draws_of_states, observed_rows, warn_of_far
-from pymc_kbr.gram.dense import part_of
-from pymc_kbr.kernels import Kernel
+from pymc_kbr.filtering.transitions import Predicted
+from pymc_kbr.filtering.validation import Point, controls_for, draws_of_states, observed_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,30 +32,75 @@ class FittedFilter:
     point: Point
     names: tuple[str, ...]
     labels: Labels = UNLABELLED
+    how: BeliefChoice = PLAIN
 
-    def filtered(
-        self, observations: Any, initial: Any, controls: Any, times: Any
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Filtered weights (T, N), and the scaled controls."""
+    def run(
+        self, observations: Any, initial: Any, controls: Any, times: Any, smooth: bool = False
+    ) -> FilteredStates:
+        """Filtered or smoothed states."""
+        gaussian = self.how.gaussian
+        if smooth and gaussian is None and not len(self.recursion.training.previous):
+            raise ValueError(
+                "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
+                "`transitions` to fit, for instance draws of the known one"
+            )
         rows = observed_rows(self.units, observations, self.labels.observations)
-        warn_of_far(rows, self.recursion.training.observations)
+        if smooth and np.isnan(rows).all():
+            raise ValueError(
+                f"all {len(rows)} observations are NaN in all columns: nothing comes later that a step back "
+                f"could use; take `filter`, or `predict({len(rows)}, belief)`"
+            )
         evenly_spaced(times, len(rows))
-        ahead = isinstance(initial, Belief)
-        # The last row's control acts after all observations: it may be given, and is not read.
-        scaled = self.controls(controls, len(rows) - 1, len(rows))
-        # Its first step is no update of a prior: the regression stands for prior and likelihood together.
-        if isinstance(initial, str):
-            if initial != "conditional_mean":
-                raise ValueError(
-                    f"initial is {shown(initial)}; it may be draws (l, p), a Belief or 'conditional_mean'"
-                )
-            return self._after_first(rows, scaled), scaled
-        if ahead and self.recursion.controlled:
+        outside = self._seen.outside(rows)
+        kind = "smoothed" if smooth else "filtered"
+        if gaussian is None:
+            # What no training row is like tells nothing to a regression: the prediction goes on.
+            seen = np.where(outside[:, None], np.nan, rows) if self.how.skips else rows
+            weights, scaled = self.filtered(seen, initial, controls)
+            if smooth and self.how.smooths:
+                weights = BackwardPass(self.recursion)(weights, scaled)
+            return self.states(weights, kind, times, None, rows, outside)
+        first, scaled = self._first(initial), self.controls(controls, len(rows) - 1, len(rows))
+        beliefs, steps = gaussian.run(rows, scaled, first)
+        if smooth and self.how.smooths:
+            beliefs = gaussian.smooth(beliefs, steps)
+        return self.states(
+            lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside
+        )
+
+    def _first(self, initial: Any) -> Step:
+        """The moments before the first observation."""
+        gaussian = self.how.gaussian
+        assert gaussian is not None
+        self._check_initial(initial)
+        if isinstance(initial, Belief):
+            return gaussian.predict(self.moments_of(initial))
+        # The regression of "conditional_mean" stands for the training's own distribution, too.
+        if initial is None or isinstance(initial, str):
+            return as_step(gaussian.start)
+        draws = draws_of_states(self.units, initial, self.atoms.points.shape[1], self.labels.states)
+        return as_step(moments_of_draws(draws))
+
+    def _check_initial(self, initial: Any) -> None:
+        if isinstance(initial, str) and initial != "conditional_mean":
+            raise ValueError(
+                f"initial is {shown(initial)}; it may be draws (l, p), a Belief or 'conditional_mean'"
+            )
+        if isinstance(initial, Belief) and self.recursion.controlled:
             raise ValueError(
                 "a filter with controls cannot start from the belief before, since no control is known "
                 "for that "
                 "step; take `predict(1, belief, controls=...)` and give its draws, or go on by `step`"
             )
+
+    def filtered(self, rows: np.ndarray, initial: Any, controls: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Weights (T, N) given scaled observations (T, d), and the scaled controls."""
+        # The last row's control acts after all observations: it may be given, and is not read.
+        scaled = self.controls(controls, len(rows) - 1, len(rows))
+        self._check_initial(initial)
+        # Its first step is no update of a prior: the regression stands for prior and likelihood together.
+        if isinstance(initial, str):
+            return self._after_first(rows, scaled), scaled
         return self.recursion.run(rows, scaled, self._started(initial)), scaled
 
     def _after_first(self, rows: np.ndarray, controls: np.ndarray | None) -> np.ndarray:
@@ -69,33 +115,37 @@ class FittedFilter:
         if initial is None:
             return self.recursion.start()
         if isinstance(initial, Belief):
-            return self.recursion.predict(self.weights_of(initial))
+            self.check_belief(initial)
+            return self.recursion.predict(initial.weights)
         p = self.atoms.points.shape[1]
         return self.recursion.start(draws_of_states(self.units, initial, p, self.labels.states))
 
-    def smoothed(self, observations: Any, initial: Any, controls: Any, times: Any) -> np.ndarray:
-        """Smoothed weights (T, N)."""
-        if not len(self.recursion.training.previous):
-            raise ValueError(
-                "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
-                "`transitions` to fit, for instance draws of the known one"
-            )
-        weights, scaled = self.filtered(observations, initial, controls, times)
-        return BackwardPass(self.recursion)(weights, scaled)
-
-    def predicted(self, steps: int, belief: Belief | None, controls: Any) -> np.ndarray:
-        """Weights (steps, N) of the times after a belief."""
+    def predicted(self, steps: int, belief: Belief | None, controls: Any) -> FilteredStates:
+        """The states at the times after a belief."""
         whole("steps", steps)
         rows = self.controls(controls, steps, steps)
-        weights = self.recursion.start().weights if belief is None else self.weights_of(belief)
-        ahead = []
-        for t in range(steps):
-            weights = self.recursion.predict(weights, None if rows is None else rows[t]).weights
-            ahead.append(weights)
-        return np.array(ahead)
+        if belief is not None:
+            self.check_belief(belief)
 
-    def stepped(self, belief: Belief | None, observation: Any, control: Any) -> np.ndarray:
-        """Weights (N,) one step after a belief, given an observation."""
+        def weights() -> np.ndarray:
+            now, ahead = self.recursion.start().weights if belief is None else belief.weights, []
+            for t in range(steps):
+                now = self.recursion.predict(now, None if rows is None else rows[t]).weights
+                ahead.append(now)
+            return np.array(ahead)
+
+        gaussian = self.how.gaussian
+        if gaussian is None:
+            return self.states(weights(), "predicted")
+        now, ahead = gaussian.start if belief is None else self.moments_of(belief), []
+        for t in range(steps):
+            step = gaussian.predict(now, None if rows is None else rows[t])
+            now = merged(step.shares, step.means, step.covariances)
+            ahead.append(now)
+        return self.states(weights, "predicted", moments=ahead)
+
+    def stepped(self, belief: Belief | None, observation: Any, control: Any) -> Belief:
+        """One step after a belief, given an observation."""
         if control is not None and not self.recursion.controlled:
             raise ValueError("a control is given, and the filter was fitted without; fit it with controls")
         named = self.labels.observations
@@ -105,19 +155,33 @@ class FittedFilter:
         # A Series or a dict is one row, and a data frame of one row is one, too.
         row = observed_rows(
             self.units, given if given.ndim == 2 and len(given) == 1 else np.atleast_1d(given)[None]
-        )[0]
-        warn_of_far(row[None], self.recursion.training.observations)
-        if belief is None:
-            return self.recursion.update(self.recursion.start(), row)
-        acting = None
-        if control is not None:
-            named = self.labels.controls
-            acting = np.atleast_2d(
-                in_order("the control", control, named, "those of the training's controls")
-            )
-        rows = self.controls(acting, 1, 1)
-        ahead = self.recursion.predict(self.weights_of(belief), None if rows is None else rows[0])
-        return self.recursion.update(ahead, row)
+        )
+        outside = self._seen.outside(row)
+        gaussian, acting = self.how.gaussian, None
+        if belief is not None:
+            self.check_belief(belief)
+            if control is not None:
+                named = self.labels.controls
+                acting = np.atleast_2d(
+                    in_order("the control", control, named, "those of the training's controls")
+                )
+            acting = self.controls(acting, 1, 1)
+        seen = row[0] * np.nan if gaussian is None and self.how.skips and outside[0] else row[0]
+
+        def weights() -> np.ndarray:
+            if belief is None:
+                ahead = self.recursion.start()
+            else:
+                ahead = self.recursion.predict(belief.weights, None if acting is None else acting[0])
+            return self.recursion.update(ahead, seen)
+
+        if gaussian is None:
+            return self.states(weights()[None], "filtered", None, None, row, outside)[0]
+        step = as_step(gaussian.start)
+        if belief is not None:
+            step = gaussian.predict(self.moments_of(belief), None if acting is None else acting[0])
+        after = gaussian.update(step, row[0])
+        return self.states(lambda: weights()[None], "filtered", None, [after], row, outside)[0]
 
     def controls(self, given: Any, needed: int, allowed: int) -> np.ndarray | None:
         """Controls, scaled: see `doors.controls_for`."""
@@ -125,8 +189,8 @@ class FittedFilter:
             self.units, self.recursion.controlled, given, needed, allowed, self.labels.controls
         )
 
-    def weights_of(self, belief: Belief) -> np.ndarray:
-        """The weights of a belief of this filter."""
+    def check_belief(self, belief: Belief) -> None:
+        """Refuse what is no belief of this filter."""
         if not isinstance(belief, Belief):
             raise TypeError(
                 f"the belief is a {type(belief).__name__}; give a Belief, such as `filtered.last`"
@@ -136,68 +200,52 @@ class FittedFilter:
             raise ValueError(
                 "the belief is of another filter, with other training states; filter with one alone"
             )
-        return belief.weights
 
-    def belief(self, weights: np.ndarray) -> Belief:
-        """Weights (N,) as a belief."""
-        return Belief(weights, self.atoms, self.support, self.point, self.names)
+    def moments_of(self, belief: Belief) -> Moments:
+        """The moments of a belief of this filter, scaled."""
+        self.check_belief(belief)
+        assert belief.moments is not None
+        unit = self.units.deviation
+        return Moments(
+            self.units.states(belief.moments.mean), belief.moments.covariance / np.outer(unit, unit)
+        )
 
-    def states(self, weights: np.ndarray, kind: str, times: Any = None) -> FilteredStates:
-        """Weights (T, N) as a result."""
-        labels = np.arange(len(weights)) if times is None else np.asarray(times)
-        return FilteredStates(weights, self.atoms, self.support, kind, self.point, self.names, labels)
+    def states(
+        self,
+        weights: Any,
+        kind: str,
+        times: Any = None,
+        moments: list[Moments] | None = None,
+        rows: np.ndarray | None = None,
+        outside: np.ndarray | None = None,
+    ) -> FilteredStates:
+        """A result, with what is to be said of its steps; weights (T, N), or a function that makes them."""
+        unit, both = self.units.deviation, None
+        count = len(weights) if moments is None else len(moments)
+        if moments is None:
+            means = self.units.states(weights @ self.atoms.points)
+        else:
+            means = np.array([one.mean for one in moments])
+            covariances = np.array([one.covariance for one in moments]) * np.outer(unit, unit)
+            both = means * unit + self.units.centre, covariances
+        training = self.recursion.training
+        outside = self._passed.outside(means) | (False if outside is None else outside)
+        flags = flags_of(outside, training.states, weights if moments is None else None)
+        said = warn_of_doubt(flags, "" if rows is None else far_beyond(rows, training.observations))
+        labels = np.arange(count) if times is None else np.asarray(times)
+        return FilteredStates(
+            weights, self.atoms, self.support, kind, self.point, self.names, labels, both, flags, said
+        )
+
+    @cached_property
+    def _seen(self) -> Surroundings:
+        return Surroundings(self.recursion.training.observations)
+
+    @cached_property
+    def _passed(self) -> Surroundings:
+        return Surroundings(self.recursion.training.states)
 
     @property
     def support(self) -> Support:
         """Of the states: no edges."""
         return Support.unbounded(self.atoms.points.shape[1])
-
-
-# --- smoothing: the backward pass ---
-
-
-class BackwardPass:
-    """Backward conditional means, reweighted at each time for what was known then."""
-
-    def __init__(self, recursion: Recursion) -> None:
-        data, how = recursion.training, recursion.how
-        self._recursion = recursion
-        self._previous, self._following = data.previous, data.following
-        self._gram = part_of(recursion.states, data.following)
-        before = part_of(recursion.states, data.previous)
-        self._sum_rule = SumRule(before, recursion.settings.prior_regularisation, how.centred)
-        self._controls: tuple[Kernel, np.ndarray] | None = None
-        if data.controls is not None:
-            assert recursion.settings.control_kernel is not None
-            self._controls = recursion.settings.control_kernel, data.controls
-
-    def __call__(self, filtered: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
-        """Smoothed weights (T, N) from filtered ones (T, N); the last are the same."""
-        smoothed = filtered.copy()
-        for t in range(len(filtered) - 2, -1, -1):
-            smoothed[t] = self._step(filtered[t], smoothed[t + 1], None if controls is None else controls[t])
-        return smoothed
-
-    def _step(self, filtered: np.ndarray, ahead: np.ndarray, control: np.ndarray | None) -> np.ndarray:
-        recursion = self._recursion
-        values = recursion.states.apply(filtered)[self._previous]
-        gamma = self._sum_rule(values, float(filtered.sum()))
-        if self._controls is not None:
-            assert control is not None
-            kernel, rows = self._controls
-            near = kernel(rows, control[None])[:, 0]
-            # Transitions under another control than this one tell less: the control is known, and no
-            # regressor.
-            gamma = gamma * near * len(near) / max(near.sum(), 1e-300)
-        at = recursion.states.apply(ahead)[self._following]
-        weights = np.zeros_like(filtered)
-        weights[self._previous] = conditioned(
-            ImportanceWeighted(),
-            self._gram,
-            gamma,
-            at,
-            recursion.settings.backward_regularisation,
-            recursion.how.centred,
-            float(ahead.sum()),
-        )
-        return weights

@@ -11,7 +11,9 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.embedding.projection import project_rows_to_simplex
 from pymc_kbr.embedding.rules import Rule
+from pymc_kbr.filtering.gaussian import Moments, normal_atoms
 from pymc_kbr.filtering.settings import FilterSettings
 from pymc_kbr.filtering.training import Joint, Training, gram_of, of_columns
 from pymc_kbr.filtering.transitions import (
@@ -205,6 +207,21 @@ def _of_states(settings: FilterSettings) -> tuple[Any, ...]:
 # --- the belief at one time ---
 
 
+class OnDemand:
+    """A field that is an array, or a function that makes it when it is first asked for."""
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        if owner is None:
+            return self
+        held = owner.__dict__["weights"]
+        if callable(held):
+            held = owner.__dict__["weights"] = held()
+        return held
+
+    def __set__(self, owner: Any, weights: Any) -> None:
+        owner.__dict__["weights"] = weights
+
+
 @dataclass(frozen=True, eq=False)
 class Belief:
     """Weighted training states: the embedding of the state's distribution at one time.
@@ -212,13 +229,15 @@ class Belief:
     Parameters
     ----------
     weights : ndarray of shape (N,)
-        Of either sign, as the rule gave them.
+        Of either sign, as the rule gave them; may be a function that makes them when they are asked for.
     atoms : Atoms
         The training states and the kernel in which weights are projected.
     support : Support
     point : callable
         From a weighted mean (p,) to the point that is reported.
     names : tuple of str, length p
+    moments : Moments, optional
+        Of the corrected belief, a normal distribution, in whose place the weights then are not used.
     """
 
     weights: np.ndarray
@@ -226,14 +245,34 @@ class Belief:
     support: Support
     point: Point
     names: tuple[str, ...] = field(default=())
+    moments: Moments | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A function that makes the weights cannot be stored: they are made.
+        return self.__dict__ | {"weights": self.weights}
 
     def mean(self) -> np.ndarray:
-        """The weighted mean (p,), moved to a point of the state space where the filter has one."""
-        return self.point(self.weights @ self.atoms.points)
+        """The mean (p,), moved to a point of the state space where the filter has one."""
+        return self.point(self.weights @ self.atoms.points if self.moments is None else self.moments.mean)
 
     def posterior(self) -> Posterior:
         """The belief as a `Posterior`: covariance, quantiles, mode, draws.
 
-        All times share the training states and the factor of their Gram matrix.
+        All times share the training states and the factor of their Gram matrix; a belief by its moments has
+        atoms of its own.
         """
-        return Posterior.of(self.atoms, self.weights, self.support, names=self.names or None)
+        if self.moments is not None:
+            points = normal_atoms(self.moments)
+            atoms, weights = Atoms(points, self.atoms.kernel), np.full(len(points), 1 / len(points))
+            return Posterior.of(atoms, weights, self.support, names=self.names or None)
+        return self.projected(project_rows_to_simplex(self.atoms, self.weights[None])[0])
+
+    def projected(self, simplex: np.ndarray) -> Posterior:
+        """The posterior of weights whose projection (N,) onto the simplex is known."""
+        posterior = Posterior.of(self.atoms, self.weights, self.support, names=self.names or None)
+        # In the place of its own projection, which has no batches.
+        posterior.__dict__["simplex_weights"] = simplex
+        return posterior
+
+
+Belief.weights = OnDemand()  # type: ignore[assignment]

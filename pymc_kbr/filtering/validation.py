@@ -11,7 +11,6 @@ import numpy as np
 from pymc_kbr.arrays.labelled import in_order
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.refusals import positive, shown, times, whole
-from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.summaries import check_scale
@@ -19,7 +18,6 @@ from pymc_kbr.filtering.training import Training, Units, rows_of
 from pymc_kbr.filtering.transitions import RULES
 from pymc_kbr.gram import make_solver
 from pymc_kbr.kernels import check_kernel
-from pymc_kbr.posterior.doubt import PosteriorWarning
 
 TUNINGS = ("held_out", "published")
 NUMBERS = (
@@ -56,6 +54,8 @@ def check_arguments(given: Any) -> None:
     if given.features is not None:
         check_features(given)
     whole("transition_draws", given.transition_draws)
+    if not (given.correction is None or isinstance(given.correction, bool)):
+        raise TypeError(f"correction is {shown(given.correction)}; it may be True, False or None")
     make_solver(given.solver)
 
 
@@ -122,26 +122,6 @@ def warn_of_outliers(training: Training) -> None:
                 UserWarning,
                 stacklevel=users_line(),
             )
-
-
-FAR_BEYOND = 10.0
-"""Deviations beyond all training observations from which one is like none of them."""
-
-
-def warn_of_far(rows: np.ndarray, trained: np.ndarray) -> None:
-    """Say which observations (T, d) lie far beyond all those of the training (n, d), both scaled."""
-    beyond = np.fmax(trained.min(axis=0) - rows, rows - trained.max(axis=0)) / unit_deviations(trained)
-    far = beyond > FAR_BEYOND  # a gap is not far
-    if far.any():
-        row, column = np.argwhere(far)[0].tolist()
-        warnings.warn(
-            f"{far.any(axis=1).sum()} observation(s) lie far beyond those of the training, the first of them "
-            f"row {row} by {beyond[row, column]:.2g} deviations in column {column}: nothing was learnt of "
-            "such observations, and what is said of the state is an extrapolation; look at its units, "
-            "put NaN where it is an error, or train on a sequence with such observations",
-            PosteriorWarning,
-            stacklevel=users_line(),
-        )
 
 
 def observed_rows(units: Units, observations: Any, names: Sequence[str] | None = None) -> np.ndarray:

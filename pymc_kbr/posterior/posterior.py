@@ -195,6 +195,16 @@ def herd(embedding: Embedding, draws: int) -> np.ndarray:
 # --- the posterior ---
 
 
+def check_levels(q: float | np.ndarray | list[float]) -> np.ndarray:
+    """Probabilities (k,) at which quantiles are asked for."""
+    levels = np.atleast_1d(as_rows("q", q))
+    if levels.ndim != 1 or not len(levels):
+        raise ValueError(f"q has the shape {levels.shape}; give a probability, or several (k,)")
+    if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
+        raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
+    return levels
+
+
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(WeightedAtoms):
@@ -330,11 +340,7 @@ class Posterior(WeightedAtoms):
         ValueError
             If one is no probability.
         """
-        levels = np.atleast_1d(as_rows("q", q))
-        if levels.ndim != 1 or not len(levels):
-            raise ValueError(f"q has the shape {levels.shape}; give a probability, or several (k,)")
-        if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
-            raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
+        levels = check_levels(q)
         found = np.column_stack([weighted_quantile(a, self.simplex_weights, levels) for a in self.atoms.T])
         return found[0] if np.ndim(q) == 0 else found
 

@@ -34,6 +34,7 @@ class KernelRegression:
         weights: np.ndarray | None = None,
         most: int = ROWS_FOR_BANDWIDTH,
         rank: int = RANK,
+        tolerance: float = TOLERANCE,
     ) -> None:
         d = np.ones(len(x)) if weights is None else weights / weights.mean()
         standard = (targets - targets.mean(axis=0)) / unit_deviations(targets)
@@ -42,7 +43,7 @@ class KernelRegression:
         kernels = [FAMILIES["gaussian"](scale * median) for scale in SCALES]
         choice = choose_kernel_and_ridge(x, standard, kernels, weights=weights, targets=standard, most=most)
         self.bandwidth = float(choice.kernel.bandwidth)  # type: ignore[attr-defined]
-        solver = RandomlyPivotedCholesky(rank=min(rank, len(x)), tolerance=TOLERANCE)
+        solver = RandomlyPivotedCholesky(rank=min(rank, len(x)), tolerance=tolerance)
         gram = solver.gram(choice.kernel, x, rng, choice.ridge)
         assert isinstance(gram, LowRankGram)
         # In place: nobody else holds the factor, the largest array here.

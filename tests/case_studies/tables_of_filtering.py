@@ -84,4 +84,37 @@ STEPS = Table(
     {2: ["step"], 3: ["bare"], 4: ["ratio"]},
     of_keys=(0, 1),
 )
-TABLES = [CIRCLES, KNOWN, KALMAN, SURVEYS, IMAGES, CAMERA, STEPS]
+MEASURES = {
+    place: [name]
+    for place, name in enumerate(
+        (
+            "filter_before",
+            "filter_after",
+            "smooth_before",
+            "smooth_after",
+            "filter_width_before",
+            "filter_width_after",
+            "filter_coverage_after",
+            "smooth_width_after",
+            "smooth_coverage_after",
+        )
+    )
+}
+LINEAR = Table(
+    lambda: frame(FILTERING, "linear"),
+    {"columns": number(0), "noise": number(1)},
+    {place + 2: name for place, name in MEASURES.items()},
+    of_keys=(0, 1),
+)
+SYSTEMS = Table(
+    lambda: frame(FILTERING, "systems"),
+    {"system": word(0)},
+    {place + 1: name for place, name in MEASURES.items()},
+)
+OUTSIDE = Table(
+    lambda: frame(FILTERING, "outside"),
+    {"observation": number(0)},
+    {1: ["exact"], 2: ["mean_before"], 3: ["mean_after"], 4: ["low_after"], 5: ["high_after"]},
+    of_keys=(0,),
+)
+TABLES = [CIRCLES, KNOWN, LINEAR, SYSTEMS, OUTSIDE, KALMAN, SURVEYS, IMAGES, CAMERA, STEPS]

@@ -1,0 +1,120 @@
+"""Smoothing of a kernel belief, and the choice between a belief by weights and one by its moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.projection import project_to_simplex
+from pymc_kbr.embedding.rules import ImportanceWeighted
+from pymc_kbr.filtering.choice import Chosen, is_better
+from pymc_kbr.filtering.gaussian import GaussianFilter, as_step
+from pymc_kbr.filtering.recursion import Recursion
+from pymc_kbr.filtering.transitions import SumRule, conditioned
+from pymc_kbr.gram.dense import part_of
+from pymc_kbr.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class BeliefChoice:
+    """Which belief is reported: by weights or by moments, and whether a step back is better than none."""
+
+    gaussian: GaussianFilter | None = None
+    smooths: bool = True
+    skips: bool = False
+
+
+PLAIN = BeliefChoice()
+"""The equations alone."""
+
+
+class BackwardPass:
+    """Backward conditional means, reweighted at each time for what was known then."""
+
+    def __init__(self, recursion: Recursion, ridge: float | None = None) -> None:
+        self._ridge = recursion.settings.backward_regularisation if ridge is None else ridge
+        data, how = recursion.training, recursion.how
+        self._recursion = recursion
+        self._atoms = Atoms(data.states, recursion.settings.state_kernel)
+        self._largest = float(self._atoms.kernel.diag(data.states).max())
+        self._previous, self._following = data.previous, data.following
+        self._gram = part_of(recursion.states, data.following)
+        before = part_of(recursion.states, data.previous)
+        self._sum_rule = SumRule(before, recursion.settings.prior_regularisation, how.centred)
+        self._controls: tuple[Kernel, np.ndarray] | None = None
+        if data.controls is not None:
+            assert recursion.settings.control_kernel is not None
+            self._controls = recursion.settings.control_kernel, data.controls
+
+    def __call__(self, filtered: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
+        """Smoothed weights (T, N) from filtered ones (T, N); the last are the same."""
+        smoothed = filtered.copy()
+        for t in range(len(filtered) - 2, -1, -1):
+            weights = self._step(filtered[t], smoothed[t + 1], None if controls is None else controls[t])
+            smoothed[t] = self._bounded(weights)
+        return smoothed
+
+    def _bounded(self, weights: np.ndarray) -> np.ndarray:
+        """Weights as they are, or the nearest probabilities where no distribution has so large a norm."""
+        total = float(weights.sum())
+        # The norm of an embedding is at most that of a point: beyond it signed weights grow each step.
+        if weights @ self._recursion.states.apply(weights) <= total**2 * self._largest * (1 + 1e-6):
+            return weights
+        scale = total if total > 0 else 1.0
+        return scale * project_to_simplex(Embedding(self._atoms, weights / scale))
+
+    def _step(self, filtered: np.ndarray, ahead: np.ndarray, control: np.ndarray | None) -> np.ndarray:
+        recursion = self._recursion
+        values = recursion.states.apply(filtered)[self._previous]
+        gamma = self._sum_rule(values, float(filtered.sum()))
+        if self._controls is not None:
+            assert control is not None
+            kernel, rows = self._controls
+            near = kernel(rows, control[None])[:, 0]
+            # Transitions under another control than this one tell less: the control is known, and no
+            # regressor.
+            gamma = gamma * near * len(near) / max(near.sum(), 1e-300)
+        at = recursion.states.apply(ahead)[self._following]
+        weights = np.zeros_like(filtered)
+        weights[self._previous] = conditioned(
+            ImportanceWeighted(),
+            self._gram,
+            gamma,
+            at,
+            self._ridge,
+            recursion.how.centred,
+            float(ahead.sum()),
+        )
+        return weights
+
+
+def choose_belief(chosen: Chosen, correction: bool | None, final: GaussianFilter | None) -> BeliefChoice:
+    """The belief with the lower error on the held-out steps, smoothed where that is better on evidence."""
+    search = chosen.search
+    if not search.held or chosen.part is None:
+        return BeliefChoice(final if correction else None)
+    # The step back's ridge is that of all transitions: it was chosen by leave-one-out.
+    recursion, ridge = chosen.part, chosen.settings.backward_regularisation
+    gaussian = None
+    if final is not None:
+        gaussian = GaussianFilter(search.part, search.how.draw, search.how.seed)
+    by_weights: list[list[np.ndarray]] = [[], []]
+    by_moments: list[list[np.ndarray]] = [[], []]
+    for states, observations, controls in search.held:
+        weights = recursion.run(observations, controls, recursion.start())
+        back = BackwardPass(recursion, ridge)(weights, controls)
+        for found, one in zip(by_weights, (weights, back), strict=True):
+            found.append(np.sum((one @ search.part.states - states) ** 2, axis=1))
+        if gaussian is not None:
+            beliefs, steps = gaussian.run(observations, controls, as_step(gaussian.start))
+            for found, those in zip(by_moments, (beliefs, gaussian.smooth(beliefs, steps)), strict=True):
+                means = np.array([one.mean for one in those])
+                found.append(np.sum((means - states) ** 2, axis=1))
+    filtered, smoothed = map(np.concatenate, by_weights)
+    if gaussian is not None:
+        others = [np.concatenate(found) for found in by_moments]
+        if correction or not is_better(filtered, others[0]):
+            return BeliefChoice(final, bool(others[1].mean() < others[0].mean()))
+    return BeliefChoice(None, is_better(smoothed, filtered), correction is None)
