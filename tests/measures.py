@@ -101,7 +101,8 @@ def entered() -> dict[str, int]:
         call()
     finally:
         sys.setprofile(None)
-    fits = {name: sum(n for (_, called), n in functions.items() if called == name) for name in FORMS.values()}
+    named = {name for name in FORMS.values()}
+    fits = {name: sum(n for (_, called), n in functions.items() if called == name) for name in named}
     files = {file for file, _ in functions}
     return {"files": len(files), "functions": len(functions), "deepest stack": deepest[0], **fits}
 

@@ -51,28 +51,26 @@ def test_candidates_beside_an_estimator_are_refused(estimator):
         pk.sample_abc(20, reference_table=TABLE, estimator=estimator, candidates=["rejection"])
 
 
-def test_what_was_chosen_on_the_first_half_is_fitted_to_all_simulations():
+@pytest.mark.coarse
+@pytest.mark.parametrize(("coarse", "half"), [(False, True), (True, False)])
+def test_what_was_chosen_on_the_first_half_is_fitted_to_all_simulations(coarse, half):
     """Unless this half is too coarse: then it is chosen anew, of simulations near the observation."""
-    linear = pk.Adjusted(pk.Rejection(400), "local_linear")
-    for scale, few, rounds, half in (
-        (2.0, [pk.Rejection(100), linear], "none: all 2000", True),
-        (0.02, [pk.Rejection(100), pk.Rejection(200)], "round(s) of 1000", False),
-    ):
-        with pm.Model():
-            mean = pm.Normal("mean", 0, 1)
-            pk.vector_simulator(
-                "y",
-                lambda rng, mean, size, scale=scale: rng.normal(
-                    np.asarray(mean)[..., None], scale, (*size, 2)
-                ),
-                mean,
-                observed=[0.7, 0.7],
-            )
-            idata = pk.sample_abc(
-                100, simulations=2000, rounds="auto", candidates=few, random_seed=1, progressbar=False
-            )
-        assert rounds in idata["posterior"].attrs["rounds"]
-        fitted = pk.estimator_of(idata)
-        assert len(fitted.table_) > 0.9 * 2000
-        assert (len(fitted.selection_.chosen.fitted.table_) < 1000) is half
-        assert isinstance(fitted, pk.Adjusted) is half
+    adjusted, scale = pk.Adjusted(pk.Rejection(400), "local_linear"), 0.02 if coarse else 2.0
+    with pm.Model():
+        mean = pm.Normal("mean", 0, 1)
+        pk.vector_simulator(
+            "y",
+            lambda rng, mean, size: rng.normal(np.asarray(mean)[..., None], scale, (*size, 2)),
+            mean,
+            observed=[0.7, 0.7],
+        )
+        few = [pk.Rejection(100), pk.Rejection(200) if coarse else adjusted]
+        idata = pk.sample_abc(
+            100, simulations=2000, rounds="auto", candidates=few, random_seed=1, progressbar=False
+        )
+    assert ("round(s) of 1000" in idata["posterior"].attrs["rounds"]) is coarse
+    fitted = pk.estimator_of(idata)
+    # In rounds only rows near the observation have weight.
+    assert len(fitted.table_) > (1000 if coarse else 1800)
+    compared = len(fitted.selection_.chosen.fitted.table_)
+    assert (compared < 0.55 * len(fitted.table_)) is half

@@ -138,6 +138,8 @@ def fitted(form, rows=150, seed=2):
     )
     if form == "exchangeable":
         x = theta[:, :1] + theta[:, 1:] * rng.normal(size=(len(theta), 9))
+    if form == "series":
+        x = theta[:, :1] + np.cumsum(0.3 * theta[:, 1:] * rng.normal(size=(len(theta), 9)), axis=1)
     support = pk.Support.from_bounds({"b": (0.2, 3)}, ["a", "b"])
     return pk.KernelLikelihood(form).fit(theta, x, support, random_seed=1), x
 

@@ -144,8 +144,10 @@ def fit_chosen(
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
     if choice.name == "autoregressive":
         return fit_autoregressive(theta, points, rng, levels=levels, known=known)
-    compared = choice.form if len(theta) >= MANY_ROWS else None
     fit: Any = FORMS[choice.name]
+    if choice.name == "series":
+        return fit(theta, points, rng)
+    compared = choice.form if len(theta) >= MANY_ROWS else None
     return fit(theta, points, rng, compared=compared)
 
 
