@@ -101,8 +101,7 @@ def entered() -> dict[str, int]:
         call()
     finally:
         sys.setprofile(None)
-    named = {name for name in FORMS.values()}
-    fits = {name: sum(n for (_, called), n in functions.items() if called == name) for name in named}
+    fits = {name: sum(n for (_, called), n in functions.items() if called == name) for name in FORMS.values()}
     files = {file for file, _ in functions}
     return {"files": len(files), "functions": len(functions), "deepest stack": deepest[0], **fits}
 
