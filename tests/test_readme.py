@@ -93,7 +93,7 @@ def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # What "auto" tries has tests of its own, and takes most of the time here.
     few = [pk.Localised(), pk.Rejection(0.1)]
-    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, **_: list(few))
+    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, **_: (few, []))
     names = {"__name__": "page"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -133,9 +133,11 @@ def test_a_block_that_needs_more_runs(page, number, tmp_path, monkeypatch, capsy
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
         (tmp_path / name).chmod(0o755)
     few = [pk.Rejection(0.1)]
-    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, **_: list(few))
+    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, **_: (few, []))
     # On a cluster the model alone is wanted, and none of the simulations that are stored before.
-    before = [one.code for one in OF_ALL[page][: 1 if block.cluster else number] if not one.needs]
+    before = [
+        one.code for one in OF_ALL[page][: 1 if block.cluster else number] if one.needs in ("", block.needs)
+    ]
     names, own = {"__name__": "page"}, address(block)
     code = shortened(block.code).replace("scale(40)", "scale(1)")
     if own is not None:

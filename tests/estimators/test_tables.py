@@ -18,7 +18,6 @@ from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.estimators.localised import kernel_units
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.kernels import Gaussian, Laplace, Linear
-from pymc_kbr.selection.select import on_all_rows
 
 N = 160
 
@@ -320,13 +319,3 @@ def test_some_columns_of_a_table_are_a_table_of_these(arrays):
     for name in ("statistics", "parameters", "first", "raw"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(found.scaler.kept, expected.scaler.kept)
-
-
-def test_what_picks_rows_and_was_chosen_on_some_is_fitted_to_a_whole_table(arrays, rng):
-    theta, x = arrays
-    whole = Whole(theta, x, pk.Support.unbounded(2))
-    for estimator, size in ((pk.Adjusted(pk.Rejection(10), "local_linear"), N), (pk.ConditionalMean(), 40)):
-        chosen = estimator.fit(theta[:40], x[:40], random_seed=1).chosen_by("why", 40)
-        found = on_all_rows(chosen, whole, rng)
-        assert (len(chosen.table_), len(found.table_)) == (40, size)
-        assert found.selection_ == "why"
