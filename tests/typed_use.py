@@ -137,7 +137,7 @@ def choices(model: Any, table: pk.ReferenceTable, stored: pk.StoredTable) -> Any
     check = pk.predictive_check(idata, model=model)
     assert_type(check, pk.PredictiveCheck)
     far: bool = pk.observation_support(table).far
-    few = ["localised", pk.Rejection()]
+    few: list[str | pk.Estimator] = ["localised", pk.Rejection()]
     return pk.sample_abc(reference_table=stored, candidates=few, random_seed=int(far))
 
 
