@@ -42,7 +42,7 @@ def race(
 
     A candidate is dropped that is two standard errors behind. A learned likelihood that held-out rows do not
     refute wins ties within as many, and where it does, the fallbacks are not tried: see
-    `tests.statistical.race_problems` for what is lost by it.
+    `tests.statistical.race_choices` for what it takes on twenty-four problems.
     """
     scoring = Scoring.of(rest, held_out, rng)
     fitting = Fitting(rest, int(rng.integers(2**31)), log_prior)
