@@ -47,7 +47,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int)
-    parser.add_argument("--version", default=pk.__version__)
+    parser.add_argument("--version", default="now")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     known = pd.read_csv(FIGURES) if FIGURES.exists() else pd.DataFrame()
