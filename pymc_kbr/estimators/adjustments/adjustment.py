@@ -34,17 +34,6 @@ class Adjustment(BaseEstimator):
         `weights` (n,) are the density ratio of another prior, or None.
         """
 
-    def fit_sharing(
-        self,
-        fitted: Adjustment,
-        x: np.ndarray,
-        z: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
-    ) -> Self:
-        """`fit`, with what another adjustment has computed of the same rows where that helps."""
-        return self.fit(x, z, weights, rng)
-
     def for_rows(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> Self:
         """The fitted adjustment for other rows.
 
@@ -288,26 +277,8 @@ class KernelRidgeAdjustment(Adjustment):
 
     def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
         """Fit the regressions."""
-        return self._finish(KernelRegression(x, z, rng, weights), x, weights, rng)
-
-    def fit_sharing(
-        self,
-        fitted: Adjustment,
-        x: np.ndarray,
-        z: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
-    ) -> Self:
-        """`fit`, with the first regression of another one on the same rows."""
-        if not isinstance(fitted, KernelRidgeAdjustment):
-            return self.fit(x, z, weights, rng)
-        return self._finish(fitted.mean_, x, weights, rng)
-
-    def _finish(
-        self, mean: KernelRegression, x: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
-    ) -> Self:
-        self.mean_ = mean
-        self._residuals = mean.residuals
+        self.mean_ = KernelRegression(x, z, rng, weights)
+        self._residuals = self.mean_.residuals
         self.leverages_capped_ = self.mean_.leverages_capped
         if self.heteroscedastic:
             logs = squared_residual_logarithms(self.mean_.residuals)

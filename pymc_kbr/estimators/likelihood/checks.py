@@ -38,9 +38,7 @@ def fewest_rows(parameters: int, statistics: int) -> int:
     return max(FEWEST_FOR_FORM, ROWS_A_COLUMN * (parameters + statistics))
 
 
-def check_rows(
-    theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False, seen: bool = False
-) -> None:
+def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False) -> None:
     """Refuse too few rows, constant parameters, and statistics that are functions of them or of others."""
     # Shapes: theta (n, q); points (n, e); kept (d,).
     n, e = points.shape
@@ -57,7 +55,7 @@ def check_rows(
             "learnt of how the statistics depend on them: leave them out"
         )
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
-    exact = None if seen else deterministic_statistic(theta, points)
+    exact = deterministic_statistic(theta, points)
     if exact is not None:
         raise FunctionOfParameters(int(numbers[exact]))
     if draws:
@@ -72,7 +70,7 @@ def check_rows(
             f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "
             "they have no density; leave it out"
         )
-    if n < ROWS_LOOKED_AT[0] or (seen and n >= 2 * ROWS_LOOKED_AT[0]):
+    if n < ROWS_LOOKED_AT[0]:
         return
     pair = function_of_another(points[: ROWS_LOOKED_AT[-1]])
     if pair is not None:

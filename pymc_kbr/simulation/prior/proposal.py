@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,10 +16,6 @@ from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.streams import PROPOSAL_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
-
-LogPrior = Callable[[np.ndarray], np.ndarray]
-"""From parameters (n, p) to the log density (n,) of their prior, of integral one over its support."""
-
 
 MOST_REDRAWN = 1000
 """Times that draws of a proposal are drawn again where the prior has no mass."""
