@@ -51,10 +51,6 @@ FEWEST_LOOKED_AT = 2_000
 estimators by fewer rows chance decides much.
 """
 
-LOOK = 22
-"""What the random numbers of a look at the first simulations are made from, beside their seed."""
-
-
 FITTED: dict[int, Estimator] = {}
 """The fitted estimators of results that are still in memory, by the results' identities."""
 
@@ -324,9 +320,12 @@ def _if_coarse(
     model: pm.Model | None,
     progressbar: bool,
     fine: list[Estimator],
+    *,
+    # Random numbers of the first look come from the seed and this number.
+    stream: int = 22,
 ) -> TooCoarse | None:
     """The estimator of a table, where its posterior is not what the rows nearest to it say, and why."""
-    rng = np.random.default_rng([LOOK, table.seed or 0])
+    rng = np.random.default_rng([stream, table.seed or 0])
     known = known_densities(model_of_table(table, model), table, model)
     given, candidates = chosen_by
     table = columns_of_sets(table).without_missing()

@@ -56,9 +56,6 @@ def silence(category: type[Warning]) -> ProcessWide:
 # --- small tasks in parallel ---
 
 
-LONGEST_WAIT = 0.1
-"""Seconds after which an interrupt is looked for."""
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -119,13 +116,20 @@ class _Shared(Generic[T, R]):
         self.lead(pool)
         return self._outcome()
 
-    def led_by(self, leader: Thread, inbox: SimpleQueue[_Shared[Any, Any] | None]) -> list[R]:
+    def led_by(
+        self,
+        leader: Thread,
+        inbox: SimpleQueue[_Shared[Any, Any] | None],
+        *,
+        # Seconds between two looks for an interrupt.
+        longest_wait: float = 0.1,
+    ) -> list[R]:
         """The same, by a thread that reads the inbox; interrupted, no further items are begun."""
         try:
             with AT_WORK.waiting(instead=leader.ident):
                 inbox.put(self)
                 # Not for ever: an interrupt may be given to another thread, and is seen here after a wait.
-                while not self._going_on.acquire(timeout=LONGEST_WAIT):
+                while not self._going_on.acquire(timeout=longest_wait):
                     pass
         except BaseException:
             self._places.clear()

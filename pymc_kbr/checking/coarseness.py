@@ -33,16 +33,10 @@ CLEAR = 2.0
 DRAWS_COMPARED, PARTICLES = 500, 500
 """Of the posterior, and of the one that it is compared with."""
 
-FEWEST_DRAWS = 50
-"""Of the latter, that must differ: fewer are those of a fit that has collapsed onto a point."""
-
 MOST_STATISTICS = 12
 """Statistics above which the likelihood is that of a few summaries of them."""
 
 Summaries = Callable[[np.ndarray], np.ndarray]
-
-MANY_TIMES = 100
-"""Times as many simulations, above which no number is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +61,13 @@ class Coarseness:
         """Whether the two differ by more than their own error explains."""
         return self.size > 1
 
-    def message(self, remedy: str = "rounds") -> str:
+    def message(
+        self,
+        remedy: str = "rounds",
+        *,
+        # More times as many simulations are given without a number.
+        most_times: int = 100,
+    ) -> str:
         """What was found, and what to do, by a name in `REMEDIES`."""
         worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
         factor = float(np.exp(np.abs(self.resized[worst])))
@@ -75,8 +75,8 @@ class Coarseness:
         more, moved = self.simulations / self.rows, self.moved[worst]
         many = (
             f"about {_rounded(self.simulations):,}"
-            if more < MANY_TIMES
-            else f"more than {MANY_TIMES} times as many"
+            if more < most_times
+            else f"more than {most_times} times as many"
         )
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
@@ -128,6 +128,9 @@ def _compared(
     changes: Summaries | None,
     fewest: int,
     rng: np.random.Generator,
+    *,
+    # Different draws of the comparison, at least: fewer come from a fit that has collapsed onto a point.
+    fewest_draws: int = 50,
 ) -> Coarseness | None:
     """Draws of a posterior against one that is learnt from rows in their region, at least so many."""
     near = region.rows(table.parameters, ratio, rng, fewest)
@@ -138,7 +141,7 @@ def _compared(
     if other is None:
         return None
     again = other.draw(DRAWS_COMPARED, rng)
-    if len(np.unique(again, axis=0)) < FEWEST_DRAWS:
+    if len(np.unique(again, axis=0)) < fewest_draws:
         return None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))
     apart = np.abs(drawn.mean(axis=0) - again.mean(axis=0)) / np.minimum(mine, theirs)
@@ -239,13 +242,15 @@ def _prior_density(
 # --- a few summaries of the rows near a posterior ---
 
 
-ROWS_FOR_SUMMARIES = 2000
-"""Rows near the posterior, at most, from which summaries are learnt."""
-
-
-def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray], np.ndarray]:
+def summaries_of(
+    table: ReferenceTable,
+    near: NearRows,
+    *,
+    # Rows near the posterior from which summaries are learnt, at most.
+    rows_for_summaries: int = 2000,
+) -> Callable[[np.ndarray], np.ndarray]:
     """From statistics (k, d) to the linear ones that tell the parameters apart, and the size of the rest."""
-    rows = near.more[:ROWS_FOR_SUMMARIES]
+    rows = near.more[:rows_for_summaries]
     with np.errstate(divide="ignore"):
         theta = table.support.forward(table.parameters[rows])
     x = table.statistics[rows]

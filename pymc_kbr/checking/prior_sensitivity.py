@@ -14,9 +14,6 @@ from pymc_kbr.posterior.arviz import power_scaling
 from pymc_kbr.simulation.prior.density import KnownDensities
 from pymc_kbr.tables.file import check_result
 
-SENSITIVE = 0.05
-"""Diagnostic from which a posterior moves with a power of its prior (Kallioinen et al. 2024)."""
-
 
 @default_arithmetic
 def prior_sensitivity(result: Any) -> pd.DataFrame:
@@ -63,12 +60,18 @@ def prior_sensitivity(result: Any) -> pd.DataFrame:
     return table.assign(diagnosis=[_diagnosis(*line) for line in table.to_numpy()])
 
 
-def _diagnosis(prior: float, likelihood: float) -> str:
-    if prior < SENSITIVE:
+def _diagnosis(
+    prior: float,
+    likelihood: float,
+    *,
+    # Diagnostic from which a posterior is sensitive to its prior (Kallioinen et al. 2024).
+    sensitive_from: float = 0.05,
+) -> str:
+    if prior < sensitive_from:
         return "prior says little"
     if np.isnan(likelihood):
         return "prior matters"
-    return "prior and data differ, or prior is strong" if likelihood >= SENSITIVE else "data say little"
+    return "prior and data differ, or prior is strong" if likelihood >= sensitive_from else "data say little"
 
 
 def _by_column(found: Any) -> dict[str, float]:

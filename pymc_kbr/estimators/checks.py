@@ -95,17 +95,16 @@ def warn_of_copies(table: FittedTable) -> None:
 DIFFERENT = 1e-9
 """Relative difference from which an observation is not what a statistic is in every simulation."""
 
-FARTHEST_OBSERVATION = 1e100
-"""Of an observation, in the table's scale: farther off, distances to all rows are the same number."""
 
-
-TIMES_WIDE = 50.0
-"""Times its median, beyond which the highest hundredth of a positive parameter is far: of a log-normal whose
-logarithm has a deviation above 1.7.
-"""
-
-
-def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | None) -> None:
+def warn_of_wide(
+    points: np.ndarray,
+    support: Support,
+    names: Sequence[str] | None,
+    *,
+    # The highest hundredth of a positive parameter over its median, as of a log-normal whose logarithm has a
+    # deviation of 1.7.
+    times_wide: float = 50.0,
+) -> None:
     """Say which parameters (m, p) are positive over orders of magnitude, and have no bound that says so."""
     unbounded = [
         column
@@ -117,7 +116,7 @@ def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | No
     for column in unbounded:
         values = points[:, column]
         middle, high = np.quantile(values, [0.5, 0.99])
-        if values.min() > 0 and high > TIMES_WIDE * middle:
+        if values.min() > 0 and high > times_wide * middle:
             name = f"in column {column}" if names is None else repr(names[column])
             warnings.warn(
                 f"the parameter {name} is positive in all rows, with a median of {middle:.3g} and a "
@@ -176,16 +175,22 @@ def warn_of_nearest_level(found: list[tuple[int, float, float]], names: Names) -
         )
 
 
-def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
+def check_scaled(
+    scaled: np.ndarray,
+    x: np.ndarray,
+    *,
+    # Farther observations, in scaled units, are refused: their distances to all rows are one number.
+    farthest_observation: float = 1e100,
+) -> None:
     """Refuse observations x (k, d) so far off that distances to them overflow."""
-    near = np.abs(scaled) < FARTHEST_OBSERVATION  # NaN is not: what has overflowed on the way
+    near = np.abs(scaled) < farthest_observation  # NaN is not: what has overflowed on the way
     far = np.flatnonzero(~near.all(axis=1))
     if far.size:
         row = int(far[0])
         column = int(np.argmax(np.abs(x[row])))
         raise ValueError(
             f"the observation has the value {x[row, column]:.3g} in statistic {column}, more than "
-            f"{FARTHEST_OBSERVATION:g} "
+            f"{farthest_observation:g} "
             "deviations from the table; no distance to a row can be measured: look at its units"
         )
 

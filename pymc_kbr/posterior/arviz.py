@@ -355,10 +355,6 @@ def power_scaling(result: Any, component: str) -> xr.Dataset:
 # --- rows that represent the prior ---
 
 
-ROWS_SHOWN = 10_000
-"""Rows that are shown of a prior."""
-
-
 @dataclass(frozen=True, eq=False)
 class PriorRows:
     """Which rows, and what they are."""
@@ -369,7 +365,14 @@ class PriorRows:
     words: str
 
     @classmethod
-    def of(cls, table: Any, ratio: np.ndarray | None = None) -> PriorRows:
+    def of(
+        cls,
+        table: Any,
+        ratio: np.ndarray | None = None,
+        *,
+        # Rows of the prior in the result.
+        rows_shown: int = 10_000,
+    ) -> PriorRows:
         """Rows of a `ReferenceTable` for its prior, or for another one."""
         # Shapes: ratio (n,).
         elsewhere = table.origin.from_proposal
@@ -382,7 +385,7 @@ class PriorRows:
         if ratio is not None:
             weights = ratio if weights is None else weights * ratio
         if weights is None:
-            return cls(spread_out(len(table), ROWS_SHOWN), f"rows of the reference table, as drawn{between}")
+            return cls(spread_out(len(table), rows_shown), f"rows of the reference table, as drawn{between}")
         known = (
             f" times the known likelihood of {', '.join(table.origin.known)}" if table.origin.known else ""
         )
@@ -390,7 +393,7 @@ class PriorRows:
             f"rows of the reference table, resampled by the density of the prior{known if elsewhere else ''} "
             f"over that of the rows, of which {effective_sample_size(weights):.0f} are effective{between}"
         )
-        count = min(len(weights), ROWS_SHOWN)
+        count = min(len(weights), rows_shown)
         steps = (np.arange(count) + 0.5) / count
         rows = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
         # Rounding may leave the summed weights below the last step.

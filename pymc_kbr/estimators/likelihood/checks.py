@@ -16,9 +16,6 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.users_line import users_line
 
-FEWEST_FOR_FORM, ROWS_A_COLUMN = 50, 5
-"""Rows that means, spreads and a mixture take: at least, and for each parameter and statistic."""
-
 SINGULAR = 1e-10
 """Share of a statistic's variance that the others leave, below which it is a function of them."""
 
@@ -29,13 +26,17 @@ Squared steps, in variances, and how ten steps exceed one.
 """
 
 
-STEPS_LOOKED_AT = 100
-"""Of these rows' steps, to begin with."""
-
-
-def fewest_rows(parameters: int, statistics: int) -> int:
+def fewest_rows(
+    parameters: int,
+    statistics: int,
+    *,
+    # Rows that means, spreads and a mixture take, at least,
+    fewest_for_form: int = 50,
+    # and for each parameter and statistic.
+    rows_a_column: int = 5,
+) -> int:
     """Rows that a likelihood of so many statistics given so many parameters takes."""
-    return max(FEWEST_FOR_FORM, ROWS_A_COLUMN * (parameters + statistics))
+    return max(fewest_for_form, rows_a_column * (parameters + statistics))
 
 
 def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False) -> None:
@@ -92,10 +93,15 @@ def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
         )
 
 
-def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
+def function_of_another(
+    points: np.ndarray,
+    *,
+    # Steps between sorted rows that are examined first.
+    steps_looked_at: int = 100,
+) -> tuple[int, int] | None:
     """Columns i, j of points (n, e) of which the second is a smooth function of the first."""
     variances = points.var(axis=0)
-    steps = np.linspace(0, len(points) - 2, STEPS_LOOKED_AT).astype(int)
+    steps = np.linspace(0, len(points) - 2, steps_looked_at).astype(int)
 
     def function_of(i: int) -> int | None:
         order = np.argsort(points[:, i], kind="stable")
@@ -146,16 +152,6 @@ def check_settings(particles: int, form: str, forms: tuple[str, ...], scale: Any
 # --- statistics that are functions of the parameters ---
 
 
-MOST_ROWS_FOR_EXACT, MOST_PRODUCTS, LARGEST_DEGREE = 1500, 250, 16
-"""Rows that are looked at; products of parameters that a polynomial has, and its degree, at most."""
-
-EXACT_ERROR, EXACT_SHARE = 1e-5, 0.9
-"""Share of the interquartile range below which an error is rounding, and the share of rows that have such.
-
-Noise of a hundredth of a thousandth of a statistic's spread hardly any simulator has.
-"""
-
-
 class FunctionOfParameters(ValueError):
     """A statistic that is an exact function of the parameters."""
 
@@ -177,10 +173,21 @@ class FunctionOfParameters(ValueError):
         return type(self), self._told  # other processes make it anew, of its arguments
 
 
-def deterministic_statistic(theta: np.ndarray, points: np.ndarray) -> int | None:
+def deterministic_statistic(
+    theta: np.ndarray,
+    points: np.ndarray,
+    *,
+    # Rows of the search, at most.
+    most_rows_for_exact: int = 1500,
+    # Share of the interquartile range below which an error is rounding: hardly any simulator's noise is so
+    # small.
+    exact_error: float = 1e-05,
+    # Share of rows that must have such errors.
+    exact_share: float = 0.9,
+) -> int | None:
     """The first column of points (n, e) that is an exact function of parameters theta (n, q), or None."""
     # Any rows of an array that may be sorted.
-    rows = np.linspace(0, len(theta) - 1, min(len(theta), MOST_ROWS_FOR_EXACT)).astype(int)
+    rows = np.linspace(0, len(theta) - 1, min(len(theta), most_rows_for_exact)).astype(int)
     theta, points = theta[rows], points[rows]
     lower, middle, upper = np.quantile(points, [0.25, 0.5, 0.75], axis=0)
     # Of a statistic of few values most neighbours are the same, whatever the noise.
@@ -190,15 +197,23 @@ def deterministic_statistic(theta: np.ndarray, points: np.ndarray) -> int | None
     exact = np.zeros(len(columns), dtype=bool)
     for errors in (_of_polynomial(theta, y), *(_between_neighbours(values, y) for values in theta.T)):
         if len(errors):
-            exact |= np.mean(np.abs(errors) < EXACT_ERROR, axis=0) >= EXACT_SHARE
+            exact |= np.mean(np.abs(errors) < exact_error, axis=0) >= exact_share
     return int(columns[exact][0]) if exact.any() else None
 
 
-def _of_polynomial(theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _of_polynomial(
+    theta: np.ndarray,
+    y: np.ndarray,
+    *,
+    # Products of parameters in a polynomial, at most.
+    most_products: int = 250,
+    # Its degree, at most.
+    largest_degree: int = 16,
+) -> np.ndarray:
     """Errors of every second row, by the polynomial that is fitted to the others."""
     n, q = theta.shape
-    least = min(n // 8, MOST_PRODUCTS)
-    degree = max((k for k in range(1, LARGEST_DEGREE + 1) if comb(q + k, k) <= least), default=1)
+    least = min(n // 8, most_products)
+    degree = max((k for k in range(1, largest_degree + 1) if comb(q + k, k) <= least), default=1)
     features = _products(theta, degree)
     fitted, *_ = np.linalg.lstsq(features[::2], y[::2], rcond=1e-14)
     errors: np.ndarray = y[1::2] - features[1::2] @ fitted

@@ -13,15 +13,6 @@ from pymc_kbr.arrays.support import Block, Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.tempered import LocalMixture, Streams, fit_mixtures, log_normal_mixture
 
-LARGEST_FREE = 700.0
-"""Unconstrained values beyond it are edges of the support."""
-
-DRAWS_FOR_PRIOR_DENSITY = 5_000
-"""Most draws that a density is fitted to."""
-
-JOINT_SIZES = (1, 2, 4, 8)
-"""Components of the mixtures of normal scores that are compared."""
-
 
 @dataclass(frozen=True)
 class PriorDensity:
@@ -33,7 +24,13 @@ class PriorDensity:
     dependence: LocalMixture | None
     form: str
 
-    def log_density(self, parameters: np.ndarray) -> np.ndarray:
+    def log_density(
+        self,
+        parameters: np.ndarray,
+        *,
+        # Unconstrained values beyond it are edges of the support.
+        largest_free: float = 700.0,
+    ) -> np.ndarray:
         """Log density (n,) at parameters (n, p), minus infinity outside the support."""
         parameters = np.asarray(parameters, dtype=float)
         if parameters.ndim != 2 or parameters.shape[1] != self.support.size:
@@ -43,7 +40,7 @@ class PriorDensity:
         logs = np.full(len(parameters), -np.inf)
         inside = self.support.contains(parameters)
         if inside.any():
-            free = np.clip(self.support.forward(parameters[inside]), -LARGEST_FREE, LARGEST_FREE)
+            free = np.clip(self.support.forward(parameters[inside]), -largest_free, largest_free)
             # The density of theta(free) is that of free over |d theta / d free|.
             logs[inside] = self.free_log_density(free) - self.support.log_jacobian(free)
         return logs
@@ -92,6 +89,8 @@ def fit_prior_density(
     rng: np.random.Generator,
     *,
     log_weights: np.ndarray | None = None,
+    # Draws that a density is fitted to, at most.
+    draws_for_prior_density: int = 5_000,
 ) -> PriorDensity:
     """Choose a form and fit it to draws of a prior."""
     # Shapes: draws (n, p); log_weights (n,).
@@ -105,8 +104,8 @@ def fit_prior_density(
         ends = free[np.isfinite(free[:, column]), column]
         free[:, column] = np.clip(free[:, column], ends.min(), ends.max())
     ranges, total = np.stack([free.min(axis=0), free.max(axis=0)]), len(free)
-    if total > DRAWS_FOR_PRIOR_DENSITY:
-        rows = rng.choice(total, DRAWS_FOR_PRIOR_DENSITY, replace=False)
+    if total > draws_for_prior_density:
+        rows = rng.choice(total, draws_for_prior_density, replace=False)
         free, weights = free[rows], None if weights is None else weights[rows]
     weights = np.full(len(free), 1 / len(free)) if weights is None else weights / weights.sum()
     held = np.zeros(len(free), dtype=bool)
@@ -184,14 +183,21 @@ def _trial_gain(draws: Draws, trial: dict[int, Margin], size: int, rng: np.rando
     return _dependence_gain(mixture, scores[draws.held])
 
 
-def _dependence(draws: Draws, trial: dict[int, Margin], rng: np.random.Generator) -> int:
+def _dependence(
+    draws: Draws,
+    trial: dict[int, Margin],
+    rng: np.random.Generator,
+    *,
+    # Components of the mixtures of normal scores that are compared.
+    joint_sizes: tuple[int, ...] = (1, 2, 4, 8),
+) -> int:
     """The best size of a mixture of scores, zero where independent columns do as well."""
     if len(trial) < 2:
         return 0
-    logs = [_trial_gain(draws, trial, size, rng) for size in JOINT_SIZES]
+    logs = [_trial_gain(draws, trial, size, rng) for size in joint_sizes]
     best = simplest(draws, logs)
     gain, error = draws.gain(logs[best])
-    return JOINT_SIZES[best] if gain > ERRORS * error else 0
+    return joint_sizes[best] if gain > ERRORS * error else 0
 
 
 def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) -> None:
@@ -245,13 +251,21 @@ class Draws:
         return mean, float(np.sqrt((w**2) @ (logs - mean) ** 2))
 
 
-def choose_margin(draws: Draws, block: Block, position: int, column: int) -> tuple[Margin, Margin]:
+def choose_margin(
+    draws: Draws,
+    block: Block,
+    position: int,
+    column: int,
+    *,
+    # Components of the mixtures that are compared.
+    margin_sizes: tuple[int, ...] = (1, 2, 3, 5, 8),
+) -> tuple[Margin, Margin]:
     """The density of a column by the draws that are not held out, and the same form by all."""
     some, weights = draws.column(column)
     everything = draws.free[:, column]
     held = everything[draws.held]
     turn = any(isinstance(step, Circular) for step in block.steps)
-    mixtures = [fit_mixture(some, weights, size, turn) for size in MARGIN_SIZES]
+    mixtures = [fit_mixture(some, weights, size, turn) for size in margin_sizes]
     logs = [m.log_density(held) for m in mixtures]
     best = simplest(draws, logs)
     simple: list[Margin] = []
@@ -301,10 +315,6 @@ def fit_atoms(draws: Draws, column: int) -> ValueShares:
 
 
 # --- one-dimensional densities ---
-
-
-MARGIN_SIZES = (1, 2, 3, 5, 8)
-"""Components of the mixtures that are compared."""
 
 
 class Margin(Protocol):

@@ -73,18 +73,6 @@ class Estimates(ByColumns, ABC):
 ROWS_FOR_GRADIENTS, PARAMETER_FEATURES = 2000, 50
 """Rows on which gradients are measured, and features of the parameters whose gradients they are."""
 
-SHORTEST_DIRECTION = 0.1
-"""Length to which a direction is shortened at most."""
-
-METRIC_ROUNDS = 3
-"""Rounds: each measures gradients in the metric of the one before."""
-
-ROWS_FOR_METRIC = 500
-"""Rows on which bandwidth and ridge of each round are chosen."""
-
-LATER_SCALES = (0.5, 1.0, 2.0)
-"""Bandwidths that are tried from the second round on, as multiples of the median heuristic."""
-
 
 @dataclass(frozen=True, eq=False)
 class Relevance(ByColumns):
@@ -115,7 +103,18 @@ class Relevance(ByColumns):
     matrix: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> Relevance:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        *,
+        # Length to which a direction is shortened, at least.
+        shortest_direction: float = 0.1,
+        # Rounds, each of which measures gradients in the metric of the previous one.
+        metric_rounds: int = 3,
+        # Bandwidths of later rounds, as multiples of the median heuristic.
+        later_scales: tuple[float, float, float] = (0.5, 1.0, 2.0),
+    ) -> Relevance:
         """Measure a table's gradients, on at most 2000 rows."""
         scaler = Scaler.fit(statistics)
         rows = spread_out(len(statistics), ROWS_FOR_GRADIENTS)
@@ -124,9 +123,9 @@ class Relevance(ByColumns):
         targets = targets - targets.mean(axis=0)
         matrix = np.eye(x.shape[1])
         scales: tuple[float, ...] = SCALES
-        for _ in range(METRIC_ROUNDS):
+        for _ in range(metric_rounds):
             gradients = mean_gradients(x @ matrix, targets, scales)
-            scales = LATER_SCALES
+            scales = later_scales
             # Slopes along x times the matrix, back along x by the chain rule.
             metric = matrix @ gradients @ matrix
             values, vectors = eigh(metric)
@@ -134,14 +133,21 @@ class Relevance(ByColumns):
                 break
             # The symmetric root: distances of what it maps are those in the metric.
             matrix = (vectors * np.sqrt(np.maximum(values / values[-1], 0))) @ vectors.T
-        return cls(scaler, (1 - SHORTEST_DIRECTION) * matrix + SHORTEST_DIRECTION * np.eye(len(matrix)))
+        return cls(scaler, (1 - shortest_direction) * matrix + shortest_direction * np.eye(len(matrix)))
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) in the metric, shape (k, number of columns kept)."""
         return self.scaler.transform(statistics) @ self.matrix
 
 
-def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...] = SCALES) -> np.ndarray:
+def mean_gradients(
+    x: np.ndarray,
+    targets: np.ndarray,
+    scales: tuple[float, ...] = SCALES,
+    *,
+    # Rows on which bandwidth and ridge of each round are chosen.
+    rows_for_metric: int = 500,
+) -> np.ndarray:
     """mean_i grad f(x_i) grad f(x_i)', shape (d, d), of a kernel ridge regression f of targets (n, t)."""
     median = median_heuristic(x)
     choice = choose_kernel_and_ridge(
@@ -149,7 +155,7 @@ def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...]
         targets,
         [Gaussian(scale * median) for scale in scales],
         targets=targets,
-        most=ROWS_FOR_METRIC,
+        most=rows_for_metric,
     )
     kernel = choice.kernel
     gram = kernel(x)

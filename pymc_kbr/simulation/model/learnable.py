@@ -32,9 +32,6 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 ROW_VARIABLE = "row_of_the_simulator"
 """Name of the variable that says which row of the inputs is simulated."""
 
-INPUT_ROWS_AT_ONCE = 1000
-"""Rows of a table whose inputs are computed together: all rows of the inputs are, and one is taken."""
-
 
 @dataclass(frozen=True, eq=False)
 class Learnable:
@@ -75,7 +72,14 @@ class Learnable:
             return table.statistic_names
         return [f"{name}[{label}]" for label in coordinates]
 
-    def theta_of_rows(self, table: ReferenceTable, parameters: np.ndarray | None = None) -> np.ndarray:
+    def theta_of_rows(
+        self,
+        table: ReferenceTable,
+        parameters: np.ndarray | None = None,
+        *,
+        # Rows of a table whose inputs are computed together.
+        input_rows_at_once: int = 1000,
+    ) -> np.ndarray:
         """The inputs (n, q) at parameters (n, p) of a table of `model`; of its rows where left out."""
         parameters = table.parameters[0 : len(table)] if parameters is None else parameters
         free = [rv for rv in self.model.free_RVs if rv.name != ROW_VARIABLE]
@@ -86,8 +90,8 @@ class Learnable:
         function = pytensor.function(batches, theta, mode=IN_PYTHON, on_unused_input="ignore")
         rows = values.get(ROW_VARIABLE, np.zeros(len(parameters), dtype=int))
         parts = []
-        for start in range(0, len(parameters), INPUT_ROWS_AT_ONCE):
-            part = slice(start, start + INPUT_ROWS_AT_ONCE)
+        for start in range(0, len(parameters), input_rows_at_once):
+            part = slice(start, start + input_rows_at_once)
             of_all = np.asarray(function(*(values[rv.name][part] for rv in free)), dtype=float)
             of_all = np.broadcast_to(of_all, (len(rows[part]), *of_all.shape[-2:]))
             parts.append(np.take_along_axis(of_all, rows[part][:, None, None], axis=1)[:, 0])

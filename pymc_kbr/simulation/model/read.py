@@ -152,11 +152,12 @@ def _check_names(model: pm.Model, parameters: Columns, statistics: Columns) -> N
     check_variable_names(of_parameters, others | of_statistics)
 
 
-DRAWS_FOR_REPEATS = 256
-"""Draws of a vector or matrix, of which it is looked which entries never vary, or are equal to others."""
-
-
-def _few_draws(rvs: list[GraphVariable]) -> dict[GraphVariable, np.ndarray]:
+def _few_draws(
+    rvs: list[GraphVariable],
+    *,
+    # Draws that show which entries of a vector or matrix never vary or equal others.
+    draws_for_repeats: int = 256,
+) -> dict[GraphVariable, np.ndarray]:
     """Some draws (n, entries) of each; none where they cannot be drawn, of which other errors speak."""
     sources = [v for v in ancestors(rvs) if v.owner is None and isinstance(v.type, RandomType)]
     generators = [source.type() for source in sources]
@@ -164,7 +165,7 @@ def _few_draws(rvs: list[GraphVariable]) -> dict[GraphVariable, np.ndarray]:
     try:
         function = pytensor.function(generators, outputs, mode=QUICK, on_unused_input="ignore")
         # Of numbers of their own: all tables of a model have the same columns.
-        seeds = [np.random.SeedSequence([i, len(sources)]) for i in range(DRAWS_FOR_REPEATS)]
+        seeds = [np.random.SeedSequence([i, len(sources)]) for i in range(draws_for_repeats)]
         rows = [function(*map(np.random.default_rng, seed.spawn(len(sources)))) for seed in seeds]
     except Exception:
         return {}
