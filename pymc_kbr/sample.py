@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import weakref
 from collections.abc import Sequence
@@ -129,8 +128,8 @@ def sample_abc(
         says what was done.
     statistics : sequence of str, optional
         The posterior given only these statistics, by the names of columns or of whole variables. The
-        reference table in the result has all of them, and the attribute ``statistics_used`` names these.
-        Statistics that are missing in the data (NaN) are left out in any case, in the same way.
+        reference table in the result has all of them, and the attribute ``statistics_used`` names these, one
+        a line. Statistics that are missing in the data (NaN) are left out in any case, in the same way.
 
     Returns
     -------
@@ -151,7 +150,7 @@ def sample_abc(
         an effective sample size below 100.
     PosteriorWarning
         For each reason to doubt the posterior: see `pymc_kbr.checking.diagnostics`. They are in the attribute
-        ``warnings`` of the result, too.
+        ``warnings`` of the result, too, one a line after its name.
 
     Examples
     --------
@@ -228,10 +227,10 @@ def sample_abc(
     judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
     warn(concerns)
-    notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
+    notes["warnings"] = "\n".join(f"{concern.name}: {concern.message}" for concern in concerns)
     notes |= {"rounds": table.origin.rounds} if table.origin.rounds else {}
     left_out = all_statistics.without_missing() is not all_statistics
-    notes |= {"statistics_used": json.dumps(table.statistic_names)} if left_out or statistics else {}
+    notes |= {"statistics_used": "\n".join(table.statistic_names)} if left_out or statistics else {}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     weighting = weighting_of(all_statistics)
     if weighting.success is not None and weighting.weighted_for_success:

@@ -197,7 +197,7 @@ class Calibration:
     def _joint(self) -> JointTransforms:
         if self.joint is None:
             raise ValueError(
-                "this calibration has transforms of single parameters only; make it anew with `calibrate`"
+                "this calibration has transforms of single parameters only; make a new one with `calibrate`"
             )
         return self.joint
 

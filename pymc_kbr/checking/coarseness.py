@@ -13,7 +13,6 @@ from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.support import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -22,7 +21,34 @@ from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.simulation.prior.proposal import can_be_freed
 from pymc_kbr.tables.reference_table import ReferenceTable
+
+_AS_MANY = "which mostly takes as many simulations again; draws of the prior alone would have to be {many}"
+REMEDIES = {
+    "rounds": f"simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), {_AS_MANY}",
+    "forced": f"simulate in rounds near the observation (`rounds=4`, `refine` or `zoom`), {_AS_MANY}",
+    "prior": "simulate more draws of the prior, {many}, or take statistics that say more of the parameters",
+    "refined": "take more simulations, {many} that are drawn as these were, or more rounds",
+    "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
+}
+"""What helps a coarse table: rounds, by their number where "auto" found them needless; more of the prior,
+where there can be none; more of the same where the table is one of rounds, or between bounds.
+"""
+
+
+def remedy_of(table: ReferenceTable) -> str:
+    """Which of `REMEDIES` is open to the user of a table."""
+    origin = table.origin
+    if origin.from_proposal:
+        return "refined"
+    if origin.between_bounds:
+        return "zoomed"
+    # Where no rounds were made the reason is told: they are impossible, or take more simulations.
+    if not can_be_freed(table.support.of_rows(table.parameters)) or ", since " in origin.rounds:
+        return "prior"
+    return "forced" if origin.rounds.startswith("none") else "rounds"
+
 
 MOVED, RESIZED = 0.7, 0.45
 """Deviations between the two means, and logarithm of the ratio of widths, from which a table is coarse."""
@@ -81,7 +107,7 @@ class Coarseness:
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
             "learnt from the rows nearest to it, and the means are "
-            f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations apart; "
+            f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations from each other; "
             f"{REMEDIES[remedy].format(many=many)}"
         )
 

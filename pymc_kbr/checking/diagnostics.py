@@ -13,8 +13,7 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.signs import Signs
 from pymc_kbr.estimators.likelihood.choice import refuted
-from pymc_kbr.posterior.doubt import PosteriorWarning
-from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,8 @@ def _outliers(seen: Signs) -> list[Concern]:
             "outliers",
             f"the deviation of the statistic {seen.statistic_names[found.column]!r} is "
             f"{found.deviation:.2g}, and {found.of_the_rest:.2g} without {len(found.rows)} of {seen.rows} "
-            f"rows ({found.shown()}): measured by it all others are alike, and it hardly counts; drop these "
-            "rows if the simulator went wrong in them, or take the statistic's logarithm",
+            f"rows ({found.shown()}): divided by it, the other rows hardly differ, so the statistic has "
+            "hardly any effect; drop these rows if the simulator went wrong in them, or take its logarithm",
         )
         for found in seen.outliers
     ]

@@ -10,8 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.labelled import chains_first, read, some
 from pymc_kbr.arrays.names import parameters_by_name
-from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
-from pymc_kbr.arrays.pictures.palette import (
+from pymc_kbr.arrays.plotting import (
     BAND,
     BARS,
     BLACK,
@@ -21,7 +20,9 @@ from pymc_kbr.arrays.pictures.palette import (
     RULE,
     TRUTH,
     WRONG,
+    drawn_on,
     line_style,
+    once_axes,
 )
 from pymc_kbr.arrays.refusals import check_seed, instance, names_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
@@ -180,7 +181,7 @@ def plot_recovery(calibration: Calibration, *, most: int = 200, ax: Any = None) 
     """
     instance("calibration", calibration, Calibration, "a Calibration, as `calibrate` makes one")
     if calibration.recovery is None:
-        raise ValueError("this calibration holds no true values; make it anew with `calibrate`")
+        raise ValueError("this calibration has no true values; make a new one with `calibrate`")
     truths, quantiles = calibration.recovery.truths[:most], calibration.recovery.quantiles[:most]
     axes = drawn_on(ax, truths.shape[1], (3.0 * truths.shape[1], 3.0))
     for i, (axis, name) in enumerate(zip(axes, calibration.names, strict=True)):

@@ -40,7 +40,7 @@ def prior_sensitivity(result: Any) -> pd.DataFrame:
     -----
     The rate at which the posterior's distribution moves with the power that the prior, or the likelihood, is
     raised to, by weighted draws [1]_; computed by ArviZ. From .05 on in both, prior and data pull in
-    different directions, or the prior says much. In the prior alone, the data say little.
+    different directions, or the prior is strong. In the prior alone, the data have little effect.
 
     References
     ----------
@@ -68,10 +68,14 @@ def _diagnosis(
     sensitive_from: float = 0.05,
 ) -> str:
     if prior < sensitive_from:
-        return "prior says little"
+        return "prior has little effect"
     if np.isnan(likelihood):
         return "prior matters"
-    return "prior and data differ, or prior is strong" if likelihood >= sensitive_from else "data say little"
+    return (
+        "prior and data differ, or prior is strong"
+        if likelihood >= sensitive_from
+        else "data have little effect"
+    )
 
 
 def _by_column(found: Any) -> dict[str, float]:

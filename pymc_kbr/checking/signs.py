@@ -8,9 +8,9 @@ import numpy as np
 
 from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers, outliers_too
 from pymc_kbr.arrays.weighted import column_quantiles
+from pymc_kbr.checking.coarseness import remedy_of
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
-from pymc_kbr.checking.remedies import remedy_of
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent, Transformed

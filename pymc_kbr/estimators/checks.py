@@ -19,7 +19,7 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Transformed
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 
 
 def warn_of_rows(table: FittedTable) -> None:
@@ -43,8 +43,9 @@ def warn_of_outliers(table: FittedTable) -> None:
             few = _few(found, table, sample)
         warnings.warn(
             f"the deviation of the statistic in column {columns[found.column]} is that of {few}, and "
-            f"{times(found.deviation / found.of_the_rest)} that of the rest: measured by it all others "
-            "are alike, and it hardly counts; leave these rows out, or take the statistic's logarithm",
+            f"{times(found.deviation / found.of_the_rest)} that of the rest: divided by it, the other "
+            "rows hardly differ, so the statistic has hardly any effect; leave these rows out, or take its "
+            "logarithm",
             UserWarning,
             stacklevel=users_line(),
         )
@@ -164,11 +165,11 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Names) -> None:
 
 
 def warn_of_nearest_level(found: list[tuple[int, float, float]], names: Names) -> None:
-    """Say for which columns and values, that no simulation has, rare ones beside them stand."""
+    """Warn of values that no simulation has, which are read as rare neighbouring ones."""
     for column, value, other in dict.fromkeys(found):
         warnings.warn(
             f"no simulation has the value {value:.15g} of the statistic {names.statistic(column)}, which has "
-            f"few values, and few have {other:.15g} beside it: the likelihood is that of {other:.15g}; "
+            f"few values; the likelihood is that of the neighbouring value {other:.15g}, which is rare; "
             "simulate more, or nearer",
             PosteriorWarning,
             stacklevel=users_line(),

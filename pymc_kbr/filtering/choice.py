@@ -9,9 +9,8 @@ import numpy as np
 
 from pymc_kbr.arrays.weighted import spread_out, spread_out_by_weight
 from pymc_kbr.embedding.density_ratio import RATIO_REGULARISATIONS, leave_one_out_scores
-from pymc_kbr.filtering.given import GivenSettings, of_family
 from pymc_kbr.filtering.recursion import How, Recursion
-from pymc_kbr.filtering.settings import FilterSettings
+from pymc_kbr.filtering.settings import FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.training import Joint, Training
 from pymc_kbr.filtering.transitions import Regression
 from pymc_kbr.gram.dense import CachedGram

@@ -144,7 +144,7 @@ class Training:
             left -= taken
         parts = [slice(a, b) for a, b in reversed(kept)]
         if not parts:
-            raise ValueError("no training sequence is left beside the held-out steps")
+            raise ValueError("no training sequence is left without the held-out steps")
         return Training.of_sequences(
             [self.states[part] for part in parts],
             [self.observations[part] for part in parts],

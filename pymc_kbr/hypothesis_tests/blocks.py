@@ -171,7 +171,7 @@ def refuse_alike(alike: bool) -> None:
     """Refuse permutations that have the same statistic, but for rounding."""
     if alike:
         raise ValueError(
-            "all permutations have the same statistic, and no gamma distribution stands for them: the "
+            "all permutations have the same statistic, and no gamma distribution approximates them: the "
             "bandwidth is far below or above all distances; take another one, or form='exact' with "
             "null='permutation'"
         )

@@ -83,7 +83,8 @@ def to_arviz(
     timings : dict of str to float
         Seconds of the stages after the simulation.
     notes : dict, optional
-        More attributes of the result, such as the warnings of `pymc_kbr.checking.diagnostics`.
+        More attributes of the result, such as the warnings of `pymc_kbr.checking.diagnostics`. A list of
+        dicts with the same keys becomes a group: the key is its dimension, those of the dicts its variables.
     log_densities : dict of dict of ndarray of shape (chains * draws,), optional
         Groups of log densities at the draws, by the names of the variables whose densities they are.
 
@@ -123,7 +124,9 @@ def to_arviz(
     names = posterior.names or [f"theta_{i}" for i in range(p)]
     columns = table.parameter_columns if table else Columns.scalars(list(names))
     _check_together(posterior, table, model, weights)
-    attributes = _attributes(posterior, table, estimator, timings or {}) | (notes or {})
+    lists = {name: rows for name, rows in (notes or {}).items() if isinstance(rows, list)}
+    plain = {name: note for name, note in (notes or {}).items() if name not in lists}
+    attributes = _attributes(posterior, table, estimator, timings or {}) | plain
     dims, coords = _dims(columns, model)
     statistics = {} if table is None else _dims(table.statistic_columns, model)[0]
     check_variable_names(dims, statistics)
@@ -146,6 +149,8 @@ def to_arviz(
         numbers = Columns.scalars(list(held))
         values = {name: np.asarray(logs) for name, logs in held.items()}
         groups[group] = _dataset(values, numbers, dict.fromkeys(held, ()), {}, chains)
+    for name, rows in lists.items():
+        groups[name] = xr.Dataset({key: (name, [row[key] for row in rows]) for key in rows[0]})
     if store is not None:
         attributes[PATH] = str(Path(store).resolve())
     for dataset in groups.values():
@@ -332,13 +337,13 @@ def _attributes(
         **{f"seconds_{stage}": seconds for stage, seconds in timings.items()},
     }
     if posterior.statistics is not None:
-        attributes["statistics_used"] = json.dumps(posterior.statistics)
+        attributes["statistics_used"] = "\n".join(posterior.statistics)
     if table is not None:
         attributes |= {
             "simulations": table.simulations,
             "simulations_failed": len(table.failures),
             "seed": "" if table.seed is None else str(table.seed),
-            "provenance": json.dumps(table.provenance),
+            **{f"provenance_{name}": words for name, words in table.provenance.items()},
             **{f"seconds_{stage}": seconds for stage, seconds in table.timings.items()},
         }
     attributes["sampling_time"] = sum(v for k, v in attributes.items() if k.startswith("seconds_"))

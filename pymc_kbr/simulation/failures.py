@@ -36,9 +36,9 @@ def raise_failure(
     named = dict(zip(graph.parameters.names, parameters[row - start].tolist(), strict=True))
     shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
     raise SimulationError(
-        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Mend the simulator there, or "
+        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Correct the simulator there, or "
         "pass on_failure='drop' to leave such rows out and keep their parameters (or 'condition', where a "
-        "failure says nothing of the parameters)",
+        "failure is not informative about the parameters)",
         row,
         named,
     )

@@ -390,9 +390,9 @@ def compare_rows(
         )
     if changed and np.any(done):
         found = (
-            f"{same} of its rows were simulated again and are the same, so the call goes on with this store"
+            f"{same} of its rows were simulated again and are the same, so the call continues this store"
             if same
-            else "the call goes on with this store, and none of its rows could be compared"
+            else "the call continues this store, and none of its rows could be compared"
         )
         warnings.warn(
             f"the code of the simulators has changed since the store {held.path} was made "

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 

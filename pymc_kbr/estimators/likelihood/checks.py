@@ -82,12 +82,12 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws
 
 
 def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
-    """Say where statistics (n, e) that are to be draws of one law, of parameters (n, q), are none."""
+    """Warn of statistics (n, e), given parameters (n, q), that are not draws of one distribution."""
     if len(points) >= FEWEST_ROWS_ALIKE and not seems_exchangeable(points, theta):
         warnings.warn(
-            "the statistics do not look like independent draws of one law: their means, spreads or "
-            "covariances, among them or with a parameter, differ from column to column, and what is in their "
-            "order is lost, or they are sorted and as evenly spaced as quantiles are; take another form",
+            "the statistics do not look like independent draws of one distribution: their means, spreads or "
+            "covariances, among them or with a parameter, differ from column to column, and what their "
+            "order says is lost, or they are sorted and as evenly spaced as quantiles; take another form",
             UserWarning,
             stacklevel=users_line(),
         )

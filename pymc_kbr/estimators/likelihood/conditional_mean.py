@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_kbr.arrays.threads import parallel_map, product_over_rows, row_parts
-from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
+from pymc_kbr.estimators.likelihood.smooth_function import inverse_lower
 from pymc_kbr.estimators.likelihood.spread import UNEVEN
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.regression.kernel_ridge import LARGEST_LEVERAGE

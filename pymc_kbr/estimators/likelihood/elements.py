@@ -128,8 +128,8 @@ def levels_of(
     """Median and log median distance from it of each row, (n, 2)."""
     if y.shape[1] < FEWEST_ALIKE:
         raise ValueError(
-            f"there are {y.shape[1]} statistics; the form for independent draws of one law takes at least "
-            f"{FEWEST_ALIKE} of them: take another form"
+            f"there are {y.shape[1]} statistics; the form for independent draws of one distribution takes at "
+            f"least {FEWEST_ALIKE} of them: take another form"
         )
     middle = np.median(y, axis=1)
     distance = np.median(np.abs(y - middle[:, None]), axis=1)
@@ -137,7 +137,7 @@ def levels_of(
     if equal > MOST_EQUAL:
         raise ValueError(
             f"{equal:.1%} of the neighbours among a row's sorted statistics are equal; the form for "
-            "independent draws of one law is for continuous ones: take another form"
+            "independent draws of one distribution is for continuous ones: take another form"
         )
     return np.column_stack([middle, np.log(np.maximum(distance, least_distance))])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -307,7 +309,7 @@ def fit_atoms(draws: Draws, column: int) -> ValueShares:
     if len(values) > max(20, len(draws.free) // 5):
         raise ValueError(
             f"unconstrained column {column} may not be smoothed and has {len(values)} values in "
-            f"{len(draws.free)} draws: its density cannot be told from draws. Give the log "
+            f"{len(draws.free)} draws: its density cannot be estimated from draws. Give the log "
             "density of the parameters instead"
         )
     shares = np.bincount(group.reshape(-1), draws.weights)
@@ -486,3 +488,32 @@ def _grouped(free: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndar
     w = np.bincount(group.reshape(-1), weights)
     x = np.bincount(group.reshape(-1), weights * free)
     return np.where(w > 0, x / np.where(w > 0, w, 1), first * unit), w, float(unit)
+
+
+def free_log_density(
+    support: Support, log_prior: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The log density in the unconstrained space, log_prior(backward(free)) + log |d backward / d free|."""
+    # Shapes: log_prior (n, p) -> (n,).
+    fitted = getattr(log_prior, "__self__", None)
+    if not (isinstance(fitted, PriorDensity) and fitted.support == support):
+        density: Callable[[np.ndarray], np.ndarray] = partial(_carried, support, log_prior)
+        return partial(_allowed, support, density) if support.constraints else density
+    # What was fitted to draws has mass beside them, too.
+    density = fitted.free_log_density
+    return partial(_allowed, support, density) if support.restricted else density
+
+
+def _allowed(
+    support: Support, log_density: Callable[[np.ndarray], np.ndarray], free: np.ndarray
+) -> np.ndarray:
+    logs = log_density(free)
+    fine = np.isfinite(logs)
+    fine[fine] = support.allows(support.backward(free[fine]))
+    return np.where(fine, logs, -np.inf)
+
+
+def _carried(support: Support, log_prior: Callable[[np.ndarray], np.ndarray], free: np.ndarray) -> np.ndarray:
+    jacobian = support.log_jacobian(free)
+    parameters = support.backward(free)
+    return np.where(np.isfinite(jacobian), log_prior(parameters) + jacobian, -np.inf)

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 from scipy.optimize import minimize
 
-from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.regression.kernel_ridge import FEATURE_ROWS_AT_ONCE
 
 
@@ -462,3 +461,9 @@ def choose_kernel(
         objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": effort.iterations}
     )
     return ProductKernel.from_logs(found.x[:-1], inputs.theta.shape[1]), float(np.exp(found.x[-1]))
+
+
+def inverse_lower(factor: np.ndarray) -> np.ndarray:
+    """The inverse (m, m) of a lower triangular factor with positive diagonal, lower triangular itself."""
+    inverse, _ = lapack.dtrtri(factor, lower=1)
+    return np.tril(inverse)

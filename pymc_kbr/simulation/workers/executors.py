@@ -252,7 +252,7 @@ def simulate_chunks(
             )
         except WorkersDied as died:
             kept = (
-                "the rows that were finished are lost; with store= they are kept, and the same call goes on"
+                "the rows that were finished are lost; with store= they are kept, and the same call continues"
                 if store is None
                 else f"the rows that were finished are in the store {store}: the same call with an executor "
                 "that works, or with cores=, simulates the others"
